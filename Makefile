@@ -1,0 +1,40 @@
+# Everything here builds .venv by itself; `make test` is exactly what CI runs.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.PHONY: .venv test lint types imports pytest bench format clean
+
+test: lint types imports pytest
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(INSTALLED)
+	$(BIN)/mypy
+
+imports: $(INSTALLED)
+	$(BIN)/lint-imports
+
+pytest: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+
+bench: $(INSTALLED)
+	$(BIN)/gatelab cells
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.venv: $(INSTALLED)
+
+# The stamp is written last: an interrupted installation is taken up again, a finished one costs nothing.
+$(INSTALLED): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,11 @@
+"""What a cell is: the few operations, tracing a cell into a graph, and what is derived from it."""
+
+from gatelab.errors import CellError
+from gatelab.lang.cell import Cell, cell
+from gatelab.lang.maps import I
+from gatelab.lang.ops import cos, exp, relu, sigmoid, sin, softplus, tanh
+from gatelab.lang.signature import Option, learned
+
+__all__ = [
+    "Cell", "CellError", "I", "Option", "cell", "cos", "exp", "learned", "relu", "sigmoid", "sin", "softplus", "tanh",
+]  # fmt: skip

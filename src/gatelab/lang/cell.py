@@ -1,0 +1,114 @@
+"""`@cell`: a plain function of equations becomes a cell."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from torch import Tensor
+
+from gatelab.errors import CellError
+from gatelab.lang import printing
+from gatelab.lang.roles import Role, roles
+from gatelab.lang.signature import Option, read
+from gatelab.lang.trace import trace
+from gatelab.lang.watch import call_and_watch
+
+
+class Cell:
+    """A recurrent cell: its equations as a function, and all that is derived from them.
+
+    It still is that function (`gru(x, h, W, U, b)`). It is traced when it is made, so a cell that exists is a cell
+    that every engine understands.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        if not inspect.isfunction(function):
+            raise CellError(f"a cell is a plain function, got {function!r}: write `@cell` above a `def`")
+        self.function = function
+        self.name = function.__name__
+        self.signature = read(function)
+        self.graph = trace(function, self.signature)
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<cell {self.name}>"
+
+    def __reduce__(self) -> str:
+        return self.function.__qualname__  # pickled by name, as a function is
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        return self.signature.states
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """The names of all values that can be watched."""
+        return tuple(self.graph.gates)
+
+    @cached_property
+    def roles(self) -> dict[str, Role]:
+        return roles(self.graph)
+
+    @property
+    def options(self) -> dict[str, Option]:
+        return self.signature.options
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+    @property
+    def reference(self) -> str:
+        """What the docstring says after `Reference:`."""
+        return (inspect.getdoc(self.function) or "").partition("Reference:")[2].partition("\n\n")[0].strip()
+
+    def text(self) -> str:
+        """The equations as plain text, one a line."""
+        return printing.text(self.graph)
+
+    def latex(self) -> str:
+        """The equations as a LaTeX `aligned` block."""
+        return printing.latex(self.graph)
+
+    def parameter_count(self, input_size: int, hidden_size: int, **settings: Any) -> int:
+        """How many numbers one layer in one direction learns, under the given options."""
+        g, D, H = self.graph, input_size, hidden_size
+        learned = sum(option.learned for option in self.signature.resolve(self.name, settings).values())
+        return len(g.W) * H * D + len(g.U) * H * H + len(g.b) * H + learned
+
+    def step(
+        self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> tuple[Tensor, ...]:
+        """The new states after one step, by the function itself."""
+        return _tuple(self.function(*self.signature.arguments(x, states, spaces), **options))
+
+    def watched_step(
+        self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
+        """The same, and the gates by name."""
+        arguments = self.signature.arguments(x, states, spaces)
+        returned, named = call_and_watch(self.function, *arguments, **options)
+        return _tuple(returned), {name: named[name] for name in self.gates}
+
+
+def cell(function: Callable[..., Any]) -> Cell:
+    """Makes a cell of a function that is its equations. See `gatelab.lang.signature` for what its parameters mean.
+
+    @cell
+    def leaky(x, h, W, U, b, *, rate=learned(0.1)):
+        n = tanh(W.n(x) + U.n(h) + b.n)
+        return h + rate * (n - h)
+    """
+    return Cell(function)
+
+
+def _tuple(returned: Any) -> tuple[Any, ...]:
+    return returned if isinstance(returned, tuple) else (returned,)

@@ -1,0 +1,126 @@
+"""The graph that a cell's equations become: linear maps and pointwise operations, as plain data.
+
+A node is a value inside one step. Its shape is one of three: `input` (the D entries of x), `vector` (the H entries
+of a state or gate) or `scalar` (one number). A product is a matrix applied to a node; the matrix is an expression of
+its own, since it is the same at every step and is computed once per call, outside the loop over time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+Shape = Literal["input", "vector", "scalar"]
+
+# What each pointwise operation does to tensors. The keys are the language: tracing, printing and every engine speak
+# of operations by these names. (A power is the one operation with a parameter: its exponent is in `Node.value`.)
+POINTWISE: dict[str, Callable[..., Tensor]] = {
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "div": torch.div,
+    "neg": torch.neg,
+    "power": torch.pow,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "softplus": functional.softplus,
+    "exp": torch.exp,
+    "sin": torch.sin,
+    "cos": torch.cos,
+}
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A named matrix: `W.name` (H × D) or `U.name` (H × H)."""
+
+    space: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The H × H identity."""
+
+
+@dataclass(frozen=True)
+class Transpose:
+    of: Matrix
+
+
+@dataclass(frozen=True)
+class Sum:
+    left: Matrix
+    right: Matrix
+    sign: Literal[1, -1]
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A number times a matrix: a `Node` when traced, a float or a 0-d tensor when run."""
+
+    by: Any
+    of: Matrix
+
+
+Matrix = Weight | Identity | Transpose | Sum | Scaled
+
+
+# Nodes are compared by identity: the tracer makes each distinct value once, so the same node is the same value.
+@dataclass(frozen=True, eq=False)
+class Node:
+    op: str  # "input", "state", "vector", "scalar", "constant", "product" or a key of POINTWISE
+    shape: Shape
+    args: tuple[Node, ...] = ()
+    name: str = ""  # of an input, state, vector or scalar
+    value: float = 0.0  # of a constant; the exponent of a power
+    matrix: Matrix | None = None  # of a product
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One step of a cell: what it reads, the values it names, and the states it returns."""
+
+    states: tuple[str, ...]
+    new_states: tuple[Node, ...]  # in the order of `states`
+    gates: dict[str, Node]  # every vector the equations name, in the order they are computed
+    maps: dict[str, Matrix]  # every matrix expression the equations name
+    W: tuple[str, ...]  # names of the input maps, in order of first use
+    U: tuple[str, ...]  # of the recurrent maps
+    b: tuple[str, ...]  # of the vectors
+    scalars: tuple[str, ...]  # of the cell's options, learned or fixed
+
+    def nodes(self) -> Iterator[Node]:
+        """Every node once, arguments before what uses them."""
+        seen: set[Node] = set()
+
+        def visit(node: Node) -> Iterator[Node]:
+            if node not in seen:
+                seen.add(node)
+                for arg in node.args:
+                    yield from visit(arg)
+                yield node
+
+        for root in (*self.gates.values(), *self.new_states):
+            yield from visit(root)
+
+
+def evaluate(node: Node, given: dict[Node, Tensor]) -> Tensor:
+    """The value of `node` on numbers. `given` holds the leaves and products it needs, and is filled in on the way."""
+    if node not in given:
+        if node.op == "constant":
+            given[node] = torch.tensor(node.value, dtype=torch.float64)
+        elif node.op in POINTWISE:
+            args: list[Any] = [evaluate(arg, given) for arg in node.args]
+            if node.op == "power":
+                args.append(int(node.value))
+            given[node] = POINTWISE[node.op](*args)
+        else:
+            raise KeyError(f"{node.op} {node.name!r} has no value")
+    return given[node]

@@ -1,0 +1,179 @@
+"""A cell's equations as plain text and as LaTeX, written from its graph."""
+
+from __future__ import annotations
+
+from gatelab.lang.graph import Graph, Identity, Matrix, Node, Scaled, Sum, Transpose, Weight
+
+GREEK = dict(
+    alpha="α", beta="β", gamma="γ", delta="δ", epsilon="ε", zeta="ζ", eta="η", theta="θ", iota="ι", kappa="κ",
+    lambda_="λ", mu="μ", nu="ν", xi="ξ", rho="ρ", sigma="σ", tau="τ", phi="φ", chi="χ", psi="ψ", omega="ω",
+)  # fmt: skip
+
+SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # how tightly an expression holds together
+
+
+def text(graph: Graph) -> str:
+    """One equation a line, in characters a terminal shows: z = σ(W_z x + U_z h + b_z)."""
+    return "\n".join(f"{left} = {right}" for left, right in _Text(graph).equations())
+
+
+def latex(graph: Graph) -> str:
+    """The equations as an `aligned` block for a maths environment."""
+    lines = [rf"{left} &= {right} \\" for left, right in _Latex(graph).equations()]
+    return "\n".join([r"\begin{aligned}", *lines, r"\end{aligned}"])
+
+
+class _Text:
+    """Writes equations. What differs between notations is in the short methods at the end."""
+
+    functions = {"sigmoid": "σ"}
+    minus, times, scaled_by = "−", " ⊙ ", " · "
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.labels = {node: self.gate(name) for name, node in graph.gates.items()}
+        self.map_labels = {matrix: self.name(name) for name, matrix in graph.maps.items() if name}
+        for state, node in zip(graph.states, graph.new_states, strict=True):
+            if node.args:  # a state that only takes over another one's old value stays that value's name elsewhere
+                self.labels.setdefault(node, self.new_state(state))
+
+    def equations(self) -> list[tuple[str, str]]:
+        """(left side, right side) of each definition, in an order in which each uses only those before it."""
+        lines = [(label, self.matrix(matrix, top=True)) for matrix, label in self.map_labels.items()]
+        lines += [(self.labels[n], self.expression(n, top=True)[0]) for n in self.graph.nodes() if n in self.labels]
+        done = {left for left, _ in lines}
+        for state, node in zip(self.graph.states, self.graph.new_states, strict=True):
+            if self.new_state(state) not in done:
+                lines.append((self.new_state(state), self.expression(node)[0]))
+        return lines
+
+    def expression(self, node: Node, top: bool = False) -> tuple[str, int]:
+        """The text of a node and how tightly it holds together. A named node is its name, except at the top."""
+        if node in self.labels and not top:
+            return self.labels[node], ATOM
+        if node.op in ("add", "sub"):
+            left, right = node.args
+            sign = "+" if node.op == "add" else self.minus
+            right_side = self.wrapped(right, SUM if node.op == "add" else PRODUCT)
+            return f"{self.wrapped(left, SUM)} {sign} {right_side}", SUM
+        if node.op == "neg":
+            return f"{self.minus}{self.wrapped(node.args[0], PRODUCT)}", SUM
+        if node.op == "mul":
+            left, right = node.args
+            by = self.times if left.shape == right.shape == "vector" else self.scaled_by
+            return f"{self.factor(left, PRODUCT)}{by}{self.factor(right, POWER)}", PRODUCT
+        if node.op == "div":
+            return self.fraction(*node.args), PRODUCT
+        if node.op == "power":
+            return f"{self.wrapped(node.args[0], ATOM)}{self.exponent(int(node.value))}", POWER
+        if node.op == "product":
+            assert node.matrix is not None
+            return f"{self.matrix(node.matrix)} {self.wrapped(node.args[0], ATOM)}", PRODUCT
+        if node.op == "constant":
+            return f"{node.value:g}".replace("-", self.minus), ATOM if node.value >= 0 else SUM
+        if node.args:
+            inner = self.expression(node.args[0])[0]
+            return f"{self.function(node.op)}({inner})", ATOM
+        return self.leaf(node), ATOM
+
+    def wrapped(self, node: Node, at_least: int) -> str:
+        written, tightness = self.expression(node)
+        return written if tightness >= at_least else f"({written})"
+
+    def factor(self, node: Node, at_least: int) -> str:
+        # "z ⊙ U h" would leave open what U is applied to.
+        named = node in self.labels
+        return self.wrapped(node, ATOM if node.op == "product" and not named else at_least)
+
+    def matrix(self, matrix: Matrix, top: bool = False) -> str:
+        if matrix in self.map_labels and not top:
+            return self.map_labels[matrix]
+        if isinstance(matrix, Weight):
+            return self.subscript(matrix.space, matrix.name)
+        if isinstance(matrix, Identity):
+            return "I"
+        if isinstance(matrix, Transpose):
+            return self.transposed(self.matrix(matrix.of))
+        if isinstance(matrix, Scaled):
+            if matrix.by.op == "constant" and matrix.by.value == -1:
+                inner = f"{self.minus}{self.matrix(matrix.of)}"
+            else:
+                inner = f"{self.wrapped(matrix.by, ATOM)} {self.matrix(matrix.of)}"
+            return inner if top else f"({inner})"
+        sign = "+" if matrix.sign == 1 else self.minus
+        left = self.matrix(matrix.left, top=isinstance(matrix.left, (Sum, Scaled)))
+        right = self.matrix(matrix.right, top=isinstance(matrix.right, Scaled))
+        return f"{left} {sign} {right}" if top else f"({left} {sign} {right})"
+
+    def leaf(self, node: Node) -> str:
+        if node.op == "vector":
+            return self.subscript("b", node.name)
+        if node.op == "scalar":
+            return self.name(node.name)
+        return self.old(node.name)
+
+    def name(self, name: str) -> str:
+        return GREEK.get(name, name)
+
+    def gate(self, name: str) -> str:
+        return self.name(name)
+
+    def old(self, name: str) -> str:
+        return name
+
+    def new_state(self, name: str) -> str:
+        return f"{name}'"
+
+    def function(self, op: str) -> str:
+        return self.functions.get(op, op)
+
+    def subscript(self, letter: str, name: str) -> str:
+        return f"{letter}_{name}"
+
+    def transposed(self, matrix: str) -> str:
+        return f"{matrix}ᵀ"
+
+    def fraction(self, over: Node, under: Node) -> str:
+        return f"{self.factor(over, PRODUCT)} / {self.factor(under, POWER)}"
+
+    def exponent(self, power: int) -> str:
+        return f"^{power}"
+
+
+class _Latex(_Text):
+    functions = {"sigmoid": r"\sigma", "relu": r"\operatorname{relu}", "softplus": r"\operatorname{softplus}"}
+    minus, times, scaled_by = "-", r" \odot ", r" \, "
+
+    def name(self, name: str) -> str:
+        if name in GREEK:
+            return "\\" + name.removesuffix("_")
+        return name if len(name) == 1 else rf"\mathrm{{{_escaped(name)}}}"
+
+    def gate(self, name: str) -> str:
+        return f"{self.name(name)}_t"
+
+    def old(self, name: str) -> str:
+        is_state = name in self.graph.states
+        return f"{self.name(name)}_{{t-1}}" if is_state else f"{self.name(name)}_t"
+
+    def new_state(self, name: str) -> str:
+        return f"{self.name(name)}_t"
+
+    def function(self, op: str) -> str:
+        return self.functions.get(op, f"\\{op}")
+
+    def subscript(self, letter: str, name: str) -> str:
+        return f"{letter}_{{{_escaped(name)}}}"
+
+    def transposed(self, matrix: str) -> str:
+        return f"{matrix}^\\top"
+
+    def fraction(self, over: Node, under: Node) -> str:
+        return rf"\frac{{{self.expression(over)[0]}}}{{{self.expression(under)[0]}}}"
+
+    def exponent(self, power: int) -> str:
+        return f"^{{{power}}}"
+
+
+def _escaped(name: str) -> str:
+    return name.replace("_", r"\_")

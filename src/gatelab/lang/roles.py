@@ -1,0 +1,58 @@
+"""What a gate does to the memory, read off the equations.
+
+Conventions differ: in one GRU z near 1 keeps the old state, in another it overwrites it. The equations decide, so they
+are asked: every gate is held at 0 and at 1 while everything else is some number, and one sees whether the old state
+and the new content come through.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from gatelab.lang.graph import Graph, Node, evaluate
+
+Role = Literal["keep", "write", "add"]
+
+
+def roles(graph: Graph) -> dict[str, Role]:
+    """For each sigmoid gate that rules a state directly: `keep` (at 1 the old state stays), `write` (at 1 it is
+    replaced) or `add` (at 1 new content enters, and the old state stays either way)."""
+    found: dict[str, Role] = {}
+    for state, new in zip(graph.states, graph.new_states, strict=True):
+        for name, gate in graph.gates.items():
+            if gate.op == "sigmoid" and (role := _role(graph, state, new, gate)):
+                found[name] = role
+    return found
+
+
+def _role(graph: Graph, state: str, new: Node, gate: Node) -> Role | None:
+    kept_shut, fresh_shut = _passes(graph, state, new, gate, 0.0)
+    kept_open, fresh_open = _passes(graph, state, new, gate, 1.0)
+    if kept_shut != kept_open:
+        return "keep" if kept_open else "write"
+    if kept_open and fresh_open and not fresh_shut:
+        return "add"
+    return None
+
+
+def _passes(graph: Graph, state: str, new: Node, gate: Node, held: float) -> tuple[bool, bool]:
+    """Whether the old state, and anything besides it, reaches the new state when the gate is held."""
+    absent = _new_value(graph, state, 0.0, new, gate, held)
+    present = _new_value(graph, state, 1.0, new, gate, held)
+    return bool((present - absent).abs() > 1e-9), bool(absent.abs() > 1e-9)
+
+
+def _new_value(graph: Graph, state: str, old: float, new: Node, gate: Node, held: float) -> Tensor:
+    numbers = random.Random(0)  # any numbers will do, but the same ones each time
+    given: dict[Node, Tensor] = {}
+    for node in graph.nodes():
+        if node.op in ("state", "vector", "scalar", "product") or node in graph.gates.values():
+            given[node] = torch.tensor(numbers.uniform(0.2, 0.8), dtype=torch.float64)
+        if node.op == "state" and node.name == state:
+            given[node] = torch.tensor(old, dtype=torch.float64)
+    given[gate] = torch.tensor(held, dtype=torch.float64)
+    return evaluate(new, given)

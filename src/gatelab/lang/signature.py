@@ -1,0 +1,100 @@
+"""What the parameters of a cell's function mean.
+
+    def lstm(x, h, c, W, U, b): ...
+    def agru(x, h, W, U, b, *, gamma=0.01, epsilon=learned(1.0)): ...
+
+The first is the input. `W`, `U` and `b` are the maps of the input, the maps of states, and the vectors; a cell that
+needs none of a kind leaves it out. Every other positional parameter is a state, the first of them the output.
+Keyword-only parameters are the cell's options: numbers, fixed or learned.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+from gatelab.errors import CellError, unknown
+
+SPACES = ("W", "U", "b")
+
+
+@dataclass(frozen=True)
+class Option:
+    """A number in a cell's equations: fixed, or learned from this starting value (one per layer and direction)."""
+
+    value: float
+    learned: bool = False
+
+
+def learned(value: float) -> Any:
+    """Marks a cell's option as learned: `def mine(x, h, W, U, b, *, epsilon=learned(1.0))`."""
+    return Option(float(value), learned=True)
+
+
+@dataclass(frozen=True)
+class Signature:
+    order: tuple[str, ...]  # the positional parameters as the function has them
+    input: str
+    states: tuple[str, ...]
+    options: dict[str, Option]
+
+    def arguments(self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any]) -> list[Any]:
+        """The function's positional arguments, in its own order."""
+        by_name = {self.input: x, **dict(zip(self.states, states, strict=True)), **spaces}
+        return [by_name[name] for name in self.order]
+
+    def resolve(self, cell: str, settings: Mapping[str, Any]) -> dict[str, Option]:
+        """The options under the user's settings: `epsilon=0.5` sets a value, `learnable_epsilon=False` freezes it."""
+        options = dict(self.options)
+        known = [*options, *(f"learnable_{name}" for name in options)]
+        for key, value in settings.items():
+            if key not in known:
+                raise unknown(f"option of cell {cell!r}:", key, known)
+            if key in options:
+                options[key] = replace(options[key], value=_finite(cell, key, value))
+            elif not isinstance(value, bool):
+                raise ValueError(f"option {key!r} of cell {cell!r} is {value!r}: expected True or False")
+            else:
+                name = key.removeprefix("learnable_")
+                options[name] = replace(options[name], learned=value)
+        return options
+
+
+def read(function: Callable[..., Any]) -> Signature:
+    """The signature of a cell's function, or an error that says how to write one."""
+    name = getattr(function, "__name__", repr(function))
+    order, options = [], {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            options[parameter.name] = _option(name, parameter)
+        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise CellError(f"cell {name!r} takes {parameter}: name each state and option instead")
+        elif parameter.default is not parameter.empty:
+            raise CellError(f"cell {name!r}: put options after a star, as in `..., b, *, {parameter}`")
+        else:
+            order.append(parameter.name)
+    states = tuple(p for p in order[1:] if p not in SPACES)
+    if not order or order[0] in SPACES or not states:
+        raise CellError(
+            f"cell {name!r} takes ({', '.join(order)}): expected the input, at least one state, then W, U, b, "
+            f"as in `def {name}(x, h, W, U, b)`"
+        )
+    return Signature(tuple(order), order[0], states, options)
+
+
+def _option(cell: str, parameter: inspect.Parameter) -> Option:
+    if isinstance(parameter.default, Option):
+        return parameter.default
+    if parameter.default is parameter.empty:
+        raise CellError(f"option {parameter.name!r} of cell {cell!r} has no default: write `{parameter.name}=1.0`")
+    return Option(_finite(cell, parameter.name, parameter.default))
+
+
+def _finite(cell: str, name: str, value: Any) -> float:
+    if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError(f"option {name!r} of cell {cell!r} is {value!r}: expected a finite number")
+    return float(value)

@@ -1,0 +1,61 @@
+"""What W, U and b are when a cell runs on tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from gatelab.errors import unknown
+from gatelab.lang.graph import Matrix, Scaled, Sum, Transpose, Weight
+from gatelab.lang.maps import Map
+
+
+class TensorMaps:
+    """`W` or `U` over real weights. Make one per call: matrix expressions are computed once and kept for all steps."""
+
+    def __init__(self, space: str, weights: Mapping[str, Tensor]) -> None:
+        self._space = space
+        self._weights = weights
+        self._computed: dict[Matrix, Tensor] = {}
+
+    def __getattr__(self, name: str) -> Map:
+        if name not in self._weights:
+            raise unknown(f"map {self._space}.", name, self._weights)
+        return Map(Weight(self._space, name), self._apply)
+
+    def _apply(self, matrix: Matrix, vector: Tensor) -> Tensor:
+        if isinstance(matrix, Weight):
+            return linear(vector, self._weights[matrix.name])
+        if matrix not in self._computed:
+            self._computed[matrix] = value(matrix, self._weights)
+        return linear(vector, self._computed[matrix])
+
+
+class TensorVectors:
+    """`b` over real vectors."""
+
+    def __init__(self, vectors: Mapping[str, Tensor]) -> None:
+        self._vectors = vectors
+
+    def __getattr__(self, name: str) -> Tensor:
+        if name not in self._vectors:
+            raise unknown("vector b.", name, self._vectors)
+        return self._vectors[name]
+
+
+def value(matrix: Matrix, weights: Mapping[str, Tensor]) -> Any:
+    """A matrix expression as a tensor."""
+    if isinstance(matrix, Weight):
+        return weights[matrix.name]
+    if isinstance(matrix, Transpose):
+        return value(matrix.of, weights).T
+    if isinstance(matrix, Scaled):
+        return matrix.by * value(matrix.of, weights)
+    if isinstance(matrix, Sum):
+        return value(matrix.left, weights) + matrix.sign * value(matrix.right, weights)
+    like = next(iter(weights.values()))
+    return torch.eye(like.shape[0], dtype=like.dtype, device=like.device)

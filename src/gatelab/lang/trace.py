@@ -1,0 +1,99 @@
+"""Tracing: running a cell's function on symbols to learn its graph."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from gatelab.errors import CellError
+from gatelab.lang.graph import Graph, Identity, Matrix, Node
+from gatelab.lang.maps import Map
+from gatelab.lang.signature import Signature
+from gatelab.lang.symbols import OPERATIONS, Maps, Symbol, Tracer, Vectors
+from gatelab.lang.watch import call_and_watch
+
+
+def trace(function: Callable[..., Any], signature: Signature) -> Graph:
+    """The graph of one step; a `CellError` with cell, line and remedy where the language does not reach."""
+    tracer = Tracer()
+    x = tracer.leaf("input", "input", signature.input)
+    states = tuple(tracer.leaf("state", "vector", name) for name in signature.states)
+    spaces = {"W": Maps(tracer, "W"), "U": Maps(tracer, "U"), "b": Vectors(tracer)}
+    options = {name: tracer.leaf("scalar", "scalar", name) for name in signature.options}
+    name = function.__name__
+    try:
+        returned, named = call_and_watch(function, *signature.arguments(x, states, spaces), **options)
+    except Exception as error:
+        raise CellError(f"cell {name!r}, {_where(function, error.__traceback__)}: {_said(error)}") from error
+    new_states = _new_states(name, signature, returned)
+    return Graph(
+        states=signature.states,
+        new_states=new_states,
+        gates=_gates(named, new_states),
+        maps=_named_maps(named),
+        W=tuple(tracer.names["W"]),
+        U=tuple(tracer.names["U"]),
+        b=tuple(tracer.names["b"]),
+        scalars=tuple(options),
+    )
+
+
+def _new_states(name: str, signature: Signature, returned: Any) -> tuple[Node, ...]:
+    values = returned if isinstance(returned, tuple) else (returned,)
+    wanted = ", ".join(signature.states)
+    if len(values) != len(signature.states):
+        raise CellError(
+            f"cell {name!r} has {len(signature.states)} state(s) ({wanted}) and returns {len(values)}: "
+            f"write `return {wanted}`, the new value of each in this order"
+        )
+    for state, value in zip(signature.states, values, strict=True):
+        if not isinstance(value, Symbol) or value.node.shape != "vector":
+            raise CellError(
+                f"cell {name!r} returns {_described(value)} for state {state!r}: expected an expression of states, "
+                "maps and vectors, which has H entries"
+            )
+    return tuple(value.node for value in values)
+
+
+def _gates(named: dict[str, Any], new_states: tuple[Node, ...]) -> dict[str, Node]:
+    """The vectors that the function gave a name to, apart from those it was given or returns."""
+    taken = set(new_states)
+    gates = {}
+    for name, value in named.items():
+        if isinstance(value, Symbol) and value.node.shape == "vector" and value.node.op not in ("state", "vector"):
+            if value.node not in taken:
+                gates[name] = value.node
+                taken.add(value.node)  # a second name for the same value is not a second gate
+    return gates
+
+
+def _named_maps(named: dict[str, Any]) -> dict[str, Matrix]:
+    maps = {name: value.matrix for name, value in named.items() if isinstance(value, Map)}
+    return {name: matrix for name, matrix in maps.items() if not isinstance(matrix, Identity)}
+
+
+def _where(function: Callable[..., Any], traceback: TracebackType | None) -> str:
+    """The line of the cell's own text at which an error arose."""
+    code = inspect.unwrap(function).__code__
+    line = code.co_firstlineno
+    while traceback is not None:
+        if traceback.tb_frame.f_code is code:
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    text = linecache.getline(code.co_filename, line).strip()
+    return f"line {line} of {code.co_filename}" + (f", `{text}`" if text else "")
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, CellError):
+        return str(error)
+    return f"{type(error).__name__}: {error}. A cell may use: {OPERATIONS}"
+
+
+def _described(value: Any) -> str:
+    if not isinstance(value, Symbol):
+        return "a map that was not applied" if isinstance(value, Map) else f"a {type(value).__name__}"
+    return "the input" if value.node.shape == "input" else "one number"
