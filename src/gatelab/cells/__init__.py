@@ -1,5 +1,8 @@
 """The cells of the library, a family per file, and how to find one by name."""
 
+import importlib.util
+from pathlib import Path
+
 from gatelab.cells.antisymmetric import agru, antisymmetric_rnn, gated_antisymmetric_rnn
 from gatelab.cells.gru import gru, gru_cho, mgu
 from gatelab.cells.lstm import lstm
@@ -20,7 +23,24 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Cell:
-    """The cell of that name."""
+    """The cell of that name; `FILE.py:NAME` is the cell NAME that FILE.py defines (the file is run)."""
+    file, colon, own_name = name.rpartition(":")
+    if colon and file.endswith(".py"):
+        return _from_file(Path(file), own_name)
     if name not in _LIBRARY:
         raise unknown("cell", name, _LIBRARY)
     return _LIBRARY[name]
+
+
+def _from_file(path: Path, name: str) -> Cell:
+    if not path.is_file():
+        raise ValueError(f"there is no file {path} to take the cell {name!r} from")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    own = {key: value for key, value in vars(module).items() if isinstance(value, Cell)}
+    if name not in own:
+        raise unknown(f"cell in {path}:", name, own)
+    return own[name]

@@ -1,5 +1,6 @@
 """Antisymmetric cells: a step of an ordinary differential equation whose Jacobian has eigenvalues near the imaginary
-axis, so that signals neither explode nor vanish. γ is a small diffusion that keeps the step stable, ε its length."""
+axis, so that signals neither explode nor vanish. γ is a small diffusion that keeps the step stable, ε its length.
+"""
 
 from gatelab.lang import I, cell, learned, sigmoid, tanh
 

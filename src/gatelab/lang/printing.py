@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gatelab.lang.graph import Graph, Identity, Matrix, Node, Scaled, Sum, Transpose, Weight
 
-GREEK = dict(
-    alpha="α", beta="β", gamma="γ", delta="δ", epsilon="ε", zeta="ζ", eta="η", theta="θ", iota="ι", kappa="κ",
-    lambda_="λ", mu="μ", nu="ν", xi="ξ", rho="ρ", sigma="σ", tau="τ", phi="φ", chi="χ", psi="ψ", omega="ω",
-)  # fmt: skip
+_LETTERS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda_ mu nu xi rho sigma tau phi chi psi omega"
+GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξρστφχψω", strict=True))
 
 SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # how tightly an expression holds together
 
@@ -26,7 +26,7 @@ def latex(graph: Graph) -> str:
 class _Text:
     """Writes equations. What differs between notations is in the short methods at the end."""
 
-    functions = {"sigmoid": "σ"}
+    functions: Mapping[str, str] = {"sigmoid": "σ"}
     minus, times, scaled_by = "−", " ⊙ ", " · "
 
     def __init__(self, graph: Graph) -> None:
@@ -141,7 +141,11 @@ class _Text:
 
 
 class _Latex(_Text):
-    functions = {"sigmoid": r"\sigma", "relu": r"\operatorname{relu}", "softplus": r"\operatorname{softplus}"}
+    functions: Mapping[str, str] = {
+        "sigmoid": r"\sigma",
+        "relu": r"\operatorname{relu}",
+        "softplus": r"\operatorname{softplus}",
+    }
     minus, times, scaled_by = "-", r" \odot ", r" \, "
 
     def name(self, name: str) -> str:

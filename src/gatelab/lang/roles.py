@@ -20,7 +20,8 @@ Role = Literal["keep", "write", "add"]
 
 def roles(graph: Graph) -> dict[str, Role]:
     """For each sigmoid gate that rules a state directly: `keep` (at 1 the old state stays), `write` (at 1 it is
-    replaced) or `add` (at 1 new content enters, and the old state stays either way)."""
+    replaced) or `add` (at 1 new content enters, and the old state stays either way).
+    """
     found: dict[str, Role] = {}
     for state, new in zip(graph.states, graph.new_states, strict=True):
         for name, gate in graph.gates.items():

@@ -95,6 +95,6 @@ def _option(cell: str, parameter: inspect.Parameter) -> Option:
 
 
 def _finite(cell: str, name: str, value: Any) -> float:
-    if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
+    if type(value) is bool or not isinstance(value, Real) or not math.isfinite(value):
         raise ValueError(f"option {name!r} of cell {cell!r} is {value!r}: expected a finite number")
     return float(value)

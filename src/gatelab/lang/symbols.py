@@ -154,17 +154,19 @@ class Symbol:
         "an `if`, `while`, `and` or `or` on a value that is only known at run time",
         "an equation holds for every unit at once; blend the two cases with a gate, g * a + (1 - g) * b",
     )
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refused(  # type: ignore[assignment]
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refused(
         "a comparison of values that are only known at run time",
         "use relu(v) for what is above zero, or a steep sigmoid(k * v) for a switch",
     )
     __hash__ = object.__hash__
     __getitem__ = __len__ = __iter__ = _refused(
-        "taking single entries of a vector", "equations hold for all units alike; use a vector b.name to tell them apart"
+        "taking single entries of a vector",
+        "equations hold for all units alike; use a vector b.name to tell them apart",
     )
     __matmul__ = __rmatmul__ = _refused("the operator @", "name the map and apply it: U.name(h)")
     __float__ = __int__ = __complex__ = _refused(
-        "turning a value that is only known at run time into a number", f"use the language's own functions: {OPERATIONS}"
+        "turning a value that is only known at run time into a number",
+        f"use the language's own functions: {OPERATIONS}",
     )
     __array_ufunc__ = __array__ = _refused(
         "a NumPy function", f"use the language's own functions (from gatelab import sigmoid, ...): {OPERATIONS}"

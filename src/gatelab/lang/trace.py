@@ -27,7 +27,8 @@ def trace(function: Callable[..., Any], signature: Signature) -> Graph:
     try:
         returned, named = call_and_watch(function, *signature.arguments(x, states, spaces), **options)
     except Exception as error:
-        raise CellError(f"cell {name!r}, {_where(function, error.__traceback__)}: {_said(error)}") from error
+        cause = None if isinstance(error, CellError) else error
+        raise CellError(f"cell {name!r}, {_where(function, error.__traceback__)}: {_said(error)}") from cause
     new_states = _new_states(name, signature, returned)
     return Graph(
         states=signature.states,
@@ -63,10 +64,10 @@ def _gates(named: dict[str, Any], new_states: tuple[Node, ...]) -> dict[str, Nod
     taken = set(new_states)
     gates = {}
     for name, value in named.items():
-        if isinstance(value, Symbol) and value.node.shape == "vector" and value.node.op not in ("state", "vector"):
-            if value.node not in taken:
-                gates[name] = value.node
-                taken.add(value.node)  # a second name for the same value is not a second gate
+        node = value.node if isinstance(value, Symbol) else None
+        if node and node.shape == "vector" and node.op not in ("state", "vector") and node not in taken:
+            gates[name] = node
+            taken.add(node)  # a second name for the same value is not a second gate
     return gates
 
 

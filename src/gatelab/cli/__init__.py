@@ -1,0 +1,38 @@
+"""The command line: one thin file per command."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+import gatelab
+from gatelab.cli import cells
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.command("cells")(cells.cells)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"gatelab {gatelab.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """A lab bench for gated recurrent networks: a cell is its equations, and the rest is derived from them."""
+
+
+def main() -> None:
+    """The entry point: what the user got wrong is one line and exit code 2, not a traceback."""
+    try:
+        app()
+    except ValueError as error:
+        typer.echo(f"gatelab: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,73 @@
+"""`gatelab cells`: the cells there are, and their equations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from gatelab.lang import Cell
+
+D, H = 28, 128  # the sizes of row-by-row MNIST, for a feeling of how large each cell is
+VERBS = {"keep": "keeps", "write": "writes", "add": "adds"}
+
+
+def cells(
+    name: Annotated[str | None, typer.Argument(help="A cell, or FILE.py:NAME for one of your own.")] = None,
+    latex: Annotated[bool, typer.Option("--latex", help="Print the equations as LaTeX.")] = False,
+) -> None:
+    """List all cells, or print the equations of one."""
+    from gatelab import cells as library  # torch comes with it, which `gatelab --help` need not wait for
+
+    if name is None:
+        if latex:
+            raise ValueError("--latex prints the equations of one cell: name it, as in `gatelab cells gru --latex`")
+        Console().print(_table())
+        return
+    cell = library.get(name)
+    if latex:
+        typer.echo(cell.latex())
+        return
+    typer.echo(f"{cell.name}: {cell.summary}" if cell.summary else cell.name)
+    typer.echo("\n" + "\n".join(f"  {line}" for line in cell.text().splitlines()) + "\n")
+    facts = {
+        "states": ", ".join(cell.states),
+        "gates": _gates(cell) or "none",
+        "options": _options(cell),
+        "maps": ", ".join([*(f"W.{n}" for n in cell.graph.W), *(f"U.{n}" for n in cell.graph.U)]),
+        "vectors": ", ".join(f"b.{n}" for n in cell.graph.b),
+        "parameters": f"{cell.parameter_count(D, H):,} for D={D}, H={H}",
+        "reference": cell.reference,
+    }
+    for fact, value in facts.items():
+        if value:
+            typer.echo(f"  {fact:<11}{value}")
+
+
+def _table() -> Table:
+    from gatelab import cells as library
+
+    table = Table(title="Cells", title_justify="left", caption_justify="left", box=None, pad_edge=False)
+    table.caption = f"Parameters of one layer with D={D}, H={H}. `gatelab cells NAME` prints the equations."
+    table.add_column("cell", style="bold", no_wrap=True)
+    table.add_column("states")
+    table.add_column("gates")
+    table.add_column("parameters", justify="right")
+    table.add_column("reference")
+    for name in library.names():
+        cell = library.get(name)
+        count = f"{cell.parameter_count(D, H):,}"
+        table.add_row(name, ", ".join(cell.states), _gates(cell) or "-", count, cell.reference)
+    return table
+
+
+def _gates(cell: Cell) -> str:
+    """The gates, each with what it does to the state where that is its job: `r, z (keeps), n`."""
+    return ", ".join(f"{g} ({VERBS[cell.roles[g]]})" if g in cell.roles else g for g in cell.gates)
+
+
+def _options(cell: Cell) -> str:
+    return ", ".join(f"{n} = {o.value:g} ({'learned' if o.learned else 'fixed'})" for n, o in cell.options.items())

@@ -1,0 +1,67 @@
+"""What a layer is given, checked: each error says what came, what was expected and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gatelab.lang import Cell
+
+
+def sizes(**given: Any) -> None:
+    for name, value in given.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name} is {value!r}: expected a whole number from 1")
+
+
+def dropout(p: Any) -> None:
+    if not isinstance(p, (int, float)) or not 0 <= p < 1:  # NaN fails the comparison
+        raise ValueError(f"dropout is {p!r}: expected a probability, from 0 up to but not 1")
+
+
+def sequences(x: Any, input_size: int, like: Tensor) -> None:
+    if not isinstance(x, Tensor):
+        raise ValueError(f"x is a {type(x).__name__}: expected a tensor, as in torch.as_tensor(x)")
+    if x.dim() not in (2, 3) or x.shape[-1] != input_size:
+        raise ValueError(
+            f"x has shape {tuple(x.shape)}: expected (B, T, {input_size}) or, for one sequence, (T, {input_size}), "
+            f"since the layer has input_size={input_size}"
+        )
+    if 0 in x.shape:
+        raise ValueError(f"x has shape {tuple(x.shape)}: expected at least one step of at least one sequence")
+    if x.dtype != like.dtype or x.device != like.device:
+        raise ValueError(
+            f"x is {x.dtype} on {x.device} and the layer {like.dtype} on {like.device}: "
+            "move one of them with .to(dtype=..., device=...)"
+        )
+
+
+def state(given: Any, cell: Cell, shape: tuple[int, ...], x: Tensor) -> tuple[Tensor, ...]:
+    """The initial state as a tuple with one tensor for each of the cell's states."""
+    values = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    if len(values) != len(cell.states):
+        names = ", ".join(cell.states)
+        raise ValueError(f"state has {len(values)} tensor(s): cell {cell.name!r} has {len(cell.states)} ({names})")
+    for name, value in zip(cell.states, values, strict=True):
+        if not isinstance(value, Tensor) or tuple(value.shape) != shape:
+            got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise ValueError(f"state {name!r} has shape {got}: expected {shape}, (layers x directions, batch, hidden)")
+        if value.dtype != x.dtype or value.device != x.device:
+            raise ValueError(f"state {name!r} is {value.dtype} on {value.device} and x is {x.dtype} on {x.device}")
+    return values
+
+
+def lengths(given: Tensor | Sequence[int], x: Tensor) -> Tensor:
+    """The rows' lengths as a tensor beside x (T, B, D)."""
+    T, B = x.shape[:2]
+    rows = torch.as_tensor(given, device=x.device)
+    if rows.shape != (B,) or rows.is_floating_point() or rows.dtype == torch.bool:
+        raise ValueError(f"lengths is {rows.dtype} of shape {tuple(rows.shape)}: expected {B} whole numbers")
+    if rows.min() < 1 or rows.max() > T:
+        raise ValueError(
+            f"lengths go from {int(rows.min())} to {int(rows.max())}: expected 1 to {T}, the number of steps in x"
+        )
+    return rows.long()

@@ -1,0 +1,75 @@
+"""Between torch.nn and gatelab: the same network, weight for weight, both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from gatelab.engine.layout import LAYOUTS, pack, unpack
+from gatelab.engine.recurrent import Recurrent
+
+
+@torch.no_grad()
+def from_torch(module: nn.RNNBase) -> Recurrent:
+    """An `nn.GRU`, `nn.LSTM` or `nn.RNN` as a `Recurrent` with the same weights.
+
+    A module without biases becomes a layer whose biases are zero and frozen.
+    """
+    cell = next((cell for cell, layout in LAYOUTS.items() if type(module) is layout.module), None)
+    if cell is None:
+        raise ValueError(f"from_torch was given a {type(module).__name__}: expected nn.GRU, nn.LSTM or nn.RNN")
+    if getattr(module, "nonlinearity", "tanh") != "tanh":
+        raise ValueError("from_torch was given an nn.RNN with relu: expected tanh; write a cell with relu instead")
+    if module.proj_size:
+        raise ValueError(
+            f"from_torch was given proj_size={module.proj_size}: expected 0, there are no projections here"
+        )
+    like = next(module.parameters())
+    layer = Recurrent(
+        cell,
+        module.input_size,
+        module.hidden_size,
+        module.num_layers,
+        bidirectional=module.bidirectional,
+        dropout=module.dropout if module.num_layers > 1 else 0.0,
+        batch_first=module.batch_first,
+        device=like.device,
+        dtype=like.dtype,
+    )
+    for parameters, weights in zip(layer.runs(), module.all_weights, strict=True):
+        own = dict(parameters.named_parameters())
+        for name, value in unpack(cell, weights).items():
+            own[name].copy_(value)
+    if not module.bias:
+        layer.freeze(*(f"b.{name}" for name in cell.graph.b), at=0.0)
+    return layer.train(module.training)
+
+
+@torch.no_grad()
+def to_torch(layer: Recurrent) -> nn.RNNBase:
+    """A `Recurrent` as torch.nn's module with the same weights; where its second bias adds nothing, that is zero."""
+    if layer.cell not in LAYOUTS:
+        listed = ", ".join(cell.name for cell in LAYOUTS)
+        raise ValueError(f"to_torch: torch.nn has no cell {layer.cell.name!r} (it has: {listed})")
+    if layer.residual and layer.num_layers > 1:
+        raise ValueError("to_torch: torch.nn has no residual layers; make the layer with residual=False")
+    made: Any = LAYOUTS[layer.cell].module
+    like = next(layer.parameters())
+    biases = [bias for parameters in layer.runs() for bias in parameters.b.values()]
+    module: nn.RNNBase = made(
+        layer.input_size,
+        layer.hidden_size,
+        layer.num_layers,
+        bias=any(bias.requires_grad or bool(bias.any()) for bias in biases),
+        batch_first=layer.batch_first,
+        dropout=layer.dropout if layer.num_layers > 1 else 0.0,
+        bidirectional=layer.bidirectional,
+        device=like.device,
+        dtype=like.dtype,
+    )
+    for parameters, weights in zip(layer.runs(), module.all_weights, strict=True):
+        for weight, value in zip(weights, pack(parameters), strict=False):
+            weight.copy_(value)
+    return module.train(layer.training)

@@ -1,0 +1,88 @@
+"""Starting values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Generator, Tensor, nn
+
+from gatelab.engine.parameters import CellParameters
+from gatelab.errors import unknown
+
+
+def uniform(parameters: CellParameters, generator: Generator | None) -> None:
+    """Everything uniform in ±1/√H, as torch.nn starts."""
+    for values in (parameters.W, parameters.U, parameters.b):
+        for value in values.values():
+            bound = 1 / math.sqrt(value.shape[0])
+            nn.init.uniform_(value, -bound, bound, generator=generator)
+
+
+def xavier(parameters: CellParameters, generator: Generator | None) -> None:
+    """Xavier (uniform) for the input maps, orthogonal recurrent maps, zero biases."""
+    for weight in parameters.W.values():
+        nn.init.xavier_uniform_(weight, generator=generator)
+    for weight in parameters.U.values():
+        nn.init.orthogonal_(weight, generator=generator)
+    for bias in parameters.b.values():
+        nn.init.zeros_(bias)
+
+
+INITS: dict[str, Callable[[CellParameters, Generator | None], None]] = {"torch": uniform, "xavier": xavier}
+
+
+@torch.no_grad()
+def initialise(
+    parameters: CellParameters,
+    init: str,
+    gate_bias: Mapping[str, float] | None = None,
+    chrono: int | None = None,
+    generator: Generator | None = None,
+) -> None:
+    """Give every parameter its starting value."""
+    if init not in INITS:
+        raise unknown("init", init, INITS)
+    INITS[init](parameters, generator)
+    for name, scalar in parameters.named_parameters(recurse=False):
+        scalar.fill_(parameters.options[name].value)
+    set_gate_biases(parameters, gate_bias or {})
+    if chrono is not None:
+        set_chrono(parameters, chrono, taken=gate_bias or {}, generator=generator)
+
+
+def set_gate_biases(parameters: CellParameters, gate_bias: Mapping[str, float]) -> None:
+    """`{"z": 1.0}` starts all of b.z at 1."""
+    for name, value in gate_bias.items():
+        if name not in parameters.b:
+            raise unknown(f"gate_bias of cell {parameters.cell.name!r}:", name, parameters.b.keys())
+        if not math.isfinite(value):
+            raise ValueError(f"gate_bias {name!r} is {value!r}: expected a finite number")
+        parameters.b[name].fill_(value)
+
+
+def set_chrono(
+    parameters: CellParameters, longest: int, taken: Mapping[str, float], generator: Generator | None
+) -> None:
+    """Biases that spread the units' time constants over 1 … longest steps (Tallec & Ollivier 2018, arXiv:1804.11188).
+
+    A gate that keeps starts at log u, one that writes at −log u, u uniform in [1, longest − 1]. Where a kept state has
+    a gate of its own for new content (the LSTM's i), that one starts at −log u too, unit by unit.
+    """
+    cell = parameters.cell
+    if not isinstance(longest, int) or longest < 2:
+        raise ValueError(f"chrono is {longest!r}: expected the longest dependency in steps, a whole number from 2")
+    if not {"keep", "write"} & set(cell.roles.values()):
+        raise ValueError(
+            f"chrono does not fit cell {cell.name!r}: no gate of it keeps or overwrites a state. "
+            "Use gate_bias to set starting values by hand"
+        )
+    hidden_size = next(iter(parameters.b.values())).shape[0]
+    logs: Tensor = torch.empty(hidden_size).uniform_(1, max(longest - 1, 1), generator=generator).log()
+    for gate, role in cell.roles.items():
+        if gate not in parameters.b:
+            raise ValueError(f"chrono sets the bias of gate {gate!r}, but cell {cell.name!r} has no b.{gate}")
+        if gate in taken:
+            raise ValueError(f"both chrono and gate_bias set b.{gate}: give one of them")
+        parameters.b[gate].copy_(logs if role == "keep" else -logs)

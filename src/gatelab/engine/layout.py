@@ -1,0 +1,52 @@
+"""How torch.nn lays out the parameters of the cells it also has: gates stacked in one matrix, and two bias vectors.
+
+Where the two biases only ever appear summed, gatelab has one of them; the GRU's candidate truly has two (n and hn).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gatelab import cells
+from gatelab.engine.parameters import CellParameters
+from gatelab.lang import Cell
+
+
+class Layout(NamedTuple):
+    module: type[nn.RNNBase]
+    order: tuple[str, ...]  # of the gates in torch's matrices
+
+
+LAYOUTS: Mapping[Cell, Layout] = {
+    cells.rnn: Layout(nn.RNN, ("h",)),
+    cells.gru: Layout(nn.GRU, ("r", "z", "n")),
+    cells.lstm: Layout(nn.LSTM, ("i", "f", "g", "o")),
+}
+
+
+def pack(parameters: CellParameters) -> list[Tensor]:
+    """torch's weight_ih, weight_hh, bias_ih, bias_hh, differentiable back to the named parameters."""
+    order = LAYOUTS[parameters.cell].order
+    W, U, b = parameters.W, parameters.U, parameters.b
+    zeros = torch.zeros_like(next(iter(b.values())))
+    inner = [b.get(f"h{gate}", zeros) for gate in order]
+    return [
+        torch.cat(family) for family in ([W[g] for g in order], [U[g] for g in order], [b[g] for g in order], inner)
+    ]
+
+
+def unpack(cell: Cell, weights: Sequence[Tensor]) -> dict[str, Tensor]:
+    """The named parameters from torch's weights (two or, with biases, four of them)."""
+    order = LAYOUTS[cell].order
+    rows = [dict(zip(order, weight.chunk(len(order)), strict=True)) for weight in weights]
+    named = {f"W.{gate}": rows[0][gate] for gate in order} | {f"U.{gate}": rows[1][gate] for gate in order}
+    for gate in order if len(rows) == 4 else ():
+        if f"h{gate}" in cell.graph.b:
+            named |= {f"b.{gate}": rows[2][gate], f"b.h{gate}": rows[3][gate]}
+        else:
+            named[f"b.{gate}"] = rows[2][gate] + rows[3][gate]
+    return named

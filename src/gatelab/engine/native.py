@@ -1,0 +1,48 @@
+"""The native engine: cells that torch.nn also has are handed to it (on a GPU that is cuDNN)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from gatelab import cells
+from gatelab.engine.eager import Scan
+from gatelab.engine.layout import LAYOUTS, pack
+from gatelab.engine.parameters import CellParameters
+from gatelab.lang import Cell
+
+_FUNCTIONS: dict[Cell, Any] = {cells.rnn: torch.rnn_tanh, cells.gru: torch.gru, cells.lstm: torch.lstm}
+
+
+def supports(cell: Cell) -> bool:
+    return cell in LAYOUTS
+
+
+def scan(
+    parameters: CellParameters,
+    x: Tensor,  # (T, B, D)
+    states: tuple[Tensor, ...],  # (B, H) each
+    lengths: Tensor | None = None,  # (B,)
+) -> Scan:
+    """Run the cell over a sequence. torch.nn does not show its gates, so there is nothing to watch."""
+    function, weights = _FUNCTIONS[parameters.cell], pack(parameters)
+    # has_biases, num_layers, dropout, train, bidirectional
+    settings = (True, 1, 0.0, parameters.training, False)
+    if lengths is None:
+        output, *final = function(x, _stacked(states), weights, *settings, False)
+        return Scan(output, tuple(state[0] for state in final), {})
+    packed = pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False)
+    order, back = packed.sorted_indices, packed.unsorted_indices
+    sorted_states = _stacked(tuple(state[order] for state in states))
+    data, *final = function(packed.data, packed.batch_sizes, sorted_states, weights, *settings)
+    output, _ = pad_packed_sequence(PackedSequence(data, packed.batch_sizes, order, back), total_length=x.shape[0])
+    return Scan(output, tuple(state[0][back] for state in final), {})
+
+
+def _stacked(states: tuple[Tensor, ...]) -> Any:
+    """States as torch's functions take them: (1, B, H), alone or, for the LSTM, as a list."""
+    stacked = [state.unsqueeze(0).contiguous() for state in states]
+    return stacked[0] if len(stacked) == 1 else stacked

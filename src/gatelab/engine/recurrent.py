@@ -1,0 +1,243 @@
+"""The layer: any cell over sequences, stacked, in both directions."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn.functional import dropout
+
+from gatelab import cells
+from gatelab.engine import checks
+from gatelab.engine.choose import check, choose, scan
+from gatelab.engine.initialise import initialise
+from gatelab.engine.parameters import CellParameters
+from gatelab.errors import unknown
+from gatelab.lang import Cell
+
+State = Tensor | tuple[Tensor, ...]
+DIRECTIONS = ("fwd", "bwd")
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer over any cell, used as `nn.GRU` and `nn.LSTM` are.
+
+    Args:
+        cell: a cell of the library by name, or any function under `@gatelab.cell`.
+        input_size: D, the entries of the input at one step.
+        hidden_size: H, the entries of a state.
+        num_layers: L; from the second on, a layer reads the output of the one before.
+        bidirectional: a second cell in each layer reads from the end; both outputs are joined, (…, 2H).
+        residual: from the second layer on, a layer's input is added to its output.
+        dropout: on the output of each layer but the last, while training.
+        batch_first: sequences are (B, T, D); otherwise (T, B, D).
+        engine: "auto", "eager" (plain PyTorch) or "native" (torch.nn, where it has the cell).
+        init: "torch" (uniform ±1/√H) or "xavier" (Xavier W, orthogonal U, zero b).
+        gate_bias: starting values of single biases, as {"z": 1.0}.
+        chrono: the longest dependency in steps, for biases that spread time constants up to it.
+        cell_options: the cell's own numbers, as gamma=0.01, epsilon=1.0, learnable_epsilon=False.
+
+    Parameters are named by the equations: `layers.0.fwd.W.z`, `layers.0.bwd.b.r`, `layers.1.fwd.epsilon`.
+    """
+
+    def __init__(
+        self,
+        cell: str | Cell,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bidirectional: bool = False,
+        residual: bool = False,
+        dropout: float = 0.0,
+        batch_first: bool = True,
+        engine: str = "auto",
+        init: str = "torch",
+        *,
+        gate_bias: Mapping[str, float] | None = None,
+        chrono: int | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **cell_options: Any,
+    ) -> None:
+        super().__init__()
+        self.cell = _find(cell)
+        checks.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        checks.dropout(dropout)
+        check(engine, self.cell)
+        if num_layers == 1:
+            for name, given in (("dropout", dropout), ("residual", residual)):
+                if given:
+                    warnings.warn(
+                        f"{name}={given} does nothing with num_layers=1: it acts between layers", stacklevel=2
+                    )
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.bidirectional, self.residual, self.dropout = bidirectional, residual, dropout
+        self.batch_first, self.engine, self.init = batch_first, engine, init
+        self.gate_bias, self.chrono = gate_bias, chrono
+        self.engine_in_use: str | None = None  # which engine ran last
+        self._refuse_shadowed_options()
+        options = self.cell.signature.resolve(self.cell.name, cell_options)
+        self.layers = nn.ModuleList()
+        for layer in range(num_layers):
+            size = input_size if layer == 0 else hidden_size * len(self.directions)
+            made = {
+                name: CellParameters(self.cell, size, hidden_size, options, device=device, dtype=dtype)
+                for name in self.directions
+            }
+            self.layers.append(nn.ModuleDict(made))
+        self.reset_parameters()
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        return DIRECTIONS if self.bidirectional else DIRECTIONS[:1]
+
+    def runs(self) -> Iterator[CellParameters]:
+        """The parameters of each layer and direction, in the order of torch's states."""
+        for layer in self.layers:
+            yield from layer.values()  # type: ignore[operator]
+
+    def reset_parameters(self, generator: Generator | None = None) -> None:
+        """Starting values anew, drawn from `generator` or torch's own."""
+        for parameters in self.runs():
+            initialise(parameters, self.init, self.gate_bias, self.chrono, generator)
+
+    def freeze(self, *names: str, at: float | None = None) -> Recurrent:
+        """Stop learning the parameters of these names in all layers and directions: `layer.freeze("b.z", "b.r")`.
+
+        With `at`, they are set to that value first.
+        """
+        if at is not None and not math.isfinite(at):
+            raise ValueError(f"freeze was given at={at!r}: expected a finite number")
+        for parameters in self.runs():
+            own = dict(parameters.named_parameters())
+            for name in names:
+                if name not in own:
+                    raise unknown(f"parameter of cell {self.cell.name!r}:", name, own)
+                own[name].requires_grad_(False)
+                if at is not None:
+                    own[name].fill_(at)
+        return self
+
+    def to_torch(self) -> nn.RNNBase:
+        """The same network as torch.nn's own module, for the cells that torch.nn has."""
+        from gatelab.engine.convert import to_torch  # beside its inverse, which makes a Recurrent
+
+        return to_torch(self)
+
+    def forward(
+        self,
+        x: Tensor,
+        state: State | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
+        gates: bool = False,
+    ) -> Any:
+        """Run over a batch of sequences.
+
+        Args:
+            x: (B, T, D), or (T, B, D) without `batch_first`, or one sequence (T, D).
+            state: (L × directions, B, H), a tuple of them for a cell with several states; zeros if not given.
+            lengths: the number of steps in each row of a padded batch. A row's state stops at its end, the backward
+                direction starts there, and outputs and gates after it are zero.
+            gates: also return the gates.
+
+        Returns:
+            output (B, T, H × directions), the final state, and with `gates` a dictionary of name →
+            (L × directions, B, T, H).
+        """
+        batched = x.dim() == 3
+        checks.sequences(x, self.input_size, like=next(self.parameters()))
+        steps = (x.transpose(0, 1) if self.batch_first else x) if batched else x.unsqueeze(1)  # (T, B, D)
+        states = self._initial(state, steps, batched)
+        rows = None if lengths is None else checks.lengths(lengths, steps)
+        output, finals, watched = self._stack(steps, states, rows, watch=gates)
+
+        if batched and self.batch_first:
+            output = output.transpose(0, 1)
+        final = tuple(torch.stack(values) for values in zip(*finals, strict=True))  # (L·dirs, B, H) each
+        seen = {name: torch.stack([run[name] for run in watched]).transpose(1, 2) for name in watched[0]}
+        if not batched:
+            output, final = output.squeeze(1), tuple(value.squeeze(1) for value in final)
+            seen = {name: value.squeeze(1) for name, value in seen.items()}
+        result = (output, final if len(final) > 1 else final[0])
+        return (*result, seen) if gates else result
+
+    def _stack(
+        self, x: Tensor, states: list[tuple[Tensor, ...]], lengths: Tensor | None, watch: bool
+    ) -> tuple[Tensor, list[tuple[Tensor, ...]], list[dict[str, Tensor]]]:
+        """All layers and directions over x (T, B, D): the last output, then each run's final states and gates."""
+        self.engine_in_use = choose(self.engine, self.cell, watch)
+        finals, watched = [], []
+        remaining = iter(states)
+        if lengths is not None:
+            # Padding may hold anything, even NaN, whose gradient would spread.
+            outside = torch.arange(x.shape[0], device=x.device).unsqueeze(1) >= lengths  # (T, B)
+            x = x.masked_fill(outside.unsqueeze(2), 0.0)
+        for number, layer in enumerate(self.layers):
+            outputs = []
+            for direction, parameters in layer.items():  # type: ignore[operator]
+                backward = direction == "bwd"
+                read = _reversed(x, lengths) if backward else x
+                output, final, gates = scan(self.engine_in_use, parameters, read, next(remaining), lengths, watch)
+                if backward:
+                    output = _reversed(output, lengths)
+                    gates = {name: _reversed(gate, lengths) for name, gate in gates.items()}
+                outputs.append(output)
+                finals.append(final)
+                watched.append(gates)
+            output = torch.cat(outputs, dim=2) if len(outputs) > 1 else outputs[0]
+            if self.residual and number > 0:
+                output = output + x
+            x = output if number == self.num_layers - 1 else dropout(output, self.dropout, self.training)
+        return x, finals, watched
+
+    def _initial(self, state: State | None, x: Tensor, batched: bool) -> list[tuple[Tensor, ...]]:
+        """The initial states of each layer and direction, as tuples of (B, H)."""
+        runs, B = self.num_layers * len(self.directions), x.shape[1]
+        if state is None:
+            zeros = x.new_zeros(B, self.hidden_size)
+            return [(zeros,) * len(self.cell.states)] * runs
+        given = checks.state(state, self.cell, (runs, B, self.hidden_size) if batched else (runs, self.hidden_size), x)
+        if not batched:
+            given = tuple(value.unsqueeze(1) for value in given)
+        return list(zip(*given, strict=True))
+
+    def _refuse_shadowed_options(self) -> None:
+        for name in self.cell.options:
+            if name in inspect.signature(Recurrent).parameters:
+                raise ValueError(f"cell {self.cell.name!r} has an option {name!r}, which the layer uses: rename it")
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(Recurrent).parameters
+        shown = ("num_layers", "bidirectional", "residual", "dropout", "batch_first", "engine", "init")
+        changed = {name: getattr(self, name) for name in shown if getattr(self, name) != defaults[name].default}
+        for name, option in next(self.runs()).options.items():
+            changed |= {name: option.value} if option.value != self.cell.options[name].value else {}
+            changed |= (
+                {f"learnable_{name}": option.learned} if option.learned != self.cell.options[name].learned else {}
+            )
+        settings = "".join(f", {name}={value!r}" for name, value in changed.items())
+        return f"Recurrent({self.cell.name}, {self.input_size}, {self.hidden_size}{settings})"
+
+
+def _find(cell: str | Cell) -> Cell:
+    if isinstance(cell, Cell):
+        return cell
+    if isinstance(cell, str):
+        return cells.get(cell)
+    raise ValueError(
+        f"cell is {cell!r}: expected a name ({', '.join(cells.names())}) or a function under @gatelab.cell"
+    )
+
+
+def _reversed(values: Tensor, lengths: Tensor | None) -> Tensor:
+    """(T, B, …) read backwards, each row from its own end; what lies after the end stays where it is."""
+    if lengths is None:
+        return values.flip(0)
+    steps = torch.arange(values.shape[0], device=values.device).unsqueeze(1)  # (T, 1)
+    source = torch.where(steps < lengths, lengths - 1 - steps, steps)  # (T, B)
+    return values.gather(0, source.unsqueeze(2).expand_as(values))
