@@ -149,8 +149,8 @@ class Recurrent(nn.Module):
             output (B, T, H × directions), the final state, and with `gates` a dictionary of name →
             (L × directions, B, T, H).
         """
-        batched = x.dim() == 3
         checks.sequences(x, self.input_size, like=next(self.parameters()))
+        batched = x.dim() == 3
         steps = (x.transpose(0, 1) if self.batch_first else x) if batched else x.unsqueeze(1)  # (T, B, D)
         states = self._initial(state, steps, batched)
         rows = None if lengths is None else checks.lengths(lengths, steps)

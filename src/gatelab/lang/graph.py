@@ -63,7 +63,7 @@ class Sum:
 
 @dataclass(frozen=True)
 class Scaled:
-    """A number times a matrix: a `Node` when traced, a float or a 0-d tensor when run."""
+    """A number times a matrix: a float, or one of the cell's scalars (its `Node` when traced, its tensor when run)."""
 
     by: Any
     of: Matrix

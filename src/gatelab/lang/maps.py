@@ -7,6 +7,7 @@ or the tensors' namespace (a real product).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from numbers import Real
 from typing import Any
 
 from gatelab.errors import CellError
@@ -82,6 +83,8 @@ def weights(matrix: Matrix) -> Iterator[Weight]:
 
 def _number(factor: Any) -> Any:
     """The factor of a `Scaled`: a traced scalar as its node, a number or 0-d tensor as it is."""
+    if isinstance(factor, Real):
+        return float(factor)
     node = getattr(factor, "node", None)
     if node is None:
         return factor

@@ -70,7 +70,7 @@ class _Text:
             assert node.matrix is not None
             return f"{self.matrix(node.matrix)} {self.wrapped(node.args[0], ATOM)}", PRODUCT
         if node.op == "constant":
-            return f"{node.value:g}".replace("-", self.minus), ATOM if node.value >= 0 else SUM
+            return self.number(node.value), ATOM if node.value >= 0 else SUM
         if node.args:
             inner = self.expression(node.args[0])[0]
             return f"{self.function(node.op)}({inner})", ATOM
@@ -95,15 +95,21 @@ class _Text:
         if isinstance(matrix, Transpose):
             return self.transposed(self.matrix(matrix.of))
         if isinstance(matrix, Scaled):
-            if matrix.by.op == "constant" and matrix.by.value == -1:
-                inner = f"{self.minus}{self.matrix(matrix.of)}"
-            else:
-                inner = f"{self.wrapped(matrix.by, ATOM)} {self.matrix(matrix.of)}"
+            inner = f"{self.scale(matrix.by)}{self.matrix(matrix.of)}"
             return inner if top else f"({inner})"
         sign = "+" if matrix.sign == 1 else self.minus
         left = self.matrix(matrix.left, top=isinstance(matrix.left, (Sum, Scaled)))
         right = self.matrix(matrix.right, top=isinstance(matrix.right, Scaled))
         return f"{left} {sign} {right}" if top else f"({left} {sign} {right})"
+
+    def scale(self, by: Node | float) -> str:
+        """What stands before a matrix: nothing but a sign for −1, else the number and a space."""
+        if isinstance(by, Node):
+            return f"{self.wrapped(by, ATOM)} "
+        return self.minus if by == -1 else f"{self.number(by)} "
+
+    def number(self, value: float) -> str:
+        return f"{value:g}".replace("-", self.minus)
 
     def leaf(self, node: Node) -> str:
         if node.op == "vector":

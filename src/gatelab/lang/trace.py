@@ -33,7 +33,7 @@ def trace(function: Callable[..., Any], signature: Signature) -> Graph:
     return Graph(
         states=signature.states,
         new_states=new_states,
-        gates=_gates(named, new_states),
+        gates=_gates(named, new_states, signature),
         maps=_named_maps(named),
         W=tuple(tracer.names["W"]),
         U=tuple(tracer.names["U"]),
@@ -59,13 +59,15 @@ def _new_states(name: str, signature: Signature, returned: Any) -> tuple[Node, .
     return tuple(value.node for value in values)
 
 
-def _gates(named: dict[str, Any], new_states: tuple[Node, ...]) -> dict[str, Node]:
+def _gates(named: dict[str, Any], new_states: tuple[Node, ...], signature: Signature) -> dict[str, Node]:
     """The vectors that the function gave a name to, apart from those it was given or returns."""
     taken = set(new_states)
     gates = {}
     for name, value in named.items():
         node = value.node if isinstance(value, Symbol) else None
-        if node and node.shape == "vector" and node.op not in ("state", "vector") and node not in taken:
+        if name in signature.order or node is None or node.op in ("state", "vector") or node in taken:
+            continue
+        if node.shape == "vector":
             gates[name] = node
             taken.add(node)  # a second name for the same value is not a second gate
     return gates

@@ -25,8 +25,8 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
 def main() -> None:
     options = _options()
     rng = np.random.default_rng(options.seed)
-    wave = sine.wave(3000, PERIOD, NOISE, rng)
-    training, held_out = sine.windows(wave.noisy[:2400], STEPS), sine.windows(wave.noisy[2400:], STEPS)
+    wave = sine.wave(1500, PERIOD, NOISE, rng)
+    training, held_out = sine.windows(wave.noisy[:1000], STEPS), sine.windows(wave.noisy[1000:], STEPS)
     p = network.initialise(1, options.hidden_size, 1, rng)
     count = sum(value.size for value in p.values())
     print(f"GRU by hand: {count:,} parameters, {len(training.target):,} windows of {STEPS} steps")
@@ -52,7 +52,7 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m gatelab.scratch", description=__doc__)
-    parser.add_argument("--epochs", type=_positive, default=30)
+    parser.add_argument("--epochs", type=_positive, default=80)
     parser.add_argument("--hidden-size", type=_positive, default=32)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path(), help="where the pictures go (default: here)")
@@ -67,6 +67,8 @@ def _positive(text: str) -> int:
 
 def _report(epochs: int) -> Report:
     def line(epoch: int, training: float, held_out: float) -> None:
+        if epoch % 5 and epoch != epochs:
+            return
         print(f"epoch {epoch:3d}/{epochs}   training MSE {training:.4f}   held-out MSE {held_out:.4f}", flush=True)
 
     return line
@@ -77,10 +79,17 @@ def _draw_curve(path: Path, curve: list[tuple[float, float]], same: float) -> No
     training, held_out = zip(*curve, strict=True)
     axes.semilogy(training, color=BLUE, label="training")
     axes.semilogy(held_out, color=ORANGE, label="held out")
-    for level, name in ((same, '"same as now"'), (NOISE**2, "the noise itself")):
+    for level, name, offset in ((same, '"same as now"', 4), (NOISE**2, "the noise itself", -14)):
         axes.axhline(level, color=GREY, linestyle=":", linewidth=1)
-        axes.annotate(name, (len(curve) - 1, level), xytext=(0, 3), textcoords="offset points", ha="right", color=GREY)
-    axes.set(title="GRU by hand: next value of a noisy sine", xlabel="epoch", ylabel="mean squared error")
+        axes.annotate(
+            name, (len(curve) - 1, level), xytext=(0, offset), textcoords="offset points", ha="right", color=GREY
+        )
+    axes.set(
+        title="GRU by hand: next value of a noisy sine",
+        xlabel="epoch",
+        ylabel="mean squared error",
+        ylim=(0.6 * NOISE**2, None),
+    )
     _finish(figure, axes, path)
 
 

@@ -1,0 +1,96 @@
+"""Bad input to the layer: what was given, what was expected, what to do."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from gatelab import CellError, Recurrent, cell, tanh
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"cell": "grru"}, r"unknown cell 'grru'; did you mean 'gru'\?"),
+        ({"cell": 3}, "expected a name .* or a function under @gatelab.cell"),
+        ({"engine": "eagre"}, "unknown engine 'eagre'; did you mean 'eager'"),
+        ({"cell": "agru", "engine": "native"}, "engine 'native' has no cell 'agru'"),
+        ({"hidden_size": 0}, "hidden_size is 0: expected a whole number from 1"),
+        ({"input_size": -1}, "input_size is -1"),
+        ({"num_layers": 1.5}, "num_layers is 1.5"),
+        ({"hidden_size": True}, "hidden_size is True"),
+        ({"dropout": 1.0}, "dropout is 1.0: expected a probability"),
+        ({"dropout": math.nan}, "dropout is nan"),
+        ({"cell": "agru", "epsilom": 1.0}, "did you mean 'epsilon'"),
+        ({"cell": "agru", "epsilon": math.inf}, "'epsilon' of cell 'agru' is inf: expected a finite number"),
+        ({"cell": "agru", "epsilon": "a"}, "expected a finite number"),
+        ({"cell": "agru", "learnable_epsilon": 1}, "expected True or False"),
+        ({"epsilon": 1.0}, r"unknown option of cell 'gru': 'epsilon' \(known: there are none\)"),
+    ],
+)
+def test_what_a_layer_cannot_be(options, said):
+    with pytest.raises(ValueError, match=said):
+        Recurrent(**{"cell": "gru", "input_size": 3, "hidden_size": 4} | options)
+
+
+@pytest.mark.parametrize(("name", "value"), [("dropout", 0.5), ("residual", True)])
+def test_what_does_nothing_is_said(name, value):
+    with pytest.warns(UserWarning, match=f"{name}={value} does nothing with num_layers=1"):
+        Recurrent("gru", 3, 4, **{name: value})
+
+
+X = torch.zeros(2, 5, 3)
+
+
+@pytest.mark.parametrize(
+    ("x", "arguments", "said"),
+    [
+        ([[0.0]], {}, "x is a list: expected a tensor"),
+        (torch.zeros(2, 5, 4), {}, r"x has shape \(2, 5, 4\): expected \(B, T, 3\)"),
+        (torch.zeros(3), {}, r"x has shape \(3,\)"),
+        (torch.zeros(2, 0, 3), {}, "at least one step"),
+        (torch.zeros(0, 5, 3), {}, "at least one sequence"),
+        (X.double(), {}, "x is torch.float64 .* and the layer torch.float32"),
+        (X.long(), {}, "x is torch.int64"),
+        (X, {"state": torch.zeros(1, 3, 4)}, r"state 'h' has shape \(1, 3, 4\): expected \(1, 2, 4\)"),
+        (X[0], {"state": torch.zeros(1, 2, 4)}, r"expected \(1, 4\)"),
+        (X, {"state": (torch.zeros(1, 2, 4),) * 2}, r"state has 2 tensor\(s\): cell 'gru' has 1 \(h\)"),
+        (X, {"state": torch.zeros(1, 2, 4).double()}, "state 'h' is torch.float64"),
+        (X, {"state": ["a"]}, "state 'h' has shape str"),
+        (X, {"lengths": [5]}, r"of shape \(1,\): expected 2 whole numbers"),
+        (X, {"lengths": [5, 0]}, "lengths go from 0 to 5: expected 1 to 5"),
+        (X, {"lengths": [6, 5]}, "lengths go from 5 to 6"),
+        (X, {"lengths": [1.0, 2.0]}, "whole numbers"),
+    ],
+)
+def test_what_a_layer_cannot_read(x, arguments, said):
+    with pytest.raises(ValueError, match=said):
+        Recurrent("gru", 3, 4)(x, **arguments)
+
+
+def test_freezing_what_does_not_exist():
+    with pytest.raises(ValueError, match=r"did you mean 'b\.z'"):
+        Recurrent("gru", 3, 4).freeze("b.zz")
+    with pytest.raises(ValueError, match="expected a finite number"):
+        Recurrent("gru", 3, 4).freeze("b.z", at=math.nan)
+
+
+def test_names_that_torch_or_the_layer_use_themselves():
+    @cell
+    def takes_pop(x, h, W, U, b):
+        return tanh(W.pop(x) + h)
+
+    @cell
+    def takes_dropout(x, h, W, U, b, *, dropout=0.1):
+        return tanh(W.n(x) + dropout * h)
+
+    with pytest.raises(ValueError, match=r"'W.pop'.*call it pop_"):
+        Recurrent(takes_pop, 3, 4)
+    with pytest.raises(ValueError, match="option 'dropout', which the layer uses: rename it"):
+        Recurrent(takes_dropout, 3, 4)
+
+
+def test_every_cell_error_is_a_value_error():
+    assert issubclass(CellError, ValueError)

@@ -1,0 +1,126 @@
+"""torch.nn as the oracle: the same weights give the same numbers, on both engines and both ways."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from gatelab import Recurrent, from_torch
+
+D, H, B, T = 3, 4, 3, 6
+MODULES = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+
+
+def as_tuple(state):
+    return state if isinstance(state, tuple) else (state,)
+
+
+def weighted_sum(values):
+    return sum((v * torch.linspace(-1, 1, v.numel()).double().view_as(v)).sum() for v in values)
+
+
+def torch_gradient(layer: Recurrent, module: nn.RNNBase) -> dict[str, torch.Tensor]:
+    """The gradients that torch.nn found, under gatelab's names. The two biases of a sum have the same gradient."""
+    order = {"rnn": "h", "gru": "rzn", "lstm": "ifgo"}[layer.cell.name]
+    named = {}
+    for number in range(layer.num_layers):
+        for direction, suffix in zip(layer.directions, ("", "_reverse"), strict=False):
+            for letter, kind in (("W", "weight_ih"), ("U", "weight_hh"), ("b", "bias_ih"), ("b.h", "bias_hh")):
+                grad = getattr(module, f"{kind}_l{number}{suffix}").grad
+                for gate, rows in zip(order, grad.chunk(len(order)), strict=True):
+                    name = f"{letter}{gate}" if letter == "b.h" else f"{letter}.{gate}"
+                    named[f"layers.{number}.{direction}.{name}"] = rows
+    return named
+
+
+@pytest.mark.parametrize("lengths", [None, [6, 1, 4]], ids=["full", "lengths"])
+@pytest.mark.parametrize("engine", ["eager", "native"])
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["one-way", "both-ways"])
+@pytest.mark.parametrize("num_layers", [1, 2])
+@pytest.mark.parametrize("cell", MODULES)
+def test_equals_torch_in_outputs_states_and_all_gradients(cell, num_layers, bidirectional, engine, lengths):
+    module = MODULES[cell](D, H, num_layers, batch_first=True, bidirectional=bidirectional, dtype=torch.float64)
+    layer = from_torch(module)
+    layer.engine = engine
+    x = torch.randn(B, T, D, dtype=torch.float64, requires_grad=True)
+    shape = (num_layers * (2 if bidirectional else 1), B, H)
+    states = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for _ in layer.cell.states]
+    state = tuple(states) if cell == "lstm" else states[0]
+
+    def gradients_of(run):
+        x.grad = None
+        for value in states:
+            value.grad = None
+        output, final = run()
+        weighted_sum([output, *as_tuple(final)]).backward()
+        return output, as_tuple(final), [x.grad.clone(), *(value.grad.clone() for value in states)]
+
+    def run_torch():
+        if lengths is None:
+            return module(x, state)
+        packed = pack_padded_sequence(x, torch.tensor(lengths), batch_first=True, enforce_sorted=False)
+        output, final = module(packed, state)
+        return pad_packed_sequence(output, batch_first=True, total_length=T)[0], final
+
+    wanted, got = gradients_of(run_torch), gradients_of(lambda: layer(x, state, lengths=lengths))
+    assert layer.engine_in_use == engine
+    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-10)
+    expected = torch_gradient(layer, module)
+    for name, parameter in layer.named_parameters():
+        torch.testing.assert_close(parameter.grad, expected[name], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("cell", MODULES)
+def test_there_and_back_is_exact(cell, bidirectional, dtype):
+    layer = Recurrent(cell, D, H, num_layers=2, bidirectional=bidirectional, dropout=0.25, dtype=dtype)
+    module = layer.to_torch()
+    back = from_torch(module)
+    assert isinstance(module, MODULES[cell])
+    assert module.dropout == back.dropout == 0.25
+    assert module.batch_first
+    for (name, parameter), (same_name, same) in zip(layer.named_parameters(), back.named_parameters(), strict=True):
+        assert name == same_name
+        assert torch.equal(parameter, same)
+
+
+@pytest.mark.parametrize(("cell", "count"), [("gru", 60_672), ("lstm", 80_896)])
+def test_torch_counts_its_second_bias_too(cell, count):
+    assert sum(p.numel() for p in Recurrent(cell, 28, 128).to_torch().parameters()) == count
+
+
+def test_a_module_without_biases_gets_frozen_zeros_and_goes_back_without():
+    module = nn.GRU(D, H, bias=False)
+    layer = from_torch(module)
+    x = torch.randn(T, B, D)
+    torch.testing.assert_close(layer(x)[0], module(x)[0], rtol=0, atol=1e-6)
+    assert {n.rsplit(".", 1)[0] for n, p in layer.named_parameters() if not p.requires_grad} == {"layers.0.fwd.b"}
+    assert layer.to_torch().bias is False
+
+
+def test_training_mode_is_kept():
+    assert not from_torch(nn.GRU(D, H).eval()).training
+    assert not Recurrent("gru", D, H).eval().to_torch().training
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (nn.Linear(2, 2), "expected nn.GRU, nn.LSTM or nn.RNN"),
+        (nn.RNN(2, 2, nonlinearity="relu"), "expected tanh"),
+        (nn.LSTM(2, 3, proj_size=1), "proj_size=1"),
+    ],
+)
+def test_what_cannot_be_converted_is_refused(given, said):
+    with pytest.raises(ValueError, match=said):
+        from_torch(given)
+
+
+def test_cells_that_torch_lacks_are_refused():
+    with pytest.raises(ValueError, match=r"no cell 'agru' \(it has: rnn, gru, lstm\)"):
+        Recurrent("agru", D, H).to_torch()
+    with pytest.raises(ValueError, match="residual"):
+        Recurrent("gru", D, H, num_layers=2, residual=True).to_torch()

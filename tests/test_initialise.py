@@ -1,0 +1,109 @@
+"""Starting values are what their names claim."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from scipy import stats
+
+from gatelab import Recurrent, cell, cells, sigmoid
+
+D, H = 16, 64
+
+
+@pytest.mark.parametrize("name", cells.names())
+def test_torch_is_uniform_within_one_over_root_h(name):
+    layer = Recurrent(name, D, H, num_layers=2)
+    values = torch.cat([p.detach().flatten() for n, p in layer.named_parameters() if n.count(".") == 4])
+    bound = 1 / math.sqrt(H)
+    assert stats.kstest(values.numpy(), stats.uniform(-bound, 2 * bound).cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("name", cells.names())
+def test_xavier_has_orthogonal_recurrence_and_zero_biases(name):
+    layer = Recurrent(name, D, H, init="xavier", dtype=torch.float64)
+    own = layer.layers[0]["fwd"]
+    for U in own.U.values():
+        torch.testing.assert_close(U @ U.T, torch.eye(H, dtype=torch.float64), rtol=0, atol=1e-12)
+    for W in own.W.values():
+        bound = math.sqrt(6 / (D + H))
+        assert W.abs().max() <= bound
+        assert stats.kstest(W.detach().flatten().numpy(), stats.uniform(-bound, 2 * bound).cdf).pvalue > 1e-3
+    assert all((b == 0).all() for b in own.b.values())
+
+
+def test_a_seed_decides_and_a_generator_can_be_given():
+    def values(seed):
+        layer = Recurrent("lstm", D, H, init="xavier", chrono=100)
+        layer.reset_parameters(torch.Generator().manual_seed(seed))
+        return torch.cat([p.detach().flatten() for p in layer.parameters()])
+
+    assert torch.equal(values(1), values(1))
+    assert not torch.equal(values(1), values(2))
+
+
+@pytest.mark.parametrize(("bias", "opening"), [(1.0, 0.731), (0.0, 0.5), (2.0, 0.881)])
+def test_the_first_gate_is_as_open_as_its_bias_says(bias, opening):
+    layer = Recurrent("gru", D, H, init="xavier", gate_bias={"z": bias})
+    for x in (torch.zeros(8, 1, D), 0.1 * torch.randn(512, 1, D)):
+        _, _, gates = layer(x, gates=True)
+        assert gates["z"].mean().item() == pytest.approx(opening, abs=2e-3)
+        assert gates["r"].mean().item() == pytest.approx(0.5, abs=2e-3)
+
+
+def time_constants(name, gate, invert):
+    """−1/ln of what is kept at each step, by unit, at x = 0 and h = 0."""
+    layer = Recurrent(name, D, 2000, chrono=200)
+    own = layer.layers[0]["fwd"]
+    kept = torch.sigmoid(own.b[gate].detach())
+    return -1 / torch.log(1 - kept if invert else kept)
+
+
+@pytest.mark.parametrize(
+    ("name", "gate", "invert"), [("gru", "z", False), ("lstm", "f", False), ("gru_cho", "z", True), ("mgu", "f", True)]
+)
+def test_chrono_spreads_memory_up_to_the_longest_dependency(name, gate, invert):
+    kept_for = time_constants(name, gate, invert)
+    # σ(log u) = u / (1 + u), which forgets in about u + 1/2 steps, u uniform in [1, 199]
+    assert kept_for.min() > 1.0
+    assert 195 < kept_for.max() < 200.5
+    assert kept_for.mean().item() == pytest.approx(100.5, rel=0.05)
+
+
+def test_chrono_gives_the_lstm_an_input_gate_of_the_opposite_bias():
+    own = Recurrent("lstm", D, H, chrono=50).layers[0]["fwd"]
+    assert torch.equal(own.b["i"], -own.b["f"])
+    assert (own.b["f"] >= 0).all()
+
+
+def test_chrono_draws_anew_for_each_layer_and_direction():
+    layer = Recurrent("gru", D, H, num_layers=2, bidirectional=True, chrono=50)
+    drawn = [own.b["z"].detach() for own in layer.runs()]
+    assert len({tuple(values.tolist()) for values in drawn}) == 4
+
+
+@cell
+def biasless(x, h, W, U, b):
+    z = sigmoid(W.z(x) + U.z(h) + b.keep)
+    return z * h + (1 - z) * W.n(x)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"init": "orthogonal"}, "unknown init 'orthogonal'"),
+        ({"gate_bias": {"zz": 1.0}}, "did you mean 'z'"),
+        ({"gate_bias": {"z": float("nan")}}, "finite"),
+        ({"chrono": 1}, "whole number from 2"),
+        ({"chrono": 20.0}, "whole number from 2"),
+        ({"chrono": 20, "gate_bias": {"z": 1.0}}, "both chrono and gate_bias set b.z"),
+        ({"cell": "agru", "chrono": 20}, "no gate of it keeps or overwrites"),
+        ({"cell": "rnn", "chrono": 20}, "no gate of it keeps or overwrites"),
+        ({"cell": biasless, "chrono": 20}, "has no b.z"),
+    ],
+)
+def test_bad_input_is_refused(options, said):
+    with pytest.raises(ValueError, match=said):
+        Recurrent(**{"cell": "gru", "input_size": D, "hidden_size": H} | options)

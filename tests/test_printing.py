@@ -1,0 +1,94 @@
+"""Equations as text: what is printed means what is computed."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import torch
+from hypothesis import given
+from matplotlib.mathtext import MathTextParser
+from test_trace import EXPRESSIONS, NAMES, random_cell
+
+from gatelab import I, cell, learned, sigmoid, tanh
+from gatelab.lang.graph import evaluate
+
+
+def read_back(line: str) -> str:
+    """A printed equation as Python: products become names, signs become operators."""
+    right = line.partition(" = ")[2]
+    right = re.sub(r"U_(\w) (\w'?|\()", r"U_\1 @ \2", right).replace("W_p x", "Wx")
+    for sign, operator in (("⊙", "*"), ("·", "*"), ("−", "-"), ("^", "**"), ("σ", "sigmoid")):
+        right = right.replace(sign, operator)
+    return right
+
+
+class Matrix:
+    """A 1 × 1 map that must stand before its argument."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def __neg__(self):
+        return Matrix(-self.factor)
+
+    def __matmul__(self, value):
+        return self.factor * value
+
+
+@given(EXPRESSIONS, EXPRESSIONS)
+def test_printed_equations_evaluate_to_the_graph(first, second):
+    made = random_cell(first, second)
+    numbers = random.Random(1)
+    values = {name: numbers.uniform(-1, 1) for name in ("h", "c", "b_p", "Wx")} | {"rate": 0.7}
+    maps = {"p": 0.3, "q": -0.8}
+
+    given: dict = {}
+    for node in made.graph.nodes():
+        key = {"vector": "b_p", "input": None, "product": None}.get(node.op, node.name)
+        if node.op == "product":
+            is_input = node.matrix.space == "W"
+            value = values["Wx"] if is_input else maps[node.matrix.name] * evaluate(node.args[0], given).item()
+            given[node] = torch.tensor(value, dtype=torch.float64)
+        elif key:
+            given[node] = torch.tensor(values[key], dtype=torch.float64)
+
+    known = {name: torch.tensor(value, dtype=torch.float64) for name, value in values.items()}
+    known |= {f"U_{name}": Matrix(factor) for name, factor in maps.items()}
+    for line in made.text().splitlines():
+        left = line.partition(" = ")[0].replace("'", "_new")
+        known[left] = eval(read_back(line).replace("'", "_new"), {**NAMES, **known})
+    for state, node in zip(("h_new", "c_new"), made.graph.new_states, strict=True):
+        torch.testing.assert_close(
+            torch.as_tensor(known[state]), evaluate(node, given), rtol=1e-4, atol=1e-4
+        )  # six digits are printed
+    for line in made.latex().splitlines()[1:-1]:
+        MathTextParser("path").parse(f"${line.removesuffix(chr(92) * 2).replace('&', '')}$")
+
+
+def test_states_greek_letters_and_long_names():
+    @cell
+    def mine(x, h, c, W, U, b, *, lambda_=learned(1.0), step_size=0.1):
+        forget = sigmoid(W.f_in(x) - b.f)
+        c = lambda_ * forget * c / 2
+        return -(tanh(c) ** 3), h
+
+    assert mine.text().splitlines() == [
+        "forget = σ(W_f_in x − b_f)",
+        "h' = −tanh(λ · forget ⊙ c / 2)^3",
+        "c' = h",
+    ]
+    assert r"\mathrm{forget}_t &= \sigma(W_{f\_in} x_t - b_{f}) \\" in mine.latex()
+    assert r"\frac{\lambda \, \mathrm{forget}_t \odot c_{t-1}}{2}" in mine.latex()
+
+
+def test_matrix_expressions():
+    @cell
+    def mine(x, h, U, *, gamma=0.1):
+        A = -(U.a + 2 * U.b.T) - gamma * I
+        return A(h) + (U.a - (U.b - U.c))(h) + (0.5 * U.d)(h)
+
+    assert mine.text().splitlines() == [
+        "A = −(U_a + 2 U_bᵀ) − γ I",
+        "h' = A h + (U_a − (U_b − U_c)) h + (0.5 U_d) h",
+    ]

@@ -1,0 +1,239 @@
+"""The layer: against a plain loop of the textbook equations, and its own promises."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+
+import equations
+import pytest
+import torch
+from torch import nn
+
+import gatelab
+from gatelab import Recurrent, cells
+
+D, H, B, T = 3, 4, 3, 5
+LENGTHS = [5, 2, 3]
+
+
+def make(cell: str, **options) -> Recurrent:
+    return Recurrent(cell, D, H, dtype=torch.float64, **options)
+
+
+def random_state(layer: Recurrent) -> list[torch.Tensor]:
+    runs = layer.num_layers * len(layer.directions)
+    return [torch.randn(runs, B, H, dtype=torch.float64, requires_grad=True) for _ in layer.cell.states]
+
+
+def gradients(outputs, *wanted) -> list[torch.Tensor]:
+    """The gradients of one number that depends on every entry of the outputs, each with its own weight."""
+    loss = sum((out * torch.linspace(-1, 1, out.numel()).double().view_as(out)).sum() for out in outputs)
+    return list(torch.autograd.grad(loss, wanted))
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["full", "lengths"])
+@pytest.mark.parametrize("residual", [False, True], ids=["", "residual"])
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["one-way", "both-ways"])
+@pytest.mark.parametrize("num_layers", [1, 2, 3])
+@pytest.mark.parametrize("cell", cells.names())
+@pytest.mark.filterwarnings("ignore:residual=True does nothing")
+def test_equals_the_plain_loop_of_the_equations(cell, num_layers, bidirectional, residual, lengths):
+    layer = make(cell, num_layers=num_layers, bidirectional=bidirectional, residual=residual, engine="eager")
+    x = torch.randn(B, T, D, dtype=torch.float64, requires_grad=True)
+    state = random_state(layer)
+    output, final = layer(x, state if len(state) > 1 else state[0], lengths=lengths)
+
+    step = getattr(equations, cell)
+    expected, expected_final = equations.run(step, equations.parameters(layer), x, state, lengths or [T] * B, residual)
+    finals = final if isinstance(final, tuple) else (final,)
+    torch.testing.assert_close(output, expected, rtol=0, atol=1e-12)
+    for got, wanted in zip(finals, expected_final, strict=True):
+        torch.testing.assert_close(got, wanted, rtol=0, atol=1e-12)
+
+    inputs = [x, *state, *layer.parameters()]
+    for got, wanted in zip(
+        gradients([output, *finals], *inputs), gradients([expected, *expected_final], *inputs), strict=True
+    ):
+        torch.testing.assert_close(got, wanted, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("cell", cells.names())
+def test_gradcheck(cell):
+    layer = make(cell, engine="eager")
+    x = torch.randn(2, 3, D, dtype=torch.float64, requires_grad=True)
+    parameters = dict(layer.named_parameters())
+
+    def run(x, *values):
+        output, final = torch.func.functional_call(layer, dict(zip(parameters, values, strict=True)), (x,))
+        return output, *(final if isinstance(final, tuple) else (final,))
+
+    assert torch.autograd.gradcheck(run, (x, *parameters.values()))
+
+
+def test_padding_changes_nothing_even_if_it_is_nan():
+    layer = make("lstm", num_layers=2, bidirectional=True, engine="eager")
+    x = torch.randn(B, T, D, dtype=torch.float64)
+    dirty = x.clone()
+    for row, length in enumerate(LENGTHS):
+        dirty[row, length:] = torch.nan
+    for engine in ("eager", "native"):
+        layer.engine = engine
+        clean_grads, dirty_grads = (
+            gradients([layer(data, lengths=LENGTHS)[0]], *layer.parameters()) for data in (x, dirty)
+        )
+        assert all(torch.equal(a, b) for a, b in zip(clean_grads, dirty_grads, strict=True))
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_shapes_are_those_of_torch(cell):
+    module = {"gru": nn.GRU, "lstm": nn.LSTM}[cell]
+    for batch_first, batched in itertools.product([True, False], [True, False]):
+        layer = Recurrent(cell, D, H, num_layers=2, bidirectional=True, batch_first=batch_first)
+        reference = module(D, H, num_layers=2, bidirectional=True, batch_first=batch_first)
+        x = torch.randn(B, T, D) if batched else torch.randn(T, D)
+        got, wanted = layer(x), reference(x)
+        assert got[0].shape == wanted[0].shape
+        if cell == "lstm":
+            assert isinstance(got[1], tuple)
+            assert [s.shape for s in got[1]] == [s.shape for s in wanted[1]]
+        else:
+            assert got[1].shape == wanted[1].shape
+        layer(x, got[1])  # a final state is an initial state
+
+
+def test_one_sequence_is_a_batch_of_one():
+    layer = make("lstm", bidirectional=True)
+    x = torch.randn(T, D, dtype=torch.float64)
+    output, (h, c), gates = layer(x, gates=True)
+    batch_output, (batch_h, batch_c), batch_gates = layer(x.unsqueeze(0), gates=True)
+    assert torch.equal(output, batch_output[0])
+    assert torch.equal(h, batch_h[:, 0])
+    assert torch.equal(c, batch_c[:, 0])
+    assert all(torch.equal(gates[name], batch_gates[name][:, 0]) for name in gates)
+
+
+def test_gates_are_named_by_the_equations_and_explain_the_output():
+    layer = make("gru", num_layers=2, bidirectional=True)
+    x = torch.randn(B, T, D, dtype=torch.float64)
+    output, _, gates = layer(x, gates=True)
+    assert list(gates) == ["r", "z", "n"]
+    assert all(gate.shape == (4, B, T, H) for gate in gates.values())
+    # The last layer, read forwards and backwards: h' = z h + (1 - z) n, from h = 0.
+    for run, half, order in ((2, output[..., :H], range(T)), (3, output[..., H:], reversed(range(T)))):
+        h = torch.zeros(B, H, dtype=torch.float64)
+        for t in order:
+            z, n = gates["z"][run, :, t], gates["n"][run, :, t]
+            h = z * h + (1 - z) * n
+            torch.testing.assert_close(h, half[:, t], rtol=0, atol=1e-12)
+
+
+def test_gates_after_the_end_of_a_row_are_zero():
+    _, _, gates = make("gru")(torch.randn(B, T, D, dtype=torch.float64), lengths=LENGTHS, gates=True)
+    assert (gates["z"][0, 1, :2] > 0).all()
+    assert (gates["z"][0, 1, 2:] == 0).all()
+
+
+def test_watching_gates_changes_nothing_and_keeps_gradients():
+    layer = make("agru", engine="eager")
+    x = torch.randn(B, T, D, dtype=torch.float64)
+    output, _ = layer(x)
+    watched, _, gates = layer(x, gates=True)
+    assert torch.equal(output, watched)
+    gates["z"].sum().backward()
+    assert layer.layers[0]["fwd"].W["z"].grad is not None
+
+
+def test_dropout_acts_between_layers_and_only_while_training():
+    layer = Recurrent("gru", D, H, num_layers=2, dropout=0.5)
+    x = torch.randn(B, T, D)
+    assert not torch.equal(layer(x)[0], layer(x)[0])
+    layer.eval()
+    assert torch.equal(layer(x)[0], layer(x)[0])
+    torch.manual_seed(1)
+    layer.train()
+    first = Recurrent("gru", D, H)
+    first.layers[0].load_state_dict(layer.layers[0].state_dict())
+    torch.testing.assert_close(layer(x)[1][0], first(x)[1][0])  # the first layer itself is not dropped
+
+
+def test_parameters_have_readable_names_and_freezing_is_one_line():
+    layer = Recurrent("agru", D, H, num_layers=2, bidirectional=True)
+    names = [name for name, _ in layer.named_parameters()]
+    assert names[:4] == ["layers.0.fwd.epsilon", "layers.0.fwd.W.z", "layers.0.fwd.W.r", "layers.0.fwd.W.n"]
+    assert "layers.1.bwd.b.r" in names
+    layer.freeze("b.z", "b.r", at=0.0)
+    frozen = {name for name, p in layer.named_parameters() if not p.requires_grad}
+    assert frozen == {name for name in names if name.endswith(("b.z", "b.r"))}
+    assert all((p == 0).all() for name, p in layer.named_parameters() if name in frozen)
+
+
+def test_a_frozen_parameter_has_no_gradient_on_any_engine():
+    for engine in ("eager", "native"):
+        layer = Recurrent("gru", D, H, engine=engine).freeze("b.z")
+        layer(torch.randn(B, T, D))[0].sum().backward()
+        assert layer.layers[0]["fwd"].b["z"].grad is None
+        assert layer.layers[0]["fwd"].b["r"].grad is not None
+        assert layer.engine_in_use == engine
+
+
+def test_a_state_dict_moves_between_engines_and_layers():
+    source, target = Recurrent("lstm", D, H, engine="eager"), Recurrent("lstm", D, H, engine="native")
+    target.load_state_dict(source.state_dict())
+    x = torch.randn(B, T, D)
+    torch.testing.assert_close(source(x)[0], target(x)[0], rtol=0, atol=1e-6)
+
+
+def test_copies_and_pickles():
+    layer = Recurrent("agru", D, H, epsilon=0.5)
+    x = torch.randn(B, T, D)
+    for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert torch.equal(other(x)[0], layer(x)[0])
+        assert other.cell is cells.agru
+
+
+def test_repr_is_one_line_that_names_what_was_chosen():
+    layer = Recurrent("agru", 28, 128, num_layers=2, gamma=0.1, learnable_epsilon=False)
+    assert repr(layer) == "Recurrent(agru, 28, 128, num_layers=2, gamma=0.1, learnable_epsilon=False)"
+
+
+def test_options_are_learned_or_fixed():
+    def scalar_names(**options):
+        return [n for n, _ in Recurrent("agru", D, H, **options).named_parameters() if n.count(".") == 3]
+
+    assert scalar_names() == ["layers.0.fwd.epsilon"]
+    assert scalar_names(learnable_epsilon=False) == []
+    assert scalar_names(learnable_gamma=True) == ["layers.0.fwd.gamma", "layers.0.fwd.epsilon"]
+    assert Recurrent("agru", D, H, epsilon=0.25).layers[0]["fwd"].epsilon.item() == 0.25
+
+
+def test_learned_gamma_gets_the_gradient_of_the_diffusion():
+    layer = make("antisymmetric_rnn", learnable_gamma=True, engine="eager")
+    x = torch.randn(B, T, D, dtype=torch.float64)
+    (got,) = gradients([layer(x)[0]], layer.layers[0]["fwd"].gamma)
+    bump = 1e-6
+    losses = []
+    for sign in (1, -1):
+        with torch.no_grad():
+            layer.layers[0]["fwd"].gamma += sign * bump
+            out = layer(x)[0]
+            losses.append((out * torch.linspace(-1, 1, out.numel()).double().view_as(out)).sum())
+            layer.layers[0]["fwd"].gamma -= sign * bump
+    torch.testing.assert_close(got, (losses[0] - losses[1]) / (2 * bump), rtol=1e-6, atol=1e-9)
+
+
+def test_a_users_cell_is_not_second_class():
+    @gatelab.cell
+    def leaky(x, h, W, U, b, *, rate=gatelab.learned(0.1)):
+        decay = gatelab.sigmoid(b.decay)  # a gate made of parameters alone
+        n = gatelab.tanh(W.n(x) + U.n(h) + b.n)
+        return decay * h + rate * n
+
+    layer = Recurrent(leaky, D, H, num_layers=2, bidirectional=True, init="xavier", dtype=torch.float64)
+    x = torch.randn(B, T, D, dtype=torch.float64)
+    output, _, gates = layer(x, gates=True, lengths=LENGTHS)
+    assert output.shape == (B, T, 2 * H)
+    assert list(gates) == ["decay", "n"]
+    assert (gates["decay"][0, 0] == 0.5).all()  # sigmoid of a zero bias
+    assert sum(p.numel() for p in Recurrent(leaky, D, H).parameters()) == leaky.parameter_count(D, H)

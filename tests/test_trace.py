@@ -1,0 +1,231 @@
+"""Tracing: the graph is the function, and what the language cannot express is refused in words."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatelab import CellError, I, cell, cos, exp, learned, relu, sigmoid, sin, softplus, tanh
+from gatelab.lang.graph import evaluate
+from gatelab.lang.tensors import TensorMaps, TensorVectors
+
+
+def test_the_graph_names_everything():
+    @cell
+    def mine(x, h, c, W, U, b, *, rate=learned(0.1), gain=2.0):
+        A = U.a - U.a.T - rate * I
+        f = sigmoid(W.f(x) + A(h) + b.f)
+        c = f * c + (1 - f) * W.c(x)
+        again = f  # noqa: F841
+        return gain * tanh(c), c
+
+    graph = mine.graph
+    assert graph.states == ("h", "c")
+    assert (graph.W, graph.U, graph.b) == (("f", "c"), ("a",), ("f",))
+    assert graph.scalars == ("rate", "gain")
+    assert list(graph.gates) == ["f"]  # `again` is the same value, `c` a state, A a map
+    assert list(graph.maps) == ["A"]
+    assert mine.options["rate"].learned
+    assert not mine.options["gain"].learned
+
+
+def test_equal_expressions_are_one_node():
+    @cell
+    def mine(x, h, W, U, b):
+        return tanh(W.n(x) + U.n(h)) * sigmoid(W.n(x) + U.n(h))
+
+    assert sum(node.op == "product" for node in mine.graph.nodes()) == 2
+    assert sum(node.op == "add" for node in mine.graph.nodes()) == 1
+
+
+def test_functions_of_torch_mean_the_same():
+    @cell
+    def with_torch(x, h, W, U, b):
+        return torch.sigmoid(W.n(x)) * torch.tanh(h) + h.relu() + torch.nn.functional.softplus(b.n) + torch.exp(-h)
+
+    @cell
+    def with_gatelab(x, h, W, U, b):
+        return sigmoid(W.n(x)) * tanh(h) + relu(h) + softplus(b.n) + exp(-h)
+
+    assert with_torch.text() == with_gatelab.text()
+
+
+def test_functions_work_on_plain_numbers():
+    for function, same in (
+        (sigmoid, lambda v: 1 / (1 + math.exp(-v))),
+        (tanh, math.tanh),
+        (sin, math.sin),
+        (cos, math.cos),
+    ):
+        assert function(0.3) == pytest.approx(same(0.3))
+    assert (relu(-1.0), exp(0.0), softplus(0.0)) == (0.0, 1.0, pytest.approx(math.log(2)))
+
+
+def test_helpers_and_options_may_be_used_inside():
+    def gate(W, U, b, name, x, h):
+        return sigmoid(getattr(W, name)(x) + getattr(U, name)(h) + getattr(b, name))
+
+    @cell
+    def mine(x, h, W, U, b):
+        z = gate(W, U, b, "z", x, h)
+        return z * h
+
+    assert mine.text() == "z = σ(W_z x + U_z h + b_z)\nh' = z ⊙ h"
+
+
+def test_a_cell_needs_no_source_text():
+    space = {"cell": cell, "tanh": tanh}
+    exec("@cell\ndef made(x, h, W, U):\n    n = tanh(W.n(x) + U.n(h))\n    return h + n", space)
+    assert space["made"].gates == ("n",)
+
+
+def test_a_debugger_that_was_there_is_there_afterwards():
+    def tracer(frame, event, arg):
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        cell(lambda_cell)
+        assert sys.gettrace() is tracer
+    finally:
+        sys.settrace(before)
+
+
+def lambda_cell(x, h, W, U, b):
+    return tanh(W.n(x) + U.n(h) + b.n)
+
+
+# -- refusals: (body of the cell, what the error must say) --------------------------------------------------------
+
+REFUSED = {
+    "if h > 0:\n        return h\n    return -h": ["comparison", "relu"],
+    "return h if h else -h": ["`if`", "gate"],
+    "return h == 1": ["comparison"],
+    "return torch.softmax(h, 0)": ["torch's softmax", "sigmoid, tanh"],
+    "return softmax(h)": ["NameError", "softmax", "sigmoid, tanh"],
+    "return np.tanh(h)": ["NumPy", "from gatelab import"],
+    "return math.exp(h) * h": ["into a number"],
+    "return h ** 0.5": ["0.5", "integers"],
+    "return h ** h": ["integers"],
+    "return h @ h": ["@", "U.name(h)"],
+    "return h[0] * h": ["single entries", "b.name"],
+    "return h.mean() * h": [".mean", "language"],
+    "return abs(h)": ["abs", "sigmoid, tanh"],
+    "return h + x": ["W.name(x)"],
+    "return h + U.n": ["applied", "U.name(h)"],
+    "return h + U(h)": ["family of maps"],
+    "return W.n(h)": ["W maps the input", "U.name"],
+    "return U.n(x)": ["U maps a state", "W.name(x)"],
+    "return U.n(2.0)": ["U maps a state"],
+    "return (W.n + W.n.T)(h)": ["D entries", "U.n"],
+    "return (U.n + h)(h)": ["map can be added only to a map"],
+    "return (h * U.n)(h)": ["one number", "v * U.n(h)"],
+    "return (U.n * U.m)(h)": ["not multiplied", "U.a(U.b(h))"],
+    "return (2 * I)(h)": ["gamma * h"],
+    "return h + torch.ones(3)": ["a Tensor", "plain numbers"],
+    "return torch.ones(3) + h": ["a tensor from outside"],
+    "return h + 'a'": ["str"],
+    "return x": ["the input", "H entries"],
+    "return 1.0": ["float"],
+    "return U.n": ["not applied"],
+    "return h, h": ["1 state(s) (h)", "returns 2", "return h"],
+}
+
+
+@pytest.mark.parametrize("body", REFUSED)
+def test_what_the_language_cannot_express_is_refused_in_words(body, tmp_path):
+    path = tmp_path / "my_cells.py"
+    path.write_text(f"@cell\ndef odd(x, h, W, U, b):\n    {body}\n")
+    space = {"cell": cell, "torch": torch, "np": np, "math": math, "I": I}
+    with pytest.raises(CellError) as caught:
+        exec(compile(path.read_text(), str(path), "exec"), space)
+    said = str(caught.value)
+    assert "cell 'odd'" in said
+    for part in REFUSED[body]:
+        assert part in said
+    if "returns" not in said:  # the error is about a line, and shows it
+        assert f"line 3 of {path}" in said
+        assert body.splitlines()[0] in said
+
+
+@pytest.mark.parametrize(
+    ("signature", "said"),
+    [
+        ("x, W, U, b", "at least one state"),
+        ("W, U, b", "expected the input"),
+        ("x, h, W, U, b, gamma=1.0", "after a star"),
+        ("x, h, W, U, b, *, gamma", "no default"),
+        ("x, h, W, U, b, *, gamma='a'", "finite number"),
+        ("x, h, W, U, b, *, gamma=float('nan')", "finite number"),
+        ("x, *h", "name each state"),
+        ("x, h, W, U, b, **more", "name each state"),
+    ],
+)
+def test_signatures_that_are_not_a_cells(signature, said):
+    with pytest.raises(ValueError, match=said):
+        exec(f"@cell\ndef odd({signature}):\n    return h", {"cell": cell})
+
+
+def test_only_functions_are_cells():
+    with pytest.raises(CellError, match="plain function"):
+        cell(3)
+
+
+# -- the graph is the function, on cells nobody wrote -------------------------------------------------------------
+
+LEAVES = ["h", "c", "W.p(x)", "U.p(h)", "b.p", "rate", "0.5", "2"]
+
+
+def grow(inner):
+    pair = st.tuples(inner, st.sampled_from(["+", "-", "*"]), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})")
+    function = st.tuples(st.sampled_from(["sigmoid", "tanh", "softplus", "sin", "cos"]), inner).map(
+        lambda t: f"{t[0]}({t[1]})"
+    )
+    rest = st.tuples(st.sampled_from(["(-{})", "({} ** 2)", "({} / (2 + cos(h)))", "U.q({} * h)"]), inner)
+    return pair | function | rest.map(lambda t: t[0].format(t[1]))
+
+
+EXPRESSIONS = st.recursive(st.sampled_from(LEAVES), grow, max_leaves=8)
+NAMES = {"sigmoid": sigmoid, "tanh": tanh, "softplus": softplus, "sin": sin, "cos": cos}
+
+
+def random_cell(first: str, second: str):
+    space = {"cell": cell, **NAMES}
+    exec(
+        f"@cell\ndef random(x, h, c, W, U, b, *, rate=0.7):\n    g = {first}\n    return h * 0 + g, {second} + c", space
+    )
+    return space["random"]
+
+
+@given(EXPRESSIONS, EXPRESSIONS)
+def test_the_graph_computes_what_the_function_computes(first, second):
+    random = random_cell(first, second)
+    generator = torch.Generator().manual_seed(0)
+
+    def numbers(*shape):
+        return torch.randn(shape, dtype=torch.float64, generator=generator)
+
+    weights = {"W": {"p": numbers(3, 2)}, "U": {"p": numbers(3, 3), "q": numbers(3, 3)}, "b": {"p": numbers(3)}}
+    x, h, c = numbers(4, 2), numbers(4, 3), numbers(4, 3)
+    W, U, b = TensorMaps("W", weights["W"]), TensorMaps("U", weights["U"]), TensorVectors(weights["b"])
+    expected = random(x, h, c, W, U, b, rate=0.7)
+
+    given: dict = {}
+    leaves = {("input", "x"): x, ("state", "h"): h, ("state", "c"): c, ("vector", "p"): weights["b"]["p"]}
+    leaves["scalar", "rate"] = torch.tensor(0.7, dtype=torch.float64)
+    for node in random.graph.nodes():
+        if node.op == "product":
+            matrix = weights[node.matrix.space][node.matrix.name]
+            argument = node.args[0]
+            given[node] = (given[argument] if argument in given else evaluate(argument, given)) @ matrix.T
+        elif (node.op, node.name) in leaves:
+            given[node] = leaves[node.op, node.name]
+    for node, value in zip(random.graph.new_states, expected, strict=True):
+        torch.testing.assert_close(evaluate(node, given), value, rtol=1e-12, atol=1e-12)
