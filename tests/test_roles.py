@@ -12,6 +12,7 @@ WAYS = {
     "(1 - z) * h + z * n": {"z": "write"},
     "h + z * (n - h)": {"z": "write"},
     "h - z * (h - n)": {"z": "write"},
+    "h + 0.5 * z * (n - h)": {"z": "write"},  # it never replaces the state quite
     "h + z * n": {"z": "add"},
     "z * tanh(n + h)": {"z": "keep"},
     "tanh(n + h) + 0 * z": {},

@@ -16,11 +16,12 @@ from torch import Tensor
 from gatelab.lang.graph import Graph, Node, evaluate
 
 Role = Literal["keep", "write", "add"]
+TINY = 1e-9
 
 
 def roles(graph: Graph) -> dict[str, Role]:
-    """For each sigmoid gate that rules a state directly: `keep` (at 1 the old state stays), `write` (at 1 it is
-    replaced) or `add` (at 1 new content enters, and the old state stays either way).
+    """For each sigmoid gate that rules a state directly: `keep` (at 1 more of the old state stays than at
+    0), `write` (at 1 less of it does) or `add` (at 1 new content enters, and the old state stays either way).
     """
     found: dict[str, Role] = {}
     for state, new in zip(graph.states, graph.new_states, strict=True):
@@ -33,21 +34,21 @@ def roles(graph: Graph) -> dict[str, Role]:
 def _role(graph: Graph, state: str, new: Node, gate: Node) -> Role | None:
     kept_shut, fresh_shut = _passes(graph, state, new, gate, 0.0)
     kept_open, fresh_open = _passes(graph, state, new, gate, 1.0)
-    if kept_shut != kept_open:
-        return "keep" if kept_open else "write"
-    if kept_open and fresh_open and not fresh_shut:
+    if abs(kept_open - kept_shut) > TINY:
+        return "keep" if kept_open > kept_shut else "write"
+    if kept_open > TINY and fresh_open > TINY > fresh_shut:
         return "add"
     return None
 
 
-def _passes(graph: Graph, state: str, new: Node, gate: Node, held: float) -> tuple[bool, bool]:
-    """Whether the old state, and anything besides it, reaches the new state when the gate is held."""
+def _passes(graph: Graph, state: str, new: Node, gate: Node, held: float) -> tuple[float, float]:
+    """How much of the old state, and of anything besides it, reaches the new state when the gate is held."""
     absent = _new_value(graph, state, 0.0, new, gate, held)
     present = _new_value(graph, state, 1.0, new, gate, held)
-    return bool((present - absent).abs() > 1e-9), bool(absent.abs() > 1e-9)
+    return abs(present - absent), abs(absent)
 
 
-def _new_value(graph: Graph, state: str, old: float, new: Node, gate: Node, held: float) -> Tensor:
+def _new_value(graph: Graph, state: str, old: float, new: Node, gate: Node, held: float) -> float:
     numbers = random.Random(0)  # any numbers will do, but the same ones each time
     given: dict[Node, Tensor] = {}
     for node in graph.nodes():
@@ -56,4 +57,4 @@ def _new_value(graph: Graph, state: str, old: float, new: Node, gate: Node, held
         if node.op == "state" and node.name == state:
             given[node] = torch.tensor(old, dtype=torch.float64)
     given[gate] = torch.tensor(held, dtype=torch.float64)
-    return evaluate(new, given)
+    return evaluate(new, given).item()

@@ -1,0 +1,47 @@
+"""What the README shows runs as it stands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+COMMANDS = [
+    line.partition("#")[0].strip()
+    for block in re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
+    for line in block.splitlines()
+    if line.startswith(("gatelab", "python"))
+]
+
+
+@pytest.mark.parametrize("block", PYTHON_BLOCKS)
+def test_python(block):
+    exec(compile(block, "README.md", "exec"), {})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command(command, tmp_path):
+    program, *arguments = shlex.split(command)
+    found = sys.executable if program == "python" else str(Path(sys.executable).with_name(program))
+    done = subprocess.run([found, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_there_is_something_to_run():
+    assert len(PYTHON_BLOCKS) >= 2
+    assert len(COMMANDS) >= 3
+
+
+def test_what_the_first_block_says_in_its_comments_is_true(capsys):
+    space: dict = {}
+    exec(compile(PYTHON_BLOCKS[0], "README.md", "exec"), space)
+    assert space["gates"]["z"].shape == (2, 32, 100, 128)
+    assert space["leaky_gru"].roles == {"z": "write"}
+    assert capsys.readouterr().out.startswith("z = σ(W_z x + U_z h + b_z)")
