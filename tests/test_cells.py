@@ -42,7 +42,7 @@ class TestEveryCell:
         cell = cells.get(name)
         doc = inspect.getdoc(cell)
         assert all(line in doc.splitlines() for line in cell.text().splitlines())
-        assert "Convention:" in doc
+        assert cell.convention
         assert cell.reference
         assert cell.summary.endswith(".")
 
@@ -50,7 +50,6 @@ class TestEveryCell:
         lines = cells.get(name).latex().splitlines()
         assert (lines[0], lines[-1]) == (r"\begin{aligned}", r"\end{aligned}")
         for line in lines[1:-1]:
-            assert line.endswith(r" \\")
             MathTextParser("path").parse(f"${line.removesuffix(chr(92) * 2).replace('&', '')}$")
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import pytest
 import torch
+from torch.nn.utils.rnn import pack_sequence
 
-from gatelab import CellError, Recurrent, cell, tanh
+from gatelab import CellError, Recurrent, cell, learned, sigmoid, tanh
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,8 @@ from gatelab import CellError, Recurrent, cell, tanh
         ({"cell": "agru", "epsilom": 1.0}, "did you mean 'epsilon'"),
         ({"cell": "agru", "epsilon": math.inf}, "'epsilon' of cell 'agru' is inf: expected a finite number"),
         ({"cell": "agru", "epsilon": "a"}, "expected a finite number"),
+        ({"cell": "agru", "epsilon": learned(0.5)}, "give the number, and learnable_...=True"),
+        ({"cell": "LSTMM"}, "did you mean 'lstm'"),
         ({"cell": "agru", "learnable_epsilon": 1}, "expected True or False"),
         ({"epsilon": 1.0}, r"unknown option of cell 'gru': 'epsilon' \(known: there are none\)"),
     ],
@@ -53,7 +57,8 @@ X = torch.zeros(2, 5, 3)
         (torch.zeros(2, 0, 3), {}, "at least one step"),
         (torch.zeros(0, 5, 3), {}, "at least one sequence"),
         (X.double(), {}, "x is torch.float64 .* and the layer torch.float32"),
-        (X.long(), {}, "x is torch.int64"),
+        (X.long(), {}, "x is torch.int64.*embed"),
+        (pack_sequence([X[0]]), {}, "padded batch itself, with lengths="),
         (X, {"state": torch.zeros(1, 3, 4)}, r"state 'h' has shape \(1, 3, 4\): expected \(1, 2, 4\)"),
         (X[0], {"state": torch.zeros(1, 2, 4)}, r"expected \(1, 4\)"),
         (X, {"state": (torch.zeros(1, 2, 4),) * 2}, r"state has 2 tensor\(s\): cell 'gru' has 1 \(h\)"),
@@ -73,23 +78,59 @@ def test_what_a_layer_cannot_read(x, arguments, said):
 def test_freezing_what_does_not_exist():
     with pytest.raises(ValueError, match=r"did you mean 'b\.z'"):
         Recurrent("gru", 3, 4).freeze("b.zz")
+    with pytest.raises(ValueError, match="expected some"):
+        Recurrent("gru", 3, 4).freeze()
+    with pytest.raises(ValueError, match="unknown parameter"):
+        Recurrent("gru", 3, 4).freeze(["b.z"])
     with pytest.raises(ValueError, match="expected a finite number"):
         Recurrent("gru", 3, 4).freeze("b.z", at=math.nan)
 
 
-def test_names_that_torch_or_the_layer_use_themselves():
-    @cell
-    def takes_pop(x, h, W, U, b):
-        return tanh(W.pop(x) + h)
-
+def test_an_option_that_the_layer_has_itself():
     @cell
     def takes_dropout(x, h, W, U, b, *, dropout=0.1):
         return tanh(W.n(x) + dropout * h)
 
-    with pytest.raises(ValueError, match=r"'W.pop'.*call it pop_"):
-        Recurrent(takes_pop, 3, 4)
     with pytest.raises(ValueError, match="option 'dropout', which the layer uses: rename it"):
         Recurrent(takes_dropout, 3, 4)
+
+
+def test_names_that_torchs_modules_have_too_are_free():
+    @cell
+    def mine(x, h, W, U, b, *, training=learned(0.5)):
+        update = sigmoid(W.update(x) + U.type(h) + b.forward)
+        return training * update * h
+
+    layer = Recurrent(mine, 3, 4)
+    output, _, gates = layer(X, gates=True)
+    (output.sum() + gates["update"].sum()).backward()
+    assert {name for name, p in layer.named_parameters() if p.grad is not None} == {
+        f"layers.0.fwd.{name}" for name in ("training", "W.update", "U.type", "b.forward")
+    }
+    Recurrent(mine, 3, 4).load_state_dict(layer.state_dict())
+
+
+def test_a_layer_needs_parameters():
+    @cell
+    def empty(x, h):
+        return -h
+
+    with pytest.raises(ValueError, match="has no W, U or b"):
+        Recurrent(empty, 3, 4)
+
+
+def test_a_debugger_that_takes_over_is_said():
+    before = sys.gettrace()
+    try:
+        with pytest.raises(CellError, match="names in 'mine' could not be read"):
+
+            @cell
+            def mine(x, h, W, U, b):
+                z = W.z(x)
+                sys.settrace(None)  # as a breakpoint does
+                return z
+    finally:
+        sys.settrace(before)
 
 
 def test_every_cell_error_is_a_value_error():

@@ -78,6 +78,16 @@ def test_chrono_gives_the_lstm_an_input_gate_of_the_opposite_bias():
     assert (own.b["f"] >= 0).all()
 
 
+def test_chrono_counts_a_gate_that_shuts_where_its_bias_grows():
+    @cell
+    def mine(x, h, W, U, b):
+        z = 1 - sigmoid(W.z(x) + U.z(h) + b.z)
+        return z * h + (1 - z) * W.n(x)
+
+    assert mine.roles == {"z": "keep"}
+    assert (Recurrent(mine, D, H, chrono=50).layers[0]["fwd"].b["z"] <= 0).all()
+
+
 def test_chrono_draws_anew_for_each_layer_and_direction():
     layer = Recurrent("gru", D, H, num_layers=2, bidirectional=True, chrono=50)
     drawn = [own.b["z"].detach() for own in layer.runs()]
@@ -96,6 +106,8 @@ def biasless(x, h, W, U, b):
         ({"init": "orthogonal"}, "unknown init 'orthogonal'"),
         ({"gate_bias": {"zz": 1.0}}, "did you mean 'z'"),
         ({"gate_bias": {"z": float("nan")}}, "finite"),
+        ({"gate_bias": 1.0}, "expected values by name"),
+        ({"gate_bias": {"z": "1"}}, "finite"),
         ({"chrono": 1}, "whole number from 2"),
         ({"chrono": 20.0}, "whole number from 2"),
         ({"chrono": 20, "gate_bias": {"z": 1.0}}, "both chrono and gate_bias set b.z"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from matplotlib.mathtext import MathTextParser
 from test_trace import EXPRESSIONS, NAMES, random_cell
 
-from gatelab import I, cell, learned, sigmoid, tanh
+from gatelab import I, cell, exp, learned, sigmoid, tanh
 from gatelab.lang.graph import evaluate
 
 
@@ -82,11 +82,20 @@ def test_states_greek_letters_and_long_names():
     assert r"\frac{\lambda \, \mathrm{forget}_t \odot c_{t-1}}{2}" in mine.latex()
 
 
+def test_named_numbers_keep_their_name():
+    @cell
+    def mine(x, h, W, *, tau=learned(10.0)):
+        k = exp(-1 / tau)
+        return k * h + (1 - k) * W.n(x)
+
+    assert mine.text().splitlines() == ["k = exp((−1) / τ)", "h' = k · h + (1 − k) · (W_n x)"]
+
+
 def test_matrix_expressions():
     @cell
     def mine(x, h, U, *, gamma=0.1):
         A = -(U.a + 2 * U.b.T) - gamma * I
-        return A(h) + (U.a - (U.b - U.c))(h) + (0.5 * U.d)(h)
+        return A(h) + (U.a - (U.b - U.c))(h) + (U.d / 2)(h)
 
     assert mine.text().splitlines() == [
         "A = −(U_a + 2 U_bᵀ) − γ I",

@@ -169,6 +169,14 @@ def test_parameters_have_readable_names_and_freezing_is_one_line():
     assert all((p == 0).all() for name, p in layer.named_parameters() if name in frozen)
 
 
+def test_starting_anew_leaves_frozen_parameters_alone():
+    layer = Recurrent("gru", D, H).freeze("b", at=2.0)
+    weights = layer.layers[0]["fwd"].W["z"].clone()
+    layer.reset_parameters()
+    assert all((bias == 2.0).all() for bias in layer.layers[0]["fwd"].b.values())
+    assert not torch.equal(weights, layer.layers[0]["fwd"].W["z"])
+
+
 def test_a_frozen_parameter_has_no_gradient_on_any_engine():
     for engine in ("eager", "native"):
         layer = Recurrent("gru", D, H, engine=engine).freeze("b.z")
@@ -194,8 +202,11 @@ def test_copies_and_pickles():
 
 
 def test_repr_is_one_line_that_names_what_was_chosen():
-    layer = Recurrent("agru", 28, 128, num_layers=2, gamma=0.1, learnable_epsilon=False)
-    assert repr(layer) == "Recurrent(agru, 28, 128, num_layers=2, gamma=0.1, learnable_epsilon=False)"
+    layer = Recurrent("agru", 28, 128, num_layers=2, gamma=0.1, gate_bias={"z": 1.0}, learnable_epsilon=False)
+    assert (
+        repr(layer)
+        == "Recurrent(agru, 28, 128, num_layers=2, gate_bias={'z': 1.0}, gamma=0.1, learnable_epsilon=False)"
+    )
 
 
 def test_options_are_learned_or_fixed():

@@ -27,6 +27,23 @@ def test_role(way):
     assert space["c"].roles == WAYS[way]
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("z = sigmoid(W.z(x)); keep = 1 - z; return keep * h + z * W.n(x)", {"z": "write", "keep": "keep"}),
+        ("z = sigmoid(W.z(x)); change = z * (W.n(x) - h); return h + change", {"z": "write"}),
+        ("z = sigmoid(W.z(x)); old = z * h; new = (1 - z) * W.n(x); return old + new", {"z": "keep"}),
+        ("z = 1 - sigmoid(W.z(x)); return z * h + (1 - z) * W.n(x)", {"z": "keep"}),
+        ("f = sigmoid(W.f(x) + b.p * h); i = sigmoid(W.i(x) + b.p * h); new = i * W.n(x); return f * h + new",
+         {"f": "keep", "i": "add"}),
+    ],
+)  # fmt: skip
+def test_naming_what_lies_between_changes_nothing(body, expected):
+    space = {"cell": cell, "sigmoid": sigmoid}
+    exec("@cell\ndef c(x, h, W, U, b):\n    " + body.replace("; ", "\n    "), space)
+    assert space["c"].roles == expected
+
+
 def test_only_gates_between_zero_and_one_have_roles():
     @cell
     def mine(x, h, W, U, b):

@@ -130,8 +130,11 @@ REFUSED = {
     "return (U.n * U.m)(h)": ["not multiplied", "U.a(U.b(h))"],
     "return (2 * I)(h)": ["gamma * h"],
     "return h + torch.ones(3)": ["a Tensor", "plain numbers"],
-    "return torch.ones(3) + h": ["a tensor from outside"],
+    "return torch.ones(3) + h": ["a tensor from outside", "learned(0.5)"],
     "return h + 'a'": ["str"],
+    "return h + b": ["families", "b.n"],
+    "return W.n @ x": ["@", "W.n(x)"],
+    "return h.i * h": ["'h' is a state", "only W, U and b are families", "b.i * c"],
     "return x": ["the input", "H entries"],
     "return 1.0": ["float"],
     "return U.n": ["not applied"],
@@ -164,6 +167,7 @@ def test_what_the_language_cannot_express_is_refused_in_words(body, tmp_path):
         ("x, h, W, U, b, *, gamma", "no default"),
         ("x, h, W, U, b, *, gamma='a'", "finite number"),
         ("x, h, W, U, b, *, gamma=float('nan')", "finite number"),
+        ("x, h, *, W=1.0", "call it otherwise"),
         ("x, *h", "name each state"),
         ("x, h, W, U, b, **more", "name each state"),
     ],
@@ -171,6 +175,20 @@ def test_what_the_language_cannot_express_is_refused_in_words(body, tmp_path):
 def test_signatures_that_are_not_a_cells(signature, said):
     with pytest.raises(ValueError, match=said):
         exec(f"@cell\ndef odd({signature}):\n    return h", {"cell": cell})
+
+
+def test_parameters_that_reach_no_state_are_said():
+    with pytest.warns(UserWarning, match=r"cell 'forgot' never uses W.r, U.r, b.r for a new state"):
+
+        @cell
+        def forgot(x, h, W, U, b):
+            r = sigmoid(W.r(x) + U.r(h) + b.r)  # noqa: F841
+            return tanh(W.n(x) + U.n(h))
+
+
+def test_learned_takes_numbers():
+    with pytest.raises(ValueError, match="learned is nan: expected a finite number"):
+        learned(math.nan)
 
 
 def test_only_functions_are_cells():

@@ -27,6 +27,8 @@ def get(name: str) -> Cell:
     file, colon, own_name = name.rpartition(":")
     if colon and file.endswith(".py"):
         return _from_file(Path(file), own_name)
+    if name.endswith(".py"):
+        raise ValueError(f"{name} is a file: name the cell in it, as in {name}:my_cell")
     if name not in _LIBRARY:
         raise unknown("cell", name, _LIBRARY)
     return _LIBRARY[name]
@@ -42,5 +44,5 @@ def _from_file(path: Path, name: str) -> Cell:
     spec.loader.exec_module(module)
     own = {key: value for key, value in vars(module).items() if isinstance(value, Cell)}
     if name not in own:
-        raise unknown(f"cell in {path}:", name, own)
+        raise unknown(f"cell in {path} (a function under @cell):", name, own)
     return own[name]

@@ -34,6 +34,7 @@ def cells(
     typer.echo(f"{cell.name}: {cell.summary}" if cell.summary else cell.name)
     typer.echo("\n" + "\n".join(f"  {line}" for line in cell.text().splitlines()) + "\n")
     facts = {
+        "convention": cell.convention,
         "states": ", ".join(cell.states),
         "gates": _gates(cell) or "none",
         "options": _options(cell),
@@ -42,9 +43,11 @@ def cells(
         "parameters": f"{cell.parameter_count(D, H):,} for D={D}, H={H}",
         "reference": cell.reference,
     }
+    grid = Table.grid(padding=(0, 2))
     for fact, value in facts.items():
         if value:
-            typer.echo(f"  {fact:<11}{value}")
+            grid.add_row(f"  {fact}", value)
+    Console(highlight=False).print(grid)
 
 
 def _table() -> Table:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
 
 from gatelab.lang import Cell
 
 
 def sizes(**given: Any) -> None:
     for name, value in given.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{name} is {value!r}: expected a whole number from 1")
 
 
@@ -23,6 +25,8 @@ def dropout(p: Any) -> None:
 
 
 def sequences(x: Any, input_size: int, like: Tensor) -> None:
+    if isinstance(x, PackedSequence):
+        raise ValueError("x is a PackedSequence: expected the padded batch itself, with lengths= beside it")
     if not isinstance(x, Tensor):
         raise ValueError(f"x is a {type(x).__name__}: expected a tensor, as in torch.as_tensor(x)")
     if x.dim() not in (2, 3) or x.shape[-1] != input_size:
@@ -35,7 +39,11 @@ def sequences(x: Any, input_size: int, like: Tensor) -> None:
     if x.dtype != like.dtype or x.device != like.device:
         raise ValueError(
             f"x is {x.dtype} on {x.device} and the layer {like.dtype} on {like.device}: "
-            "move one of them with .to(dtype=..., device=...)"
+            + (
+                "move one of them with .to(dtype=..., device=...)"
+                if x.is_floating_point()
+                else "embed or convert x first"
+            )
         )
 
 
@@ -44,7 +52,10 @@ def state(given: Any, cell: Cell, shape: tuple[int, ...], x: Tensor) -> tuple[Te
     values = tuple(given) if isinstance(given, (tuple, list)) else (given,)
     if len(values) != len(cell.states):
         names = ", ".join(cell.states)
-        raise ValueError(f"state has {len(values)} tensor(s): cell {cell.name!r} has {len(cell.states)} ({names})")
+        raise ValueError(
+            f"state has {len(values)} tensor(s): cell {cell.name!r} has {len(cell.states)} ({names}). "
+            "Lengths of rows go in as lengths="
+        )
     for name, value in zip(cell.states, values, strict=True):
         if not isinstance(value, Tensor) or tuple(value.shape) != shape:
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__

@@ -25,6 +25,7 @@ def check(engine: str, cell: Cell) -> None:
 
 def choose(engine: str, cell: Cell, watch: bool) -> str:
     """The engine that will run: only eager shows gates, and native is the faster one where torch.nn has the cell."""
+    check(engine, cell)  # the attribute may have been set to anything since
     if watch:
         return "eager"
     if engine == "auto":

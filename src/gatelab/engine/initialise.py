@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from numbers import Real
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
 from gatelab.engine.parameters import CellParameters
 from gatelab.errors import unknown
+from gatelab.lang.roles import is_complement
 
 
 def uniform(parameters: CellParameters, generator: Generator | None) -> None:
-    """Everything uniform in ±1/√H, as torch.nn starts."""
+    """Everything uniform in ±1/√H, as torch.nn starts each of its parameters (of which it has two biases a gate)."""
     for values in (parameters.W, parameters.U, parameters.b):
         for value in values.values():
             bound = 1 / math.sqrt(value.shape[0])
@@ -52,12 +55,14 @@ def initialise(
         set_chrono(parameters, chrono, taken=gate_bias or {}, generator=generator)
 
 
-def set_gate_biases(parameters: CellParameters, gate_bias: Mapping[str, float]) -> None:
+def set_gate_biases(parameters: CellParameters, gate_bias: Any) -> None:
     """`{"z": 1.0}` starts all of b.z at 1."""
+    if not isinstance(gate_bias, Mapping):
+        raise ValueError(f"gate_bias is {gate_bias!r}: expected values by name, as in {{'z': 1.0}}")
     for name, value in gate_bias.items():
         if name not in parameters.b:
-            raise unknown(f"gate_bias of cell {parameters.cell.name!r}:", name, parameters.b.keys())
-        if not math.isfinite(value):
+            raise unknown(f"gate_bias of cell {parameters.cell.name!r}:", name, parameters.b)
+        if not isinstance(value, Real) or not math.isfinite(value):
             raise ValueError(f"gate_bias {name!r} is {value!r}: expected a finite number")
         parameters.b[name].fill_(value)
 
@@ -78,11 +83,13 @@ def set_chrono(
             f"chrono does not fit cell {cell.name!r}: no gate of it keeps or overwrites a state. "
             "Use gate_bias to set starting values by hand"
         )
-    hidden_size = next(iter(parameters.b.values())).shape[0]
-    logs: Tensor = torch.empty(hidden_size).uniform_(1, max(longest - 1, 1), generator=generator).log()
-    for gate, role in cell.roles.items():
+    for gate in cell.roles:
         if gate not in parameters.b:
             raise ValueError(f"chrono sets the bias of gate {gate!r}, but cell {cell.name!r} has no b.{gate}")
         if gate in taken:
             raise ValueError(f"both chrono and gate_bias set b.{gate}: give one of them")
-        parameters.b[gate].copy_(logs if role == "keep" else -logs)
+    hidden_size = next(iter(parameters.b.values())).shape[0]
+    logs: Tensor = torch.empty(hidden_size).uniform_(1, max(longest - 1, 1), generator=generator).log()
+    for gate, role in cell.roles.items():
+        opens_with_bias = not is_complement(cell.graph.gates[gate])
+        parameters.b[gate].copy_(logs if (role == "keep") == opens_with_bias else -logs)

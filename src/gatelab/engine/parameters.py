@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from typing import Any
 
 import torch
@@ -10,6 +10,39 @@ from torch import Tensor, nn
 
 from gatelab.lang import Cell, Option
 from gatelab.lang.tensors import TensorMaps, TensorVectors
+
+
+class Family(nn.Module):
+    """W, U or b: parameters by name, in the order of the equations, `b["z"]` or `b.z`.
+
+    (An `nn.ParameterDict` refuses names that its own methods have, such as "update", a likely name for a gate.)
+    """
+
+    def __init__(self, names: tuple[str, ...], shape: tuple[int, ...], made: dict[str, Any]) -> None:
+        super().__init__()
+        for name in names:
+            self._parameters[name] = nn.Parameter(torch.empty(shape, **made))
+
+    def __getitem__(self, name: str) -> nn.Parameter:
+        return self._parameters[name]  # type: ignore[return-value]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._parameters
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parameters)
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def get(self, name: str, default: Tensor) -> Tensor:
+        return self._parameters.get(name) if name in self._parameters else default  # type: ignore[return-value]
+
+    def values(self) -> ValuesView[nn.Parameter]:
+        return self._parameters.values()  # type: ignore[return-value]
+
+    def items(self) -> ItemsView[str, nn.Parameter]:
+        return self._parameters.items()  # type: ignore[return-value]
 
 
 class CellParameters(nn.Module):
@@ -24,13 +57,12 @@ class CellParameters(nn.Module):
         super().__init__()
         self.cell, self.options = cell, dict(options)
         D, H, graph = input_size, hidden_size, cell.graph
-        self.W = self._family("W", graph.W, (H, D), made)
-        self.U = self._family("U", graph.U, (H, H), made)
-        self.b = self._family("b", graph.b, (H,), made)
+        self.W = Family(graph.W, (H, D), made)
+        self.U = Family(graph.U, (H, H), made)
+        self.b = Family(graph.b, (H,), made)
         for name, option in options.items():
             if option.learned:
-                self._refuse_taken(name, name)
-                self.register_parameter(name, nn.Parameter(torch.empty((), **made)))
+                self._parameters[name] = nn.Parameter(torch.empty((), **made))
 
     def spaces(self) -> dict[str, Any]:
         """W, U and b as the cell's function takes them; made anew for each call (see `TensorMaps`)."""
@@ -40,19 +72,6 @@ class CellParameters(nn.Module):
             "b": TensorVectors(dict(self.b.items())),
         }
 
-    def scalars(self) -> dict[str, Tensor | float]:
+    def scalars(self) -> dict[str, Any]:
         """The cell's options: a parameter where it is learned, a number where it is fixed."""
-        return {name: getattr(self, name) if o.learned else o.value for name, o in self.options.items()}
-
-    def _family(self, space: str, names: tuple[str, ...], shape: tuple[int, ...], made: dict[str, Any]) -> Any:
-        for name in names:
-            self._refuse_taken(name, f"{space}.{name}")
-        # Pairs, since a plain dictionary would be sorted by name and not in the order of the equations.
-        return nn.ParameterDict([(name, nn.Parameter(torch.empty(shape, **made))) for name in names])
-
-    def _refuse_taken(self, name: str, full_name: str) -> None:
-        if hasattr(nn.ParameterDict, name) or hasattr(self, name):
-            raise ValueError(
-                f"cell {self.cell.name!r} has a parameter {full_name!r}, but torch's modules use {name!r} themselves: "
-                f"call it {name}_"
-            )
+        return {name: self._parameters[name] if o.learned else o.value for name, o in self.options.items()}

@@ -35,7 +35,7 @@ class Recurrent(nn.Module):
         bidirectional: a second cell in each layer reads from the end; both outputs are joined, (…, 2H).
         residual: from the second layer on, a layer's input is added to its output.
         dropout: on the output of each layer but the last, while training.
-        batch_first: sequences are (B, T, D); otherwise (T, B, D).
+        batch_first: sequences are (B, T, D); otherwise (T, B, D). True unless said otherwise, unlike torch.nn.
         engine: "auto", "eager" (plain PyTorch) or "native" (torch.nn, where it has the cell).
         init: "torch" (uniform ±1/√H) or "xavier" (Xavier W, orthogonal U, zero b).
         gate_bias: starting values of single biases, as {"z": 1.0}.
@@ -51,13 +51,13 @@ class Recurrent(nn.Module):
         input_size: int,
         hidden_size: int,
         num_layers: int = 1,
+        *,
         bidirectional: bool = False,
         residual: bool = False,
         dropout: float = 0.0,
         batch_first: bool = True,
         engine: str = "auto",
         init: str = "torch",
-        *,
         gate_bias: Mapping[str, float] | None = None,
         chrono: int | None = None,
         device: torch.device | str | None = None,
@@ -81,6 +81,8 @@ class Recurrent(nn.Module):
         self.gate_bias, self.chrono = gate_bias, chrono
         self.engine_in_use: str | None = None  # which engine ran last
         self._refuse_shadowed_options()
+        if not any((self.cell.graph.W, self.cell.graph.U, self.cell.graph.b)):
+            raise ValueError(f"cell {self.cell.name!r} has no W, U or b: a layer needs parameters to learn")
         options = self.cell.signature.resolve(self.cell.name, cell_options)
         self.layers = nn.ModuleList()
         for layer in range(num_layers):
@@ -102,25 +104,33 @@ class Recurrent(nn.Module):
             yield from layer.values()  # type: ignore[operator]
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Starting values anew, drawn from `generator` or torch's own."""
+        """Starting values anew, drawn from `generator` or torch's own; frozen parameters stay as they are."""
+        frozen = [(p, p.clone()) for p in self.parameters() if not p.requires_grad]
         for parameters in self.runs():
             initialise(parameters, self.init, self.gate_bias, self.chrono, generator)
+        for parameter, value in frozen:
+            parameter.copy_(value)
 
     def freeze(self, *names: str, at: float | None = None) -> Recurrent:
         """Stop learning the parameters of these names in all layers and directions: `layer.freeze("b.z", "b.r")`.
 
-        With `at`, they are set to that value first.
+        A family (`"b"`) stands for all its members. With `at`, they are set to that value.
         """
         if at is not None and not math.isfinite(at):
             raise ValueError(f"freeze was given at={at!r}: expected a finite number")
+        own = [name for name, _ in next(self.runs()).named_parameters()]
+        families = {name.partition(".")[0] for name in own if "." in name}
+        for name in names:
+            if not isinstance(name, str) or name not in {*own, *families}:
+                raise unknown(f"parameter of cell {self.cell.name!r} (the same name in all layers):", name, own)
+        if not names:
+            raise ValueError('freeze was given no names: expected some, as in freeze("b.z")')
         for parameters in self.runs():
-            own = dict(parameters.named_parameters())
-            for name in names:
-                if name not in own:
-                    raise unknown(f"parameter of cell {self.cell.name!r}:", name, own)
-                own[name].requires_grad_(False)
-                if at is not None:
-                    own[name].fill_(at)
+            for name, parameter in parameters.named_parameters():
+                if name in names or name.partition(".")[0] in names:
+                    parameter.requires_grad_(False)
+                    if at is not None:
+                        parameter.fill_(at)
         return self
 
     def to_torch(self) -> nn.RNNBase:
@@ -133,6 +143,7 @@ class Recurrent(nn.Module):
         self,
         x: Tensor,
         state: State | None = None,
+        *,
         lengths: Tensor | Sequence[int] | None = None,
         gates: bool = False,
     ) -> Any:
@@ -213,7 +224,7 @@ class Recurrent(nn.Module):
 
     def __repr__(self) -> str:
         defaults = inspect.signature(Recurrent).parameters
-        shown = ("num_layers", "bidirectional", "residual", "dropout", "batch_first", "engine", "init")
+        shown = [name for name in defaults if hasattr(self, name) and name not in ("cell", "input_size", "hidden_size")]
         changed = {name: getattr(self, name) for name in shown if getattr(self, name) != defaults[name].default}
         for name, option in next(self.runs()).options.items():
             changed |= {name: option.value} if option.value != self.cell.options[name].value else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
@@ -33,6 +34,12 @@ class Cell:
         self.signature = read(function)
         self.graph = trace(function, self.signature)
         functools.update_wrapper(self, function)
+        self._warn_of_idle_parameters()
+
+    def _warn_of_idle_parameters(self) -> None:
+        if idle := self.graph.idle():
+            message = f"cell {self.name!r} never uses {', '.join(idle)} for a new state: nothing will be learned there"
+            warnings.warn(message, stacklevel=4)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -66,9 +73,18 @@ class Cell:
         return (inspect.getdoc(self.function) or "").partition("\n")[0]
 
     @property
+    def convention(self) -> str:
+        """What the docstring says after `Convention:`."""
+        return self._paragraph("Convention:")
+
+    @property
     def reference(self) -> str:
         """What the docstring says after `Reference:`."""
-        return (inspect.getdoc(self.function) or "").partition("Reference:")[2].partition("\n\n")[0].strip()
+        return self._paragraph("Reference:")
+
+    def _paragraph(self, heading: str) -> str:
+        text = (inspect.getdoc(self.function) or "").partition(heading)[2].partition("\n\n")[0]
+        return " ".join(text.split())
 
     def text(self) -> str:
         """The equations as plain text, one a line."""

@@ -90,14 +90,15 @@ class Graph:
     states: tuple[str, ...]
     new_states: tuple[Node, ...]  # in the order of `states`
     gates: dict[str, Node]  # every vector the equations name, in the order they are computed
+    numbers: dict[str, Node]  # every expression of scalars alone that they name
     maps: dict[str, Matrix]  # every matrix expression the equations name
     W: tuple[str, ...]  # names of the input maps, in order of first use
     U: tuple[str, ...]  # of the recurrent maps
     b: tuple[str, ...]  # of the vectors
     scalars: tuple[str, ...]  # of the cell's options, learned or fixed
 
-    def nodes(self) -> Iterator[Node]:
-        """Every node once, arguments before what uses them."""
+    def nodes(self, *roots: Node) -> Iterator[Node]:
+        """Every node once (or those that the roots need), arguments before what uses them."""
         seen: set[Node] = set()
 
         def visit(node: Node) -> Iterator[Node]:
@@ -107,8 +108,27 @@ class Graph:
                     yield from visit(arg)
                 yield node
 
-        for root in (*self.gates.values(), *self.new_states):
+        for root in roots or (*self.gates.values(), *self.new_states):
             yield from visit(root)
+
+    def idle(self) -> list[str]:
+        """Parameters that no new state depends on."""
+        used = list(self.nodes(*self.new_states))
+        reached = {f"{w.space}.{w.name}" for node in used if node.matrix for w in weights(node.matrix)}
+        reached |= {f"b.{node.name}" for node in used if node.op == "vector"}
+        named = [f"{space}.{name}" for space in ("W", "U", "b") for name in getattr(self, space)]
+        return [name for name in named if name not in reached]
+
+
+def weights(matrix: Matrix) -> Iterator[Weight]:
+    """The named matrices in an expression."""
+    if isinstance(matrix, Weight):
+        yield matrix
+    elif isinstance(matrix, Sum):
+        yield from weights(matrix.left)
+        yield from weights(matrix.right)
+    elif isinstance(matrix, (Transpose, Scaled)):
+        yield from weights(matrix.of)
 
 
 def evaluate(node: Node, given: dict[Node, Tensor]) -> Tensor:

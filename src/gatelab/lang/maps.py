@@ -6,12 +6,12 @@ or the tensors' namespace (a real product).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
 from gatelab.errors import CellError
-from gatelab.lang.graph import Identity, Matrix, Scaled, Sum, Transpose, Weight
+from gatelab.lang.graph import Identity, Matrix, Scaled, Sum, Transpose, weights
 
 Apply = Callable[[Matrix, Any], Any]
 
@@ -45,6 +45,12 @@ class Map:
 
     __rmul__ = __mul__
 
+    def __truediv__(self, divisor: Any) -> Map:
+        return self.__mul__(1 / divisor)
+
+    def __matmul__(self, other: Any) -> Map:
+        raise CellError("the operator @: a map is applied by a call, W.n(x), U.n(h), U.a(U.b(h))")
+
     def __neg__(self) -> Map:
         return -1.0 * self
 
@@ -68,17 +74,6 @@ class Map:
 
 
 I = Map(Identity(), None)  # noqa: E741 - the identity is written I in every textbook
-
-
-def weights(matrix: Matrix) -> Iterator[Weight]:
-    """The named matrices in an expression."""
-    if isinstance(matrix, Weight):
-        yield matrix
-    elif isinstance(matrix, Sum):
-        yield from weights(matrix.left)
-        yield from weights(matrix.right)
-    elif isinstance(matrix, (Transpose, Scaled)):
-        yield from weights(matrix.of)
 
 
 def _number(factor: Any) -> Any:

@@ -20,6 +20,7 @@ def text(graph: Graph) -> str:
 def latex(graph: Graph) -> str:
     """The equations as an `aligned` block for a maths environment."""
     lines = [rf"{left} &= {right} \\" for left, right in _Latex(graph).equations()]
+    lines[-1] = lines[-1].removesuffix(r" \\")
     return "\n".join([r"\begin{aligned}", *lines, r"\end{aligned}"])
 
 
@@ -32,6 +33,7 @@ class _Text:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.labels = {node: self.gate(name) for name, node in graph.gates.items()}
+        self.labels |= {node: self.name(name) for name, node in graph.numbers.items()}
         self.map_labels = {matrix: self.name(name) for name, matrix in graph.maps.items() if name}
         for state, node in zip(graph.states, graph.new_states, strict=True):
             if node.args:  # a state that only takes over another one's old value stays that value's name elsewhere

@@ -20,15 +20,24 @@ TINY = 1e-9
 
 
 def roles(graph: Graph) -> dict[str, Role]:
-    """For each sigmoid gate that rules a state directly: `keep` (at 1 more of the old state stays than at
-    0), `write` (at 1 less of it does) or `add` (at 1 new content enters, and the old state stays either way).
+    """For each gate between 0 and 1 that rules a state directly: `keep` (at 1 more of the old state stays than at 0),
+    `write` (at 1 less of it does) or `add` (at 1 new content enters, and the old state stays either way).
     """
     found: dict[str, Role] = {}
     for state, new in zip(graph.states, graph.new_states, strict=True):
         for name, gate in graph.gates.items():
-            if gate.op == "sigmoid" and (role := _role(graph, state, new, gate)):
+            if _between_zero_and_one(gate) and (role := _role(graph, state, new, gate)):
                 found[name] = role
     return found
+
+
+def _between_zero_and_one(node: Node) -> bool:
+    return node.op == "sigmoid" or is_complement(node)
+
+
+def is_complement(node: Node) -> bool:
+    """Whether a gate is one minus a sigmoid, so that it shuts where its bias grows."""
+    return node.op == "sub" and node.args[0].value == 1.0 and node.args[1].op == "sigmoid"
 
 
 def _role(graph: Graph, state: str, new: Node, gate: Node) -> Role | None:
@@ -51,8 +60,11 @@ def _passes(graph: Graph, state: str, new: Node, gate: Node, held: float) -> tup
 def _new_value(graph: Graph, state: str, old: float, new: Node, gate: Node, held: float) -> float:
     numbers = random.Random(0)  # any numbers will do, but the same ones each time
     given: dict[Node, Tensor] = {}
+    follows = {gate}  # what is computed from the gate has to follow it, whether it has a name or not
     for node in graph.nodes():
-        if node.op in ("state", "vector", "scalar", "product") or node in graph.gates.values():
+        if follows & set(node.args):
+            follows.add(node)
+        if node.op in ("state", "vector", "scalar", "product") or (node.op == "sigmoid" and node not in follows):
             given[node] = torch.tensor(numbers.uniform(0.2, 0.8), dtype=torch.float64)
         if node.op == "state" and node.name == state:
             given[node] = torch.tensor(old, dtype=torch.float64)

@@ -32,7 +32,7 @@ class Option:
 
 def learned(value: float) -> Any:
     """Marks a cell's option as learned: `def mine(x, h, W, U, b, *, epsilon=learned(1.0))`."""
-    return Option(float(value), learned=True)
+    return Option(_finite("learned", value), learned=True)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Signature:
             if key not in known:
                 raise unknown(f"option of cell {cell!r}:", key, known)
             if key in options:
-                options[key] = replace(options[key], value=_finite(cell, key, value))
+                options[key] = replace(options[key], value=_finite(f"option {key!r} of cell {cell!r}", value))
             elif not isinstance(value, bool):
                 raise ValueError(f"option {key!r} of cell {cell!r} is {value!r}: expected True or False")
             else:
@@ -74,10 +74,14 @@ def read(function: Callable[..., Any]) -> Signature:
         elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise CellError(f"cell {name!r} takes {parameter}: name each state and option instead")
         elif parameter.default is not parameter.empty:
-            raise CellError(f"cell {name!r}: put options after a star, as in `..., b, *, {parameter}`")
+            raise CellError(f"cell {name!r}: put options after a star, as in `..., b, *, {parameter.name}=...`")
         else:
             order.append(parameter.name)
     states = tuple(p for p in order[1:] if p not in SPACES)
+    if taken := set(SPACES) & set(options):
+        raise CellError(
+            f"cell {name!r} has an option {taken.pop()!r}: W, U and b are the parameters; call it otherwise"
+        )
     if not order or order[0] in SPACES or not states:
         raise CellError(
             f"cell {name!r} takes ({', '.join(order)}): expected the input, at least one state, then W, U, b, "
@@ -91,10 +95,12 @@ def _option(cell: str, parameter: inspect.Parameter) -> Option:
         return parameter.default
     if parameter.default is parameter.empty:
         raise CellError(f"option {parameter.name!r} of cell {cell!r} has no default: write `{parameter.name}=1.0`")
-    return Option(_finite(cell, parameter.name, parameter.default))
+    return Option(_finite(f"option {parameter.name!r} of cell {cell!r}", parameter.default))
 
 
-def _finite(cell: str, name: str, value: Any) -> float:
+def _finite(what: str, value: Any) -> float:
+    if isinstance(value, Option):
+        raise ValueError(f"{what} is learned({value.value}): give the number, and learnable_...=True beside it")
     if type(value) is bool or not isinstance(value, Real) or not math.isfinite(value):
-        raise ValueError(f"option {name!r} of cell {cell!r} is {value!r}: expected a finite number")
+        raise ValueError(f"{what} is {value!r}: expected a finite number")
     return float(value)

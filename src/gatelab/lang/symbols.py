@@ -26,7 +26,8 @@ _TORCH_NAMES |= {torch.multiply: "mul", torch.subtract: "sub", torch.divide: "di
 class Tracer:
     """Makes nodes, each distinct one once, and notes which weights, vectors and scalars were asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, input_name: str = "x") -> None:
+        self._input_name = input_name
         self._nodes: dict[tuple[Any, ...], Node] = {}
         self.names: dict[str, list[str]] = {"W": [], "U": [], "b": []}
 
@@ -46,7 +47,10 @@ class Tracer:
         space = "W" if isinstance(matrix, Weight) and matrix.space == "W" else "U"
         shape = argument.node.shape if isinstance(argument, Symbol) else None
         if space == "W" and shape != "input":
-            raise CellError("W maps the input x and nothing else: write U.name(...) for a map of states and gates")
+            raise CellError(
+                f"W maps the input, {self._input_name!r} (the cell's first parameter), and nothing else: "
+                "write U.name(...) for a map of states and gates"
+            )
         if space == "U" and shape != "vector":
             raise CellError("U maps a state or an expression of states and gates: write W.name(x) for the input")
         return Symbol(self.node("product", "vector", (argument.node,), matrix=matrix), self)
@@ -62,6 +66,8 @@ class Tracer:
             return value.node
         if isinstance(value, Map):
             raise CellError("a map has to be applied: write U.name(h) or W.name(x)")
+        if isinstance(value, (Maps, Vectors)):
+            raise CellError("W, U and b are families: name the one you mean, as in b.n, U.n(h), W.n(x)")
         if isinstance(value, Real):
             return self.node("constant", "scalar", value=float(value))
         raise CellError(
@@ -177,7 +183,15 @@ class Symbol:
             raise AttributeError(name)
         if name in _METHODS:
             return lambda: self.tracer.pointwise(name, self)
+        if self.node.op == "state":
+            raise CellError(
+                f"{self.node.name!r} is a state here, since only W, U and b are families of parameters. For a map write "
+                f"U.{name}(h), for a vector b.{name} * c; the functions there are: {OPERATIONS}"
+            )
         raise CellError(f".{name} is not in the language, which has: {OPERATIONS}")
+
+    def __repr__(self) -> str:
+        return f"<{self.node.op} {self.node.name}>" if self.node.name else f"<{self.node.op}>"
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -185,7 +199,10 @@ class Symbol:
         tensors = any(isinstance(arg, Tensor) for arg in args)
         if name is None or tensors or kwargs or name == "power":
             called = getattr(function, "__name__", repr(function))
-            what = "a tensor from outside" if tensors else f"torch's {called}"
-            raise CellError(f"{what} is not in the language, which has: {OPERATIONS}")
+            if tensors:
+                raise CellError(
+                    "a tensor from outside: make it a parameter, b.name, or an option, `*, rate=learned(0.5)`"
+                )
+            raise CellError(f"torch's {called} is not in the language, which has: {OPERATIONS}")
         symbol = next(arg for arg in args if isinstance(arg, Symbol))
         return symbol.tracer.pointwise(name, *args)

@@ -18,7 +18,7 @@ from gatelab.lang.watch import call_and_watch
 
 def trace(function: Callable[..., Any], signature: Signature) -> Graph:
     """The graph of one step; a `CellError` with cell, line and remedy where the language does not reach."""
-    tracer = Tracer()
+    tracer = Tracer(signature.input)
     x = tracer.leaf("input", "input", signature.input)
     states = tuple(tracer.leaf("state", "vector", name) for name in signature.states)
     spaces = {"W": Maps(tracer, "W"), "U": Maps(tracer, "U"), "b": Vectors(tracer)}
@@ -34,6 +34,7 @@ def trace(function: Callable[..., Any], signature: Signature) -> Graph:
         states=signature.states,
         new_states=new_states,
         gates=_gates(named, new_states, signature),
+        numbers=_named_numbers(named),
         maps=_named_maps(named),
         W=tuple(tracer.names["W"]),
         U=tuple(tracer.names["U"]),
@@ -71,6 +72,11 @@ def _gates(named: dict[str, Any], new_states: tuple[Node, ...], signature: Signa
             gates[name] = node
             taken.add(node)  # a second name for the same value is not a second gate
     return gates
+
+
+def _named_numbers(named: dict[str, Any]) -> dict[str, Node]:
+    nodes = {name: value.node for name, value in named.items() if isinstance(value, Symbol)}
+    return {name: node for name, node in nodes.items() if node.shape == "scalar" and node.args}
 
 
 def _named_maps(named: dict[str, Any]) -> dict[str, Matrix]:

@@ -35,4 +35,9 @@ def call_and_watch(function: Callable[..., Any], *args: Any, **kwargs: Any) -> t
         result = function(*args, **kwargs)
     finally:
         sys.settrace(before)
+    if not seen:
+        raise RuntimeError(
+            f"the names in {function.__name__!r} could not be read: something else took over Python's trace function "
+            "while it ran (a breakpoint inside it, a debugger, torch.compile)"
+        )
     return result, seen

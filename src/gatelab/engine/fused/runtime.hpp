@@ -1,0 +1,359 @@
+// What every generated kernel stands on: vectors, their functions, packing, and two small matrix products.
+//
+// Letters: VL lanes in a vector, B rows (sequences) in a batch, T steps, D inputs, H units, Hp units rounded up to whole
+// vectors. Matrices are row-major; `ld` is the distance between two rows. Arrays of the kernel itself have rows of Hp, so
+// that no loop has a ragged end; what the padding lanes compute is never read.
+#pragma once
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+#if defined(__SSE__)
+#include <immintrin.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+// ---- vectors -------------------------------------------------------------------------------------------------------
+
+#if defined(__AVX512F__)
+constexpr int VL = 16;
+#elif defined(__AVX__)
+constexpr int VL = 8;
+#else
+constexpr int VL = 4;
+#endif
+typedef float V __attribute__((vector_size(VL * 4)));
+typedef float Vu __attribute__((vector_size(VL * 4), aligned(4), may_alias));
+typedef int32_t Vi __attribute__((vector_size(VL * 4)));
+
+INLINE V load(const float* p) { return *(const Vu*)p; }
+INLINE void store(float* p, V v) { *(Vu*)p = v; }
+INLINE void add_to(float* p, V v) { store(p, load(p) + v); }
+INLINE V all(float x) { return x - V{}; }
+
+// The lanes below `count`, and zero above: sums over units must not see the padding.
+INLINE V only(V v, long count) {
+  if (count >= VL) return v;
+  for (long i = count < 0 ? 0 : count; i < VL; i++) v[i] = 0;
+  return v;
+}
+
+// ---- functions of vectors, to a few units in the last place; NaN stays NaN -------------------------------------------
+
+// 1 / v for v of ordinary size. The machine's estimate and one step of Newton's method take a third of a division's time.
+INLINE V reciprocal(V v) {
+#if defined(__AVX512F__)
+  V r = (V)_mm512_rcp14_ps((__m512)v);
+#elif defined(__AVX__)
+  V r = (V)_mm256_rcp_ps((__m256)v);
+#else
+  return 1.0f / v;
+#endif
+#if defined(__AVX__)
+  return r + r * (1.0f - v * r);
+#endif
+}
+
+// v = k ln 2 + f, |f| <= ln 2 / 2: returns 2^k, and e^f - 1 without the loss that a subtraction from e^f would bring.
+INLINE V exp_parts(V v, V& fraction) {
+  const float shift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, which then sits in the low bits
+  V k = v * 1.44269504088896341f + shift;
+  V scale = (V)((Vi)k << 23) ;
+  k -= shift;
+  V f = v - k * 0.693359375f;  // ln 2 in two parts, the first exact in few bits
+  f = f - k * -2.12194440e-4f;
+  V p = all(1.9875691500e-4f);
+  p = p * f + 1.3981999507e-3f;
+  p = p * f + 8.3334519073e-3f;
+  p = p * f + 4.1665795894e-2f;
+  p = p * f + 1.6666665459e-1f;
+  p = p * f + 5.0000001201e-1f;
+  fraction = p * f * f + f;
+  return (V)((Vi)scale + 0x3f800000);
+}
+
+INLINE V between(V v, float low, float high) {
+  v = v < low ? all(low) : v;  // comparisons with NaN are false: it passes
+  return v > high ? all(high) : v;
+}
+
+INLINE V exp(V v) {
+  V e, scale = exp_parts(between(v, -87.3f, 88.0f), e);
+  V y = scale * e + scale;
+  y = v > 88.7228f ? all(__builtin_inff()) : v > 88.0f ? y * exp_parts(v - 88.0f, e) * (1.0f + e) : y;
+  return v < -87.3f ? V{} : y;
+}
+
+INLINE V sigmoid(V v) {
+  V e, scale = exp_parts(between(-v, -87.0f, 87.0f), e);
+  return reciprocal(1.0f + (scale * e + scale));
+}
+
+INLINE V tanh(V v) {
+  V e, scale = exp_parts(between(v + v, -30.0f, 30.0f), e);
+  V m = scale * e + (scale - 1.0f);  // e^2v - 1
+  return m * reciprocal(m + 2.0f);
+}
+
+INLINE V relu(V v) { return v < 0.0f ? V{} : v; }
+INLINE V positive(V v) { return v > 0.0f ? all(1.0f) : V{}; }
+
+// The rarer ones go through the C library, lane by lane.
+INLINE V softplus(V v) {
+  for (int i = 0; i < VL; i++) v[i] = v[i] > 20.0f ? v[i] : __builtin_log1pf(__builtin_expf(v[i]));
+  return v;
+}
+INLINE V sin(V v) {
+  for (int i = 0; i < VL; i++) v[i] = __builtin_sinf(v[i]);
+  return v;
+}
+INLINE V cos(V v) {
+  for (int i = 0; i < VL; i++) v[i] = __builtin_cosf(v[i]);
+  return v;
+}
+INLINE V power(V v, int n) {
+  V y = all(1.0f), square = v;
+  for (unsigned left = n < 0 ? -n : n; left; left >>= 1, square *= square)
+    if (left & 1) y *= square;
+  return n < 0 ? 1.0f / y : y;
+}
+
+// ---- memory --------------------------------------------------------------------------------------------------------
+
+// Fresh memory is page faults, so scratch memory is kept from call to call, an arena for each thread.
+struct Arena {
+  char* memory = nullptr;
+  size_t size = 0;
+  ~Arena() { free(memory); }
+  // `floats` floats, aligned to a cache line, their values undefined. Asked once per call, for everything at once.
+  float* get(size_t floats) {
+    size_t bytes = (floats * 4 + 127) / 64 * 64;
+    if (bytes > size) {
+      free(memory);
+      memory = (char*)aligned_alloc(64, size = bytes);
+    }
+    return (float*)memory;
+  }
+};
+static thread_local Arena shared_arena, own_arena;
+
+// Cuts pieces off a stretch of memory; with no memory it only counts.
+struct Cutter {
+  float* memory;
+  size_t used = 0;
+  float* take(size_t floats) {
+    float* piece = memory ? memory + used : nullptr;
+    used += (floats + 15) / 16 * 16;
+    return piece;
+  }
+};
+
+// Rows of a power of two of bytes fall on the same few cache sets: an odd number of cache lines spreads them.
+INLINE long spread(long floats) { return (floats / 16) % 2 ? floats : floats + 16; }
+
+// ---- denormal numbers -----------------------------------------------------------------------------------------------
+
+// Gradients that vanish through time become denormal, which makes every operation tens of times slower. They are flushed
+// to zero while the kernel runs, in each of its threads, and the register is put back after.
+struct FlushDenormals {
+#if defined(__SSE__)
+  unsigned before = _mm_getcsr();
+  FlushDenormals() { _mm_setcsr(before | 0x8040); }
+  ~FlushDenormals() { _mm_setcsr(before); }
+#elif defined(__aarch64__)
+  uint64_t before;
+  FlushDenormals() {
+    __asm__ volatile("mrs %0, fpcr" : "=r"(before));
+    __asm__ volatile("msr fpcr, %0" ::"r"(before | (1ull << 24)));
+  }
+  ~FlushDenormals() { __asm__ volatile("msr fpcr, %0" ::"r"(before)); }
+#endif
+};
+
+// ---- threads --------------------------------------------------------------------------------------------------------
+
+// The rows of a batch are independent through all steps, so each thread takes a slab of them through the whole sequence:
+// no thread waits for another inside a step.
+struct Slab {
+  int id, threads;
+  long first, last;  // rows
+  long rows() const { return last - first; }
+};
+
+INLINE long useful_threads(long threads, long B) {
+  long most = (B + 3) / 4;  // under four rows a thread is waiting for the weights, and a second one does not help
+  return threads < most ? threads : most;
+}
+
+INLINE Slab slab_of(int id, int threads, long B) {
+  long unit = B >= 8 * threads ? 8 : 4, blocks = (B + unit - 1) / unit;
+  long first = blocks * id / threads * unit, last = blocks * (id + 1) / threads * unit;
+  return {id, threads, first < B ? first : B, last < B ? last : B};
+}
+
+INLINE int thread_id() {
+#if defined(_OPENMP)
+  return omp_get_thread_num();
+#else
+  return 0;
+#endif
+}
+INLINE int team_size() {
+#if defined(_OPENMP)
+  return omp_get_num_threads();
+#else
+  return 1;
+#endif
+}
+
+// ---- products -------------------------------------------------------------------------------------------------------
+
+// A register tile is MR rows of NV vectors: as many accumulators as the registers hold beside the operands.
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int MR = 8, NV = 3;
+#else
+constexpr int MR = 4, NV = 3;
+#endif
+
+// One term of a sum of products: rows of A (ld `lda`, K long) times packed columns.
+struct Term {
+  const float* A;
+  long lda, K;
+  const float* packed;
+};
+
+// Columns are packed in panels of NV vectors, K rows each, so that a tile reads them in one go.
+INLINE size_t packed_size(long K, long columns) { return (size_t)K * columns; }
+
+// Packs count matrices M (H x K each) side by side: packed column c is row c % Hp of matrix c / Hp. Thread `id` of
+// `threads` does its share.
+static void pack_columns(float* packed, const float* const* M, long count, long H, long Hp, long K, int id, int threads) {
+  long columns = count * Hp, width = NV * VL;
+  for (long c0 = id * width; c0 < columns; c0 += threads * width) {
+    long w = columns - c0 < width ? columns - c0 : width;
+    float* panel = packed + c0 * K;
+    for (long c = 0; c < w; c++) {
+      long unit = (c0 + c) % Hp;
+      const float* row = M[(c0 + c) / Hp] + unit * K;
+      for (long k = 0; k < K; k++) panel[k * w + c] = unit < H ? row[k] : 0.0f;
+    }
+  }
+}
+
+// Packs the columns of one matrix M (K x N) as they lie, padded to Np columns.
+static void pack_rows(float* packed, const float* M, long K, long N, long Np, int id, int threads) {
+  long width = NV * VL;
+  for (long c0 = id * width; c0 < Np; c0 += threads * width) {
+    long w = Np - c0 < width ? Np - c0 : width, real = N - c0 < 0 ? 0 : N - c0 < w ? N - c0 : w;
+    float* panel = packed + c0 * K;
+    for (long k = 0; k < K; k++) {
+      if (real > 0) memcpy(panel + k * w, M + k * N + c0, real * 4);
+      for (long c = real; c < w; c++) panel[k * w + c] = 0.0f;
+    }
+  }
+}
+
+template <int R, int N>
+INLINE void product_tile(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long row, long c0) {
+  V c[R][N];
+#pragma GCC unroll 8
+  for (int i = 0; i < R; i++)
+#pragma GCC unroll 3
+    for (int v = 0; v < N; v++) c[i][v] = load(start + (row + i) * ldstart + c0 + v * VL);
+  for (int s = 0; s < count; s++) {
+    const long lda = terms[s].lda, K = terms[s].K;
+    const float *a = terms[s].A + row * lda, *b = terms[s].packed + c0 * K;
+    for (long k = 0; k < K; k++, b += N * VL) {
+      V w[N];
+#pragma GCC unroll 3
+      for (int v = 0; v < N; v++) w[v] = load(b + v * VL);
+#pragma GCC unroll 8
+      for (int i = 0; i < R; i++) {
+        V x = all(a[i * lda + k]);
+#pragma GCC unroll 3
+        for (int v = 0; v < N; v++) c[i][v] += x * w[v];
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < R; i++)
+#pragma GCC unroll 3
+    for (int v = 0; v < N; v++) store(C + (row + i) * ldc + c0 + v * VL, c[i][v]);
+}
+
+template <int N>
+INLINE void product_panel(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows, long c0) {
+  long row = 0;
+  for (; row + MR <= rows; row += MR) product_tile<MR, N>(C, ldc, start, ldstart, terms, count, row, c0);
+  if (MR > 4)
+    for (; row + 4 <= rows; row += 4) product_tile<4, N>(C, ldc, start, ldstart, terms, count, row, c0);
+  for (; row + 2 <= rows; row += 2) product_tile<2, N>(C, ldc, start, ldstart, terms, count, row, c0);
+  for (; row < rows; row++) product_tile<1, N>(C, ldc, start, ldstart, terms, count, row, c0);
+}
+
+// C = start + the sum of all terms, `rows` x `columns` (whole vectors). With ldstart = 0, start is one row for all.
+// Panel by panel: its weights stay in the first cache while all rows pass.
+static void product(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows, long columns) {
+  long c0 = 0;
+  for (; c0 + NV * VL <= columns; c0 += NV * VL) product_panel<NV>(C, ldc, start, ldstart, terms, count, rows, c0);
+  if (columns - c0 == 2 * VL) product_panel<2>(C, ldc, start, ldstart, terms, count, rows, c0);
+  if (columns - c0 == VL) product_panel<1>(C, ldc, start, ldstart, terms, count, rows, c0);
+}
+
+// A stretch of the sum over time in a weight's gradient: `rows` rows of A (K long) and of G.
+struct Stretch {
+  const float *A, *G;
+  long rows;
+};
+
+template <int R, int N>
+INLINE void outer_tile(float* C, long ldc, const Stretch* parts, int count, long lda, long ldg, long k0, long c0) {
+  V c[R][N];
+#pragma GCC unroll 8
+  for (int i = 0; i < R; i++)
+#pragma GCC unroll 3
+    for (int v = 0; v < N; v++) c[i][v] = V{};
+  for (int s = 0; s < count; s++) {
+    const float *a = parts[s].A + k0, *g = parts[s].G + c0;
+    for (long m = 0; m < parts[s].rows; m++, a += lda, g += ldg) {
+      V w[N];
+#pragma GCC unroll 3
+      for (int v = 0; v < N; v++) w[v] = load(g + v * VL);
+#pragma GCC unroll 8
+      for (int i = 0; i < R; i++) {
+        V x = all(a[i]);
+#pragma GCC unroll 3
+        for (int v = 0; v < N; v++) c[i][v] += x * w[v];
+      }
+    }
+  }
+  // Each stretch is summed from zero and then added: fewer rounding errors than one long sum.
+#pragma GCC unroll 8
+  for (int i = 0; i < R; i++)
+#pragma GCC unroll 3
+    for (int v = 0; v < N; v++) add_to(C + (k0 + i) * ldc + c0 + v * VL, c[i][v]);
+}
+
+template <int N>
+INLINE void outer_panel(float* C, long ldc, const Stretch* parts, int count, long lda, long ldg, long K, long c0) {
+  long k = 0;
+  for (; k + MR <= K; k += MR) outer_tile<MR, N>(C, ldc, parts, count, lda, ldg, k, c0);
+  if (MR > 4)
+    for (; k + 4 <= K; k += 4) outer_tile<4, N>(C, ldc, parts, count, lda, ldg, k, c0);
+  for (; k + 2 <= K; k += 2) outer_tile<2, N>(C, ldc, parts, count, lda, ldg, k, c0);
+  for (; k < K; k++) outer_tile<1, N>(C, ldc, parts, count, lda, ldg, k, c0);
+}
+
+// C (K x columns) += the sum over all rows of (row of A) x (row of G): a weight's gradient, transposed.
+static void outer(float* C, long ldc, const Stretch* parts, int count, long lda, long ldg, long K, long columns) {
+  long c0 = 0;
+  for (; c0 + NV * VL <= columns; c0 += NV * VL) outer_panel<NV>(C, ldc, parts, count, lda, ldg, K, c0);
+  if (columns - c0 == 2 * VL) outer_panel<2>(C, ldc, parts, count, lda, ldg, K, c0);
+  if (columns - c0 == VL) outer_panel<1>(C, ldc, parts, count, lda, ldg, K, c0);
+}
+
+INLINE void zero(float* p, long floats) { memset(p, 0, floats * 4); }
+INLINE void copy(float* to, const float* from, long floats) { memcpy(to, from, floats * 4); }
