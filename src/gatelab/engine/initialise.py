@@ -64,7 +64,7 @@ def set_gate_biases(parameters: CellParameters, gate_bias: Any) -> None:
             raise unknown(f"gate_bias of cell {parameters.cell.name!r}:", name, parameters.b)
         if not isinstance(value, Real) or not math.isfinite(value):
             raise ValueError(f"gate_bias {name!r} is {value!r}: expected a finite number")
-        parameters.b[name].fill_(value)
+        parameters.b[name].fill_(float(value))
 
 
 def set_chrono(

@@ -34,9 +34,8 @@ def pack(parameters: CellParameters) -> list[Tensor]:
     W, U, b = parameters.W, parameters.U, parameters.b
     zeros = torch.zeros_like(next(iter(b.values())))
     inner = [b.get(f"h{gate}", zeros) for gate in order]
-    return [
-        torch.cat(family) for family in ([W[g] for g in order], [U[g] for g in order], [b[g] for g in order], inner)
-    ]
+    families: list[list[Tensor]] = [[W[g] for g in order], [U[g] for g in order], [b[g] for g in order], inner]
+    return [torch.cat(family) for family in families]
 
 
 def unpack(cell: Cell, weights: Sequence[Tensor]) -> dict[str, Tensor]:

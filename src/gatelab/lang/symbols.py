@@ -185,8 +185,8 @@ class Symbol:
             return lambda: self.tracer.pointwise(name, self)
         if self.node.op == "state":
             raise CellError(
-                f"{self.node.name!r} is a state here, since only W, U and b are families of parameters. For a map write "
-                f"U.{name}(h), for a vector b.{name} * c; the functions there are: {OPERATIONS}"
+                f"{self.node.name!r} is a state here, since only W, U and b are families of parameters. For a map "
+                f"write U.{name}(h), for a vector b.{name} * c; the functions there are: {OPERATIONS}"
             )
         raise CellError(f".{name} is not in the language, which has: {OPERATIONS}")
 

@@ -22,7 +22,7 @@ GATES = ("z", "r", "n")
 
 
 def sigmoid(a: Array) -> Array:
-    return 1 / (1 + np.exp(-a))
+    return 0.5 * (1 + np.tanh(a / 2))  # = 1 / (1 + exp(-a)), without overflow for large -a
 
 
 def initialise(input_size: int, hidden_size: int, rng: np.random.Generator) -> Parameters:
@@ -61,7 +61,12 @@ def forward(p: Parameters, x: Array, h: Array) -> tuple[Array, list[Step]]:
 def backward(p: Parameters, steps: list[Step], dh: Array) -> tuple[Parameters, Array, Array]:
     """Back-propagation through time: from dh = ∂L/∂h_T to the gradients of the parameters, of x and of the first h.
 
-    `da_z` and its like are derivatives of L with respect to the sums inside σ and tanh.
+    `da_z` and its like are derivatives of L with respect to the sums inside σ and tanh. A parameter acts at every step,
+    so its gradient is a sum over the steps: that is what each `+=` does. (A loss on the steps before the last would add
+    its own ∂L/∂h_t to `dh` at the top of the loop.)
+
+    A derivative goes back through a matrix by its transpose: for a = U h, ∂L/∂h = Uᵀ ∂L/∂a. With a sequence per row
+    that reads `da @ U`, where the way forwards was `h @ U.T`.
     """
     grads = {name: np.zeros_like(value) for name, value in p.items()}
     dx = np.zeros((len(steps), *steps[0].x.shape))
@@ -75,21 +80,21 @@ def backward(p: Parameters, steps: list[Step], dh: Array) -> tuple[Parameters, A
 
         # n = tanh(a_n), a_n = W_n x + U_n (r ⊙ h) + b_n
         da_n = dn * (1 - n**2)  # tanh' = 1 − tanh²
-        drh = da_n @ p["U.n"]  # ∂a_n/∂(r ⊙ h) = U_n
+        drh = da_n @ p["U.n"]  # ∂L/∂(r ⊙ h) = U_nᵀ da_n
         dr = drh * h  # ∂(r ⊙ h)/∂r = h
         dh_before += drh * r  # ∂(r ⊙ h)/∂h = r
 
         # z = σ(a_z), r = σ(a_r)
         da_z = dz * z * (1 - z)  # σ' = σ (1 − σ)
         da_r = dr * r * (1 - r)
-        dh_before += da_z @ p["U.z"] + da_r @ p["U.r"]  # ∂a_z/∂h = U_z, ∂a_r/∂h = U_r
+        dh_before += da_z @ p["U.z"] + da_r @ p["U.r"]  # U_zᵀ da_z + U_rᵀ da_r
 
         # a = W x + U (what U is applied to) + b, for each of the three
         for gate, da, recurrent in (("z", da_z, h), ("r", da_r, h), ("n", da_n, r * h)):
-            grads[f"W.{gate}"] += da.T @ x  # ∂L/∂W = Σ_batch da xᵀ
-            grads[f"U.{gate}"] += da.T @ recurrent  # ∂L/∂U = Σ_batch da hᵀ
-            grads[f"b.{gate}"] += da.sum(axis=0)  # ∂L/∂b = Σ_batch da
-            dx[t] += da @ p[f"W.{gate}"]  # ∂a/∂x = W
+            grads[f"W.{gate}"] += da.T @ x  # ∂L/∂W = Σ da xᵀ over the batch, and by += over time
+            grads[f"U.{gate}"] += da.T @ recurrent  # ∂L/∂U = Σ da hᵀ, for n Σ da (r ⊙ h)ᵀ
+            grads[f"b.{gate}"] += da.sum(axis=0)  # ∂L/∂b = Σ da
+            dx[t] += da @ p[f"W.{gate}"]  # ∂L/∂x = Wᵀ da, from all three
 
         dh = dh_before  # one step further into the past
     return grads, dx, dh
