@@ -6,6 +6,6 @@
     sine.py    a noisy wave cut into windows
     train.py   the training loop
 
-tests/test_scratch.py checks every derivative against finite differences; run it with
-`pytest tests/test_scratch.py`. `python -m gatelab.scratch` trains it on the wave and draws what it learned. There is no torch in here.
+`python -m gatelab.scratch` trains it on the wave and draws what it learned. There is no torch in here.
+`pytest tests/test_scratch.py` checks every derivative against finite differences.
 """
