@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import pickle
 
 import pytest
 import torch
@@ -126,6 +127,12 @@ def test_the_antisymmetric_map_is_antisymmetric_but_for_the_diffusion():
     assert A.abs().max() > 0.1
 
 
+def test_the_numbers_cells_start_with():
+    assert {name: option.value for name, option in cells.agru.options.items()} == {"gamma": 0.01, "epsilon": 1.0}
+    for cell in (cells.antisymmetric_rnn, cells.gated_antisymmetric_rnn):
+        assert {name: option.value for name, option in cell.options.items()} == {"gamma": 0.01, "epsilon": 0.1}
+
+
 def test_a_cell_from_a_file(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(
@@ -135,6 +142,13 @@ def test_a_cell_from_a_file(tmp_path):
     assert cells.get(f"{path}:damped").text() == "h' = rate · h + tanh(W_n x + U_n h + b_n)"
     with pytest.raises(ValueError, match="did you mean 'damped'"):
         cells.get(f"{path}:dampd")
+    layer = Recurrent(f"{path}:damped", 2, 3)
+    assert pickle.loads(pickle.dumps(layer)).cell is layer.cell
+    with pytest.raises(ValueError, match=r"mine\.py:my_cell"):
+        cells.get(str(path))
+    (tmp_path / "broken.py").write_text("import nothing_like_this")
+    with pytest.raises(ValueError, match=r"broken.py could not be run: ModuleNotFoundError"):
+        cells.get(f"{tmp_path / 'broken.py'}:any")
     with pytest.raises(ValueError, match="there is no file"):
         cells.get("absent.py:damped")
 

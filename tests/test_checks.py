@@ -29,9 +29,12 @@ from gatelab import CellError, Recurrent, cell, learned, sigmoid, tanh
         ({"cell": "agru", "epsilon": math.inf}, "'epsilon' of cell 'agru' is inf: expected a finite number"),
         ({"cell": "agru", "epsilon": "a"}, "expected a finite number"),
         ({"cell": "agru", "epsilon": learned(0.5)}, "give the number, and learnable_...=True"),
+        ({"bidirectionl": True}, "did you mean 'bidirectional'"),
+        ({"bidirectional": "no"}, "expected True or False"),
+        ({"gate_bias": {"z": "1"}}, "finite number"),
         ({"cell": "LSTMM"}, "did you mean 'lstm'"),
         ({"cell": "agru", "learnable_epsilon": 1}, "expected True or False"),
-        ({"epsilon": 1.0}, r"unknown option of cell 'gru': 'epsilon' \(known: there are none\)"),
+        ({"epsilon": 1.0}, "unknown option of cell 'gru': 'epsilon'"),
     ],
 )
 def test_what_a_layer_cannot_be(options, said):
@@ -68,6 +71,8 @@ X = torch.zeros(2, 5, 3)
         (X, {"lengths": [5, 0]}, "lengths go from 0 to 5: expected 1 to 5"),
         (X, {"lengths": [6, 5]}, "lengths go from 5 to 6"),
         (X, {"lengths": [1.0, 2.0]}, "whole numbers"),
+        (X, {"lengths": [1, None]}, "expected 2 whole numbers"),
+        (X, {"state": torch.zeros(1, 2, 4, device="meta")}, "state 'h' is torch.float32 on meta"),
     ],
 )
 def test_what_a_layer_cannot_read(x, arguments, said):
@@ -84,6 +89,10 @@ def test_freezing_what_does_not_exist():
         Recurrent("gru", 3, 4).freeze(["b.z"])
     with pytest.raises(ValueError, match="expected a finite number"):
         Recurrent("gru", 3, 4).freeze("b.z", at=math.nan)
+    layer = Recurrent("gru", 3, 4)
+    layer.engine = "nativ"
+    with pytest.raises(ValueError, match="unknown engine 'nativ'; did you mean 'native'"):
+        layer(X)
 
 
 def test_an_option_that_the_layer_has_itself():

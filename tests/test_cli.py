@@ -35,10 +35,11 @@ def test_cells_lists_all_and_fits_the_terminal():
 
 @pytest.mark.parametrize("name", cells.names())
 def test_cells_prints_the_equations_of_one(name):
-    out = CliRunner().invoke(app, ["cells", name]).stdout
+    out = CliRunner(env={"COLUMNS": "300"}).invoke(app, ["cells", name]).stdout
     for line in cells.get(name).text().splitlines():
         assert f"  {line}\n" in out
     assert cells.get(name).reference in out
+    assert cells.get(name).convention in out
 
 
 def test_cells_prints_latex():

@@ -101,6 +101,14 @@ def test_a_module_without_biases_gets_frozen_zeros_and_goes_back_without():
     assert layer.to_torch().bias is False
 
 
+def test_what_is_frozen_stays_frozen():
+    module = nn.LSTM(D, H)
+    module.weight_hh_l0.requires_grad_(False)
+    layer = from_torch(module)
+    assert {n for n, p in layer.named_parameters() if not p.requires_grad} == {f"layers.0.fwd.U.{g}" for g in "ifgo"}
+    assert [n for n, p in layer.to_torch().named_parameters() if not p.requires_grad] == ["weight_hh_l0"]
+
+
 def test_training_mode_is_kept():
     assert not from_torch(nn.GRU(D, H).eval()).training
     assert not Recurrent("gru", D, H).eval().to_torch().training

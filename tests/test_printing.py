@@ -91,6 +91,14 @@ def test_named_numbers_keep_their_name():
     assert mine.text().splitlines() == ["k = exp((−1) / τ)", "h' = k · h + (1 − k) · (W_n x)"]
 
 
+def test_small_numbers_are_powers_of_ten_in_latex():
+    @cell
+    def mine(x, h, W, U):
+        return 1e-5 * U.a.T.T(h) + W.n(x)
+
+    assert mine.latex().splitlines()[1] == r"h_t &= 1 \cdot 10^{-5} \, (U_{a} h_{t-1}) + W_{n} x_t"
+
+
 def test_matrix_expressions():
     @cell
     def mine(x, h, U, *, gamma=0.1):

@@ -13,6 +13,7 @@ from torch import nn
 
 import gatelab
 from gatelab import Recurrent, cells
+from gatelab.lang import tensors
 
 D, H, B, T = 3, 4, 3, 5
 LENGTHS = [5, 2, 3]
@@ -129,6 +130,84 @@ def test_gates_are_named_by_the_equations_and_explain_the_output():
             torch.testing.assert_close(h, half[:, t], rtol=0, atol=1e-12)
 
 
+def test_gates_of_the_backward_direction_belong_to_their_steps_in_padded_rows():
+    layer = make("gru", bidirectional=True)
+    x = torch.randn(B, T, D, dtype=torch.float64)
+    _, _, gates = layer(x, lengths=LENGTHS, gates=True)
+    for row, length in enumerate(LENGTHS):
+        _, _, alone = layer(x[row : row + 1, :length], gates=True)
+        torch.testing.assert_close(gates["z"][:, row, :length], alone["z"][:, 0], rtol=0, atol=1e-12)
+
+
+def test_the_first_layer_has_no_residual_even_where_sizes_agree():
+    layer = Recurrent("gru", H, H, num_layers=2, residual=True)
+    x = torch.randn(B, T, H)
+    first = Recurrent("gru", H, H)
+    first.layers[0].load_state_dict(layer.layers[0].state_dict())
+    assert torch.equal(layer(x)[1][0], first(x)[1][0])
+    second = Recurrent("gru", H, H)
+    second.layers[0].load_state_dict(layer.layers[1].state_dict())
+    torch.testing.assert_close(layer(x)[0], second(first(x)[0])[0] + first(x)[0])
+
+
+def test_which_engine_runs():
+    x = torch.randn(B, T, D)
+    for cell, engine, gates, ran in (
+        ("gru", "auto", False, "native"),
+        ("agru", "auto", False, "eager"),
+        ("gru", "auto", True, "eager"),
+        ("gru", "native", True, "eager"),
+        ("gru", "eager", False, "eager"),
+    ):
+        layer = Recurrent(cell, D, H, engine=engine)
+        assert layer.engine_in_use is None
+        layer(x, gates=gates)
+        assert layer.engine_in_use == ran
+
+
+def test_a_matrix_expression_is_computed_once_per_call(monkeypatch):
+    @gatelab.cell
+    def mine(x, h, W, U, b, *, gamma=gatelab.learned(0.1)):
+        A = U.n - U.n.T - gatelab.softplus(gamma) * gatelab.I
+        return gatelab.tanh(W.n(x) + A(h) + (2 * U.m)(h))
+
+    computed = []
+    original = tensors.value
+    monkeypatch.setattr(tensors, "value", lambda *args: computed.append(1) or original(*args))
+    layer = Recurrent(mine, D, H, engine="eager")
+    layer(torch.randn(B, T, D))
+    once = len(computed)
+    computed.clear()
+    layer(torch.randn(B, 4 * T, D))
+    assert len(computed) == once > 0
+
+
+def test_a_step_that_divides_is_safe_after_the_end_of_a_row():
+    @gatelab.cell
+    def mine(x, h, W, U, b):
+        n = gatelab.tanh(h) / W.n(x)
+        return n + U.n(h)
+
+    layer = Recurrent(mine, D, H, dtype=torch.float64)
+    x = torch.randn(B, T, D, dtype=torch.float64)
+    x[1, 2:] = 0.0
+    h0 = torch.randn(1, B, H, dtype=torch.float64)
+    output, _, gates = layer(x, h0, lengths=LENGTHS, gates=True)
+    output.sum().backward()
+    assert (output[1, 2:] == 0).all()
+    assert (gates["n"][:, 1, 2:] == 0).all()
+    assert all(p.grad.isfinite().all() for p in layer.parameters())
+
+
+def test_autocast_is_left_outside():
+    layer = Recurrent("agru", D, H)
+    x = torch.randn(B, T, D)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output, _ = layer(x.bfloat16())
+    assert output.dtype == torch.float32
+    assert torch.equal(output, layer(x.bfloat16().float())[0])
+
+
 def test_gates_after_the_end_of_a_row_are_zero():
     _, _, gates = make("gru")(torch.randn(B, T, D, dtype=torch.float64), lengths=LENGTHS, gates=True)
     assert (gates["z"][0, 1, :2] > 0).all()
@@ -156,6 +235,8 @@ def test_dropout_acts_between_layers_and_only_while_training():
     first = Recurrent("gru", D, H)
     first.layers[0].load_state_dict(layer.layers[0].state_dict())
     torch.testing.assert_close(layer(x)[1][0], first(x)[1][0])  # the first layer itself is not dropped
+    output, final = layer(x)
+    assert torch.equal(output[:, -1], final[1])  # nor is the last one's output
 
 
 def test_parameters_have_readable_names_and_freezing_is_one_line():

@@ -44,6 +44,24 @@ def test_naming_what_lies_between_changes_nothing(body, expected):
     assert space["c"].roles == expected
 
 
+def test_a_gate_that_rules_two_states_in_opposite_ways_has_no_role():
+    @cell
+    def mine(x, h, c, W):
+        z = sigmoid(W.z(x))
+        return z * h + (1 - z) * W.n(x), (1 - z) * c + z * W.n(x)
+
+    assert mine.roles == {}
+
+
+def test_options_count_with_their_values():
+    @cell
+    def mine(x, h, W, *, k=-1.0):
+        z = sigmoid(W.z(x))
+        return h + k * z * (h - W.n(x))
+
+    assert mine.roles == {"z": "write"}
+
+
 def test_only_gates_between_zero_and_one_have_roles():
     @cell
     def mine(x, h, W, U, b):

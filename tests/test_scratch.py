@@ -79,6 +79,21 @@ def test_adam_and_clipping_are_those_of_torch():
         np.testing.assert_allclose(value, same[name].detach(), rtol=0, atol=1e-6)
 
 
+def test_the_loop_clips_and_steps_as_torch_does():
+    """One epoch of one batch: the same as clip_grad_norm_ and Adam at 1e-2 on the gradients by hand."""
+    rng = np.random.default_rng(5)
+    data = sine.windows(10 * sine.wave(60, 25, 0.1, rng).noisy, 20)
+    p = network.initialise(1, 4, 1, rng)
+    same = {name: torch.nn.Parameter(torch.from_numpy(value.copy())) for name, value in p.items()}
+    for name, g in network.loss_and_gradients(p, data.x, data.target)[1].items():
+        same[name].grad = torch.from_numpy(g)
+    assert torch.nn.utils.clip_grad_norm_(same.values(), 1.0) > 1
+    torch.optim.Adam(same.values(), lr=1e-2).step()
+    train(p, data, data, 1, rng)
+    for name, value in p.items():
+        np.testing.assert_allclose(value, same[name].detach(), rtol=0, atol=1e-6)
+
+
 def test_small_gradients_are_not_clipped():
     grads = {"a": np.array([0.3, 0.4])}
     assert clip(grads, 1.0) == pytest.approx(0.5)

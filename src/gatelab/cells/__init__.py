@@ -1,13 +1,14 @@
 """The cells of the library, a family per file, and how to find one by name."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
 from gatelab.cells.antisymmetric import agru, antisymmetric_rnn, gated_antisymmetric_rnn
 from gatelab.cells.gru import gru, gru_cho, mgu
 from gatelab.cells.lstm import lstm
 from gatelab.cells.rnn import rnn
-from gatelab.errors import unknown
+from gatelab.errors import CellError, unknown
 from gatelab.lang import Cell
 
 _LIBRARY = {c.name: c for c in (rnn, gru, gru_cho, mgu, lstm, agru, antisymmetric_rnn, gated_antisymmetric_rnn)}
@@ -24,6 +25,8 @@ def names() -> list[str]:
 
 def get(name: str) -> Cell:
     """The cell of that name; `FILE.py:NAME` is the cell NAME that FILE.py defines (the file is run)."""
+    if not isinstance(name, str):
+        raise ValueError(f"the name of a cell is {name!r}: expected one of {', '.join(_LIBRARY)}, or FILE.py:NAME")
     file, colon, own_name = name.rpartition(":")
     if colon and file.endswith(".py"):
         return _from_file(Path(file), own_name)
@@ -37,11 +40,17 @@ def get(name: str) -> Cell:
 def _from_file(path: Path, name: str) -> Cell:
     if not path.is_file():
         raise ValueError(f"there is no file {path} to take the cell {name!r} from")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(f"gatelab_cells_from_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.modules[spec.name] = module  # so that what it defines can be pickled
+    try:
+        spec.loader.exec_module(module)
+    except CellError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{path} could not be run: {type(error).__name__}: {error}") from error
     own = {key: value for key, value in vars(module).items() if isinstance(value, Cell)}
     if name not in own:
         raise unknown(f"cell in {path} (a function under @cell):", name, own)

@@ -32,10 +32,10 @@ def gru_cho(x, h, W, U, b):
     n = tanh(W_n x + U_n (r ⊙ h) + b_n)
     h' = (1 − z) ⊙ h + z ⊙ n
 
-    Convention: the reset gate scales the state before U_n is applied, and z near 1 replaces the state. Keras with
-    `reset_after=False` resets here too, but its z keeps.
+    Convention: the reset gate scales the state before U_n is applied, as Cho et al. write it; z near 1 replaces the
+    state, as Chung et al. write it (Cho et al. and Keras with `reset_after=False` mean by z what is 1 − z here).
 
-    Reference: Cho et al. 2014, arXiv:1406.1078
+    Reference: Cho et al. 2014, arXiv:1406.1078; Chung et al. 2014, arXiv:1412.3555
     """
     z = sigmoid(W.z(x) + U.z(h) + b.z)
     r = sigmoid(W.r(x) + U.r(h) + b.r)

@@ -19,20 +19,26 @@ def sizes(**given: Any) -> None:
             raise ValueError(f"{name} is {value!r}: expected a whole number from 1")
 
 
+def flags(**given: Any) -> None:
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} is {value!r}: expected True or False")
+
+
 def dropout(p: Any) -> None:
     if not isinstance(p, (int, float)) or not 0 <= p < 1:  # NaN fails the comparison
         raise ValueError(f"dropout is {p!r}: expected a probability, from 0 up to but not 1")
 
 
-def sequences(x: Any, input_size: int, like: Tensor) -> None:
+def sequences(x: Any, input_size: int, batch_first: bool, like: Tensor) -> None:
     if isinstance(x, PackedSequence):
         raise ValueError("x is a PackedSequence: expected the padded batch itself, with lengths= beside it")
     if not isinstance(x, Tensor):
         raise ValueError(f"x is a {type(x).__name__}: expected a tensor, as in torch.as_tensor(x)")
     if x.dim() not in (2, 3) or x.shape[-1] != input_size:
         raise ValueError(
-            f"x has shape {tuple(x.shape)}: expected (B, T, {input_size}) or, for one sequence, (T, {input_size}), "
-            f"since the layer has input_size={input_size}"
+            f"x has shape {tuple(x.shape)}: expected {'(B, T,' if batch_first else '(T, B,'} {input_size}) or, for one "
+            f"sequence, (T, {input_size}), since the layer has input_size={input_size}"
         )
     if 0 in x.shape:
         raise ValueError(f"x has shape {tuple(x.shape)}: expected at least one step of at least one sequence")
@@ -59,7 +65,8 @@ def state(given: Any, cell: Cell, shape: tuple[int, ...], x: Tensor) -> tuple[Te
     for name, value in zip(cell.states, values, strict=True):
         if not isinstance(value, Tensor) or tuple(value.shape) != shape:
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            raise ValueError(f"state {name!r} has shape {got}: expected {shape}, (layers x directions, batch, hidden)")
+            axes = "(layers x directions, batch, hidden)" if len(shape) == 3 else "(layers x directions, hidden)"
+            raise ValueError(f"state {name!r} has shape {got}: expected {shape}, {axes}")
         if value.dtype != x.dtype or value.device != x.device:
             raise ValueError(f"state {name!r} is {value.dtype} on {value.device} and x is {x.dtype} on {x.device}")
     return values
@@ -68,7 +75,10 @@ def state(given: Any, cell: Cell, shape: tuple[int, ...], x: Tensor) -> tuple[Te
 def lengths(given: Tensor | Sequence[int], x: Tensor) -> Tensor:
     """The rows' lengths as a tensor beside x (T, B, D)."""
     T, B = x.shape[:2]
-    rows = torch.as_tensor(given, device=x.device)
+    try:
+        rows = torch.as_tensor(given, device=x.device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"lengths is {given!r}: expected {B} whole numbers") from error
     if rows.shape != (B,) or rows.is_floating_point() or rows.dtype == torch.bool:
         raise ValueError(f"lengths is {rows.dtype} of shape {tuple(rows.shape)}: expected {B} whole numbers")
     if rows.min() < 1 or rows.max() > T:

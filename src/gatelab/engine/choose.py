@@ -5,9 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from gatelab.engine import eager, native
-from gatelab.engine.eager import Scan
 from gatelab.engine.layout import LAYOUTS
 from gatelab.engine.parameters import CellParameters
+from gatelab.engine.scan import Scan
 from gatelab.errors import unknown
 from gatelab.lang import Cell
 

@@ -15,7 +15,7 @@ from gatelab.engine.recurrent import Recurrent
 def from_torch(module: nn.RNNBase) -> Recurrent:
     """An `nn.GRU`, `nn.LSTM` or `nn.RNN` as a `Recurrent` with the same weights.
 
-    A module without biases becomes a layer whose biases are zero and frozen.
+    What is frozen there is frozen here; a module without biases becomes a layer whose biases are zero and frozen.
     """
     cell = next((cell for cell, layout in LAYOUTS.items() if type(module) is layout.module), None)
     if cell is None:
@@ -42,6 +42,10 @@ def from_torch(module: nn.RNNBase) -> Recurrent:
         own = dict(parameters.named_parameters())
         for name, value in unpack(cell, weights).items():
             own[name].copy_(value)
+        for family, same in (("W", weights[:1]), ("U", weights[1:2]), ("b", weights[2:])):
+            for name, parameter in own.items():
+                if name.startswith(family):
+                    parameter.requires_grad_(any(weight.requires_grad for weight in same))
     if not module.bias:
         layer.freeze(*(f"b.{name}" for name in cell.graph.b), at=0.0)
     return layer.train(module.training)
@@ -49,7 +53,10 @@ def from_torch(module: nn.RNNBase) -> Recurrent:
 
 @torch.no_grad()
 def to_torch(layer: Recurrent) -> nn.RNNBase:
-    """A `Recurrent` as torch.nn's module with the same weights; where its second bias adds nothing, that is zero."""
+    """A `Recurrent` as torch.nn's module with the same weights.
+
+    Its second bias is zero where it adds nothing. torch has all gates in one matrix: one is frozen if all gates were.
+    """
     if layer.cell not in LAYOUTS:
         listed = ", ".join(cell.name for cell in LAYOUTS)
         raise ValueError(f"to_torch: torch.nn has no cell {layer.cell.name!r} (it has: {listed})")
@@ -70,6 +77,8 @@ def to_torch(layer: Recurrent) -> nn.RNNBase:
         dtype=like.dtype,
     )
     for parameters, weights in zip(layer.runs(), module.all_weights, strict=True):
-        for weight, value in zip(weights, pack(parameters), strict=False):
+        families = (parameters.W, parameters.U, parameters.b, parameters.b)
+        for weight, value, family in zip(weights, pack(parameters), families, strict=False):
             weight.copy_(value)
+            weight.requires_grad_(any(parameter.requires_grad for parameter in family.values()))
     return module.train(layer.training)

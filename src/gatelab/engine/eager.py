@@ -4,20 +4,11 @@ right.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from gatelab.engine.parameters import CellParameters
-
-
-class Scan(NamedTuple):
-    """What every engine returns for one layer in one direction."""
-
-    output: Tensor  # (T, B, H), zero after a row's end
-    states: tuple[Tensor, ...]  # (B, H) each, as they were at each row's end
-    gates: dict[str, Tensor]  # (T, B, H) each, zero after a row's end; empty unless watched
+from gatelab.engine.scan import Scan
 
 
 def scan(
@@ -32,6 +23,7 @@ def scan(
     outputs: list[Tensor] = []
     watched: dict[str, list[Tensor]] = {name: [] for name in cell.gates} if watch else {}
     for t, x_t in enumerate(x):
+        spaces["U"].begin_step()
         gates: dict[str, Tensor] = {}
         if watch:
             new, gates = cell.watched_step(x_t, states, spaces, options)
@@ -43,10 +35,10 @@ def scan(
         if lengths is not None:
             inside = (t < lengths).unsqueeze(1)  # (B, 1)
             new = tuple(torch.where(inside, value, old) for value, old in zip(new, states, strict=True))
-            output = output * inside
+            output = torch.where(inside, output, 0.0)
         states = new
         outputs.append(output)
         for name, gate in gates.items():
             gate = gate.expand_as(output)
-            watched[name].append(gate if lengths is None else gate * inside)
+            watched[name].append(gate if lengths is None else torch.where(inside, gate, 0.0))
     return Scan(torch.stack(outputs), states, {name: torch.stack(values) for name, values in watched.items()})

@@ -12,7 +12,6 @@ from torch import Generator, Tensor, nn
 
 from gatelab.engine.parameters import CellParameters
 from gatelab.errors import unknown
-from gatelab.lang.roles import is_complement
 
 
 def uniform(parameters: CellParameters, generator: Generator | None) -> None:
@@ -88,8 +87,13 @@ def set_chrono(
             raise ValueError(f"chrono sets the bias of gate {gate!r}, but cell {cell.name!r} has no b.{gate}")
         if gate in taken:
             raise ValueError(f"both chrono and gate_bias set b.{gate}: give one of them")
+        if abs(abs(cell.opening(gate)) - 1) > 1e-9:
+            raise ValueError(
+                f"chrono needs b.{gate} to be one term of the sum inside gate {gate!r}, but in cell {cell.name!r} it "
+                f"counts {cell.opening(gate):g} times. Use gate_bias to set starting values by hand"
+            )
     hidden_size = next(iter(parameters.b.values())).shape[0]
     logs: Tensor = torch.empty(hidden_size).uniform_(1, max(longest - 1, 1), generator=generator).log()
     for gate, role in cell.roles.items():
-        opens_with_bias = not is_complement(cell.graph.gates[gate])
-        parameters.b[gate].copy_(logs if (role == "keep") == opens_with_bias else -logs)
+        sign = cell.opening(gate) * (1 if role == "keep" else -1)
+        parameters.b[gate].copy_(sign * logs)

@@ -6,7 +6,7 @@ Where the two biases only ever appear summed, gatelab has one of them; the GRU's
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,13 +18,14 @@ from gatelab.lang import Cell
 
 class Layout(NamedTuple):
     module: type[nn.RNNBase]
+    function: Any  # what that module calls
     order: tuple[str, ...]  # of the gates in torch's matrices
 
 
 LAYOUTS: Mapping[Cell, Layout] = {
-    cells.rnn: Layout(nn.RNN, ("h",)),
-    cells.gru: Layout(nn.GRU, ("r", "z", "n")),
-    cells.lstm: Layout(nn.LSTM, ("i", "f", "g", "o")),
+    cells.rnn: Layout(nn.RNN, torch.rnn_tanh, ("h",)),
+    cells.gru: Layout(nn.GRU, torch.gru, ("r", "z", "n")),
+    cells.lstm: Layout(nn.LSTM, torch.lstm, ("i", "f", "g", "o")),
 }
 
 

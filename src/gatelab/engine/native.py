@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from gatelab import cells
-from gatelab.engine.eager import Scan
 from gatelab.engine.layout import LAYOUTS, pack
 from gatelab.engine.parameters import CellParameters
+from gatelab.engine.scan import Scan
 from gatelab.lang import Cell
-
-_FUNCTIONS: dict[Cell, Any] = {cells.rnn: torch.rnn_tanh, cells.gru: torch.gru, cells.lstm: torch.lstm}
 
 
 def supports(cell: Cell) -> bool:
@@ -28,7 +24,7 @@ def scan(
     lengths: Tensor | None = None,  # (B,)
 ) -> Scan:
     """Run the cell over a sequence. torch.nn does not show its gates, so there is nothing to watch."""
-    function, weights = _FUNCTIONS[parameters.cell], pack(parameters)
+    function, weights = LAYOUTS[parameters.cell].function, pack(parameters)
     # has_biases, num_layers, dropout, train, bidirectional
     settings = (True, 1, 0.0, parameters.training, False)
     if lengths is None:

@@ -10,11 +10,10 @@ from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.nn.functional import dropout
 
 from gatelab import cells
-from gatelab.engine import checks
-from gatelab.engine.choose import check, choose, scan
+from gatelab.engine import checks, stack
+from gatelab.engine.choose import check, choose
 from gatelab.engine.initialise import initialise
 from gatelab.engine.parameters import CellParameters
 from gatelab.errors import unknown
@@ -67,6 +66,7 @@ class Recurrent(nn.Module):
         super().__init__()
         self.cell = _find(cell)
         checks.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        checks.flags(bidirectional=bidirectional, residual=residual, batch_first=batch_first)
         checks.dropout(dropout)
         check(engine, self.cell)
         if num_layers == 1:
@@ -78,12 +78,16 @@ class Recurrent(nn.Module):
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bidirectional, self.residual, self.dropout = bidirectional, residual, dropout
         self.batch_first, self.engine, self.init = batch_first, engine, init
-        self.gate_bias, self.chrono = gate_bias, chrono
+        self.gate_bias = dict(gate_bias) if isinstance(gate_bias, Mapping) else gate_bias
+        self.chrono = chrono
         self.engine_in_use: str | None = None  # which engine ran last
-        self._refuse_shadowed_options()
+        arguments = inspect.signature(Recurrent).parameters
+        for name in self.cell.options:
+            if name in arguments:
+                raise ValueError(f"cell {self.cell.name!r} has an option {name!r}, which the layer uses: rename it")
         if not any((self.cell.graph.W, self.cell.graph.U, self.cell.graph.b)):
             raise ValueError(f"cell {self.cell.name!r} has no W, U or b: a layer needs parameters to learn")
-        options = self.cell.signature.resolve(self.cell.name, cell_options)
+        options = self.cell.signature.resolve(self.cell.name, cell_options, others=[*arguments][3:-1])
         self.layers = nn.ModuleList()
         for layer in range(num_layers):
             size = input_size if layer == 0 else hidden_size * len(self.directions)
@@ -116,7 +120,7 @@ class Recurrent(nn.Module):
 
         A family (`"b"`) stands for all its members. With `at`, they are set to that value.
         """
-        if at is not None and not math.isfinite(at):
+        if at is not None and (not isinstance(at, (int, float)) or not math.isfinite(at)):
             raise ValueError(f"freeze was given at={at!r}: expected a finite number")
         own = [name for name, _ in next(self.runs()).named_parameters()]
         families = {name.partition(".")[0] for name in own if "." in name}
@@ -160,51 +164,38 @@ class Recurrent(nn.Module):
             output (B, T, H × directions), the final state, and with `gates` a dictionary of name →
             (L × directions, B, T, H).
         """
-        checks.sequences(x, self.input_size, like=next(self.parameters()))
+        like = next(self.parameters())
+        if isinstance(x, Tensor) and torch.is_autocast_enabled(x.device.type):
+            with torch.autocast(x.device.type, enabled=False):  # a long recurrence in half precision is no use
+                return self(x.to(like.dtype), state, lengths=lengths, gates=gates)
+        checks.sequences(x, self.input_size, self.batch_first, like)
         batched = x.dim() == 3
         steps = (x.transpose(0, 1) if self.batch_first else x) if batched else x.unsqueeze(1)  # (T, B, D)
         states = self._initial(state, steps, batched)
         rows = None if lengths is None else checks.lengths(lengths, steps)
-        output, finals, watched = self._stack(steps, states, rows, watch=gates)
+        self.engine_in_use = choose(self.engine, self.cell, watch=gates)
+        output, runs = stack.run(
+            self.engine_in_use,
+            (dict(layer.items()) for layer in self.layers),  # type: ignore[operator]
+            steps,
+            iter(states),
+            rows,
+            residual=self.residual,
+            dropped=self.dropout if self.training else 0.0,
+            watch=gates,
+        )
 
         if batched and self.batch_first:
             output = output.transpose(0, 1)
-        final = tuple(torch.stack(values) for values in zip(*finals, strict=True))  # (L·dirs, B, H) each
-        seen = {name: torch.stack([run[name] for run in watched]).transpose(1, 2) for name in watched[0]}
+        final = tuple(
+            torch.stack(values) for values in zip(*(run.states for run in runs), strict=True)
+        )  # (L·dirs, B, H)
+        seen = {name: torch.stack([run.gates[name] for run in runs]).transpose(1, 2) for name in runs[0].gates}
         if not batched:
             output, final = output.squeeze(1), tuple(value.squeeze(1) for value in final)
             seen = {name: value.squeeze(1) for name, value in seen.items()}
         result = (output, final if len(final) > 1 else final[0])
         return (*result, seen) if gates else result
-
-    def _stack(
-        self, x: Tensor, states: list[tuple[Tensor, ...]], lengths: Tensor | None, watch: bool
-    ) -> tuple[Tensor, list[tuple[Tensor, ...]], list[dict[str, Tensor]]]:
-        """All layers and directions over x (T, B, D): the last output, then each run's final states and gates."""
-        self.engine_in_use = choose(self.engine, self.cell, watch)
-        finals, watched = [], []
-        remaining = iter(states)
-        if lengths is not None:
-            # Padding may hold anything, even NaN, whose gradient would spread.
-            outside = torch.arange(x.shape[0], device=x.device).unsqueeze(1) >= lengths  # (T, B)
-            x = x.masked_fill(outside.unsqueeze(2), 0.0)
-        for number, layer in enumerate(self.layers):
-            outputs = []
-            for direction, parameters in layer.items():  # type: ignore[operator]
-                backward = direction == "bwd"
-                read = _reversed(x, lengths) if backward else x
-                output, final, gates = scan(self.engine_in_use, parameters, read, next(remaining), lengths, watch)
-                if backward:
-                    output = _reversed(output, lengths)
-                    gates = {name: _reversed(gate, lengths) for name, gate in gates.items()}
-                outputs.append(output)
-                finals.append(final)
-                watched.append(gates)
-            output = torch.cat(outputs, dim=2) if len(outputs) > 1 else outputs[0]
-            if self.residual and number > 0:
-                output = output + x
-            x = output if number == self.num_layers - 1 else dropout(output, self.dropout, self.training)
-        return x, finals, watched
 
     def _initial(self, state: State | None, x: Tensor, batched: bool) -> list[tuple[Tensor, ...]]:
         """The initial states of each layer and direction, as tuples of (B, H)."""
@@ -216,11 +207,6 @@ class Recurrent(nn.Module):
         if not batched:
             given = tuple(value.unsqueeze(1) for value in given)
         return list(zip(*given, strict=True))
-
-    def _refuse_shadowed_options(self) -> None:
-        for name in self.cell.options:
-            if name in inspect.signature(Recurrent).parameters:
-                raise ValueError(f"cell {self.cell.name!r} has an option {name!r}, which the layer uses: rename it")
 
     def __repr__(self) -> str:
         defaults = inspect.signature(Recurrent).parameters
@@ -243,12 +229,3 @@ def _find(cell: str | Cell) -> Cell:
     raise ValueError(
         f"cell is {cell!r}: expected a name ({', '.join(cells.names())}) or a function under @gatelab.cell"
     )
-
-
-def _reversed(values: Tensor, lengths: Tensor | None) -> Tensor:
-    """(T, B, …) read backwards, each row from its own end; what lies after the end stays where it is."""
-    if lengths is None:
-        return values.flip(0)
-    steps = torch.arange(values.shape[0], device=values.device).unsqueeze(1)  # (T, 1)
-    source = torch.where(steps < lengths, lengths - 1 - steps, steps)  # (T, B)
-    return values.gather(0, source.unsqueeze(2).expand_as(values))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gatelab.errors import CellError
 from gatelab.lang import printing
-from gatelab.lang.roles import Role, roles
+from gatelab.lang.roles import Role, opening, roles
 from gatelab.lang.signature import Option, read
 from gatelab.lang.trace import trace
 from gatelab.lang.watch import call_and_watch
@@ -61,7 +61,15 @@ class Cell:
 
     @cached_property
     def roles(self) -> dict[str, Role]:
-        return roles(self.graph)
+        """What each gate between 0 and 1 does to a state it rules: "keep", "write" or "add"."""
+        return roles(self.graph, self._defaults())
+
+    def opening(self, gate: str) -> float:
+        """How much the sum inside a gate's sigmoid grows with its bias `b.<gate>`."""
+        return opening(self.graph, self._defaults(), gate)
+
+    def _defaults(self) -> dict[str, float]:
+        return {name: option.value for name, option in self.options.items()}
 
     @property
     def options(self) -> dict[str, Option]:

@@ -30,7 +30,8 @@ class Map:
 
     @property
     def T(self) -> Map:
-        return self._made(Transpose(self._square()))
+        matrix = self._square()
+        return self._made(matrix.of if isinstance(matrix, Transpose) else Transpose(matrix))
 
     def __add__(self, other: Map) -> Map:
         return self._sum(other, 1)
@@ -67,8 +68,8 @@ class Map:
         for weight in weights(self.matrix):
             if weight.space == "W":
                 raise CellError(
-                    f"W.{weight.name} maps D entries to H, so it has no transpose or sum with others: "
-                    f"use a map of states, U.{weight.name}, or apply it, W.{weight.name}(x)"
+                    f"W.{weight.name} maps D entries to H, and such maps are only applied, W.{weight.name}(x): "
+                    f"transposes, sums and multiples are for maps of states, U.{weight.name}"
                 )
         return self.matrix
 

@@ -34,7 +34,7 @@ class _Text:
         self.graph = graph
         self.labels = {node: self.gate(name) for name, node in graph.gates.items()}
         self.labels |= {node: self.name(name) for name, node in graph.numbers.items()}
-        self.map_labels = {matrix: self.name(name) for name, matrix in graph.maps.items() if name}
+        self.map_labels = {matrix: self.name(name) for name, matrix in graph.maps.items()}
         for state, node in zip(graph.states, graph.new_states, strict=True):
             if node.args:  # a state that only takes over another one's old value stays that value's name elsewhere
                 self.labels.setdefault(node, self.new_state(state))
@@ -176,6 +176,10 @@ class _Latex(_Text):
 
     def subscript(self, letter: str, name: str) -> str:
         return f"{letter}_{{{_escaped(name)}}}"
+
+    def number(self, value: float) -> str:
+        digits, _, exponent = super().number(value).partition("e")
+        return rf"{digits} \cdot 10^{{{int(exponent)}}}" if exponent else digits
 
     def transposed(self, matrix: str) -> str:
         return f"{matrix}^\\top"

@@ -8,7 +8,8 @@ and the new content come through.
 from __future__ import annotations
 
 import random
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
@@ -19,30 +20,42 @@ Role = Literal["keep", "write", "add"]
 TINY = 1e-9
 
 
-def roles(graph: Graph) -> dict[str, Role]:
+def roles(graph: Graph, options: Mapping[str, float]) -> dict[str, Role]:
     """For each gate between 0 and 1 that rules a state directly: `keep` (at 1 more of the old state stays than at 0),
     `write` (at 1 less of it does) or `add` (at 1 new content enters, and the old state stays either way).
     """
     found: dict[str, Role] = {}
-    for state, new in zip(graph.states, graph.new_states, strict=True):
-        for name, gate in graph.gates.items():
-            if _between_zero_and_one(gate) and (role := _role(graph, state, new, gate)):
-                found[name] = role
+    for name, gate in graph.gates.items():
+        if _inside(gate) is None:
+            continue
+        states = zip(graph.states, graph.new_states, strict=True)
+        seen = {_role(graph, options, state, new, gate) for state, new in states} - {None}
+        if len(seen) == 1:  # a gate that keeps one state and overwrites another has no single role
+            found[name] = cast("Role", seen.pop())
     return found
 
 
-def _between_zero_and_one(node: Node) -> bool:
-    return node.op == "sigmoid" or is_complement(node)
+def opening(graph: Graph, options: Mapping[str, float], gate: str) -> float:
+    """How much the sum inside a gate's sigmoid grows with `b.<gate>`, negative where the gate shuts with it."""
+    inside = _inside(graph.gates[gate])
+    assert inside is not None
+    node, sign = inside
+    low, high = (_evaluated(graph, options, node, {"vector": {gate: value}}) for value in (0.0, 1.0))
+    return sign * (high - low)
 
 
-def is_complement(node: Node) -> bool:
-    """Whether a gate is one minus a sigmoid, so that it shuts where its bias grows."""
-    return node.op == "sub" and node.args[0].value == 1.0 and node.args[1].op == "sigmoid"
+def _inside(gate: Node) -> tuple[Node, int] | None:
+    """The sum inside a gate's sigmoid, and −1 if the gate is one minus it; None if it is no such gate."""
+    if gate.op == "sigmoid":
+        return gate.args[0], 1
+    if gate.op == "sub" and gate.args[0].value == 1.0 and gate.args[1].op == "sigmoid":
+        return gate.args[1].args[0], -1
+    return None
 
 
-def _role(graph: Graph, state: str, new: Node, gate: Node) -> Role | None:
-    kept_shut, fresh_shut = _passes(graph, state, new, gate, 0.0)
-    kept_open, fresh_open = _passes(graph, state, new, gate, 1.0)
+def _role(graph: Graph, options: Mapping[str, float], state: str, new: Node, gate: Node) -> Role | None:
+    kept_shut, fresh_shut = _passes(graph, options, state, new, gate, 0.0)
+    kept_open, fresh_open = _passes(graph, options, state, new, gate, 1.0)
     if abs(kept_open - kept_shut) > TINY:
         return "keep" if kept_open > kept_shut else "write"
     if kept_open > TINY and fresh_open > TINY > fresh_shut:
@@ -50,23 +63,36 @@ def _role(graph: Graph, state: str, new: Node, gate: Node) -> Role | None:
     return None
 
 
-def _passes(graph: Graph, state: str, new: Node, gate: Node, held: float) -> tuple[float, float]:
+def _passes(
+    graph: Graph, options: Mapping[str, float], state: str, new: Node, gate: Node, held: float
+) -> tuple[float, float]:
     """How much of the old state, and of anything besides it, reaches the new state when the gate is held."""
-    absent = _new_value(graph, state, 0.0, new, gate, held)
-    present = _new_value(graph, state, 1.0, new, gate, held)
+    absent, present = (_evaluated(graph, options, new, {"state": {state: old}}, gate, held) for old in (0.0, 1.0))
     return abs(present - absent), abs(absent)
 
 
-def _new_value(graph: Graph, state: str, old: float, new: Node, gate: Node, held: float) -> float:
-    numbers = random.Random(0)  # any numbers will do, but the same ones each time
+def _evaluated(
+    graph: Graph,
+    options: Mapping[str, float],
+    wanted: Node,
+    leaves: dict[str, dict[str, float]],
+    gate: Node | None = None,
+    held: float = 0.0,
+) -> float:
+    """A node's value where some leaves are given, options have their values, and the rest is any numbers, always the
+    same. What is computed from the held gate follows it; other sigmoids stand still, even if a state opens them.
+    """
+    numbers = random.Random(0)
     given: dict[Node, Tensor] = {}
-    follows = {gate}  # what is computed from the gate has to follow it, whether it has a name or not
+    follows = {gate}
     for node in graph.nodes():
         if follows & set(node.args):
             follows.add(node)
-        if node.op in ("state", "vector", "scalar", "product") or (node.op == "sigmoid" and node not in follows):
-            given[node] = torch.tensor(numbers.uniform(0.2, 0.8), dtype=torch.float64)
-        if node.op == "state" and node.name == state:
-            given[node] = torch.tensor(old, dtype=torch.float64)
-    given[gate] = torch.tensor(held, dtype=torch.float64)
-    return evaluate(new, given).item()
+        if node.op in ("state", "vector", "product") or (node.op == "sigmoid" and node not in follows):
+            number = leaves.get(node.op, {}).get(node.name, numbers.uniform(0.2, 0.8))
+            given[node] = torch.tensor(number, dtype=torch.float64)
+        if node.op == "scalar":
+            given[node] = torch.tensor(options[node.name], dtype=torch.float64)
+    if gate is not None:
+        given[gate] = torch.tensor(held, dtype=torch.float64)
+    return evaluate(wanted, given).item()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -47,13 +47,16 @@ class Signature:
         by_name = {self.input: x, **dict(zip(self.states, states, strict=True)), **spaces}
         return [by_name[name] for name in self.order]
 
-    def resolve(self, cell: str, settings: Mapping[str, Any]) -> dict[str, Option]:
-        """The options under the user's settings: `epsilon=0.5` sets a value, `learnable_epsilon=False` freezes it."""
+    def resolve(self, cell: str, settings: Mapping[str, Any], others: Iterable[str] = ()) -> dict[str, Option]:
+        """The options under the user's settings: `epsilon=0.5` sets a value, `learnable_epsilon=False` freezes it.
+
+        `others`: names that were possible in the same place, for the hint when one is misspelt.
+        """
         options = dict(self.options)
         known = [*options, *(f"learnable_{name}" for name in options)]
         for key, value in settings.items():
             if key not in known:
-                raise unknown(f"option of cell {cell!r}:", key, known)
+                raise unknown(f"option of cell {cell!r}:", key, [*known, *others])
             if key in options:
                 options[key] = replace(options[key], value=_finite(f"option {key!r} of cell {cell!r}", value))
             elif not isinstance(value, bool):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from numbers import Real
 from typing import Any, NoReturn
@@ -17,14 +18,19 @@ from gatelab.lang.maps import Map
 OPERATIONS = "+ - * /, negation, powers by integers, sigmoid, tanh, relu, softplus, exp, sin, cos"
 
 # torch's own functions and methods mean the same thing in a cell.
-_TORCH_NAMES: dict[Any, str] = {function: name for name, function in POINTWISE.items()}
-_TORCH_NAMES |= {functional.relu: "relu"}
 _METHODS = {"sigmoid", "tanh", "relu", "exp", "sin", "cos"}
-_TORCH_NAMES |= {torch.multiply: "mul", torch.subtract: "sub", torch.divide: "div", torch.special.expit: "sigmoid"}
+_TORCH_NAMES: dict[Any, str] = {function: name for name, function in POINTWISE.items()}
+_TORCH_NAMES |= {
+    functional.relu: "relu",
+    torch.multiply: "mul",
+    torch.subtract: "sub",
+    torch.divide: "div",
+    torch.special.expit: "sigmoid",
+}
 
 
 class Tracer:
-    """Makes nodes, each distinct one once, and notes which weights, vectors and scalars were asked for."""
+    """Makes nodes, each distinct one once, and notes which maps and vectors were asked for."""
 
     def __init__(self, input_name: str = "x") -> None:
         self._input_name = input_name
@@ -55,6 +61,10 @@ class Tracer:
             raise CellError("U maps a state or an expression of states and gates: write W.name(x) for the input")
         return Symbol(self.node("product", "vector", (argument.node,), matrix=matrix), self)
 
+    def age(self, node: Node) -> int:
+        """How many nodes were made before it."""
+        return list(self._nodes.values()).index(node)
+
     def note(self, space: str, name: str) -> None:
         if name not in self.names[space]:
             self.names[space].append(name)
@@ -69,6 +79,8 @@ class Tracer:
         if isinstance(value, (Maps, Vectors)):
             raise CellError("W, U and b are families: name the one you mean, as in b.n, U.n(h), W.n(x)")
         if isinstance(value, Real):
+            if not math.isfinite(value):
+                raise CellError(f"the number {value!r}: an equation has finite ones")
             return self.node("constant", "scalar", value=float(value))
         raise CellError(
             f"a {type(value).__name__} is not a value of the language: "
@@ -152,8 +164,8 @@ class Symbol:
         return self.tracer.pointwise("neg", self)
 
     def __pow__(self, exponent: Any) -> Symbol:
-        if not isinstance(exponent, int):
-            raise CellError(f"the power {exponent!r} is not a whole number: only powers by integers, such as h ** 2")
+        if not isinstance(exponent, Real) or not float(exponent).is_integer():
+            raise CellError("a power that is not a whole number: only powers by integers, such as h ** 2")
         return self.tracer.pointwise("power", self, value=float(exponent))
 
     __bool__ = _refused(
@@ -174,9 +186,11 @@ class Symbol:
         "turning a value that is only known at run time into a number",
         f"use the language's own functions: {OPERATIONS}",
     )
-    __array_ufunc__ = __array__ = _refused(
-        "a NumPy function", f"use the language's own functions (from gatelab import sigmoid, ...): {OPERATIONS}"
+    # On tensors these would change a state, or a parameter, for good.
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = __ipow__ = __imatmul__ = _refused(
+        "an in-place operator", "write the new value out, h = h + n"
     )
+    __array_ufunc__ = None  # numbers of NumPy are numbers here, its functions are refused
 
     def __getattr__(self, name: str) -> Callable[[], Symbol]:
         if name.startswith("__"):
@@ -197,12 +211,14 @@ class Symbol:
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = _TORCH_NAMES.get(function)
         tensors = any(isinstance(arg, Tensor) for arg in args)
-        if name is None or tensors or kwargs or name == "power":
+        arity = 2 if name in ("add", "sub", "mul", "div") else 1
+        if name is None or tensors or kwargs or name == "power" or len(args) != arity:
             called = getattr(function, "__name__", repr(function))
             if tensors:
                 raise CellError(
                     "a tensor from outside: make it a parameter, b.name, or an option, `*, rate=learned(0.5)`"
                 )
-            raise CellError(f"torch's {called} is not in the language, which has: {OPERATIONS}")
+            how = " with these arguments" if name else ""
+            raise CellError(f"torch's {called}{how} is not in the language, which has: {OPERATIONS}")
         symbol = next(arg for arg in args if isinstance(arg, Symbol))
         return symbol.tracer.pointwise(name, *args)

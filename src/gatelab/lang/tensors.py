@@ -20,7 +20,8 @@ class TensorMaps:
     def __init__(self, space: str, weights: Mapping[str, Tensor]) -> None:
         self._space = space
         self._weights = weights
-        self._computed: dict[Matrix, Tensor] = {}
+        self._computed: list[Tensor] = []
+        self._applied = 0  # matrix expressions in this step so far
 
     def __getattr__(self, name: str) -> Map:
         if name not in self._weights:
@@ -30,9 +31,14 @@ class TensorMaps:
     def _apply(self, matrix: Matrix, vector: Tensor) -> Tensor:
         if isinstance(matrix, Weight):
             return linear(vector, self._weights[matrix.name])
-        if matrix not in self._computed:
-            self._computed[matrix] = value(matrix, self._weights)
-        return linear(vector, self._computed[matrix])
+        # The function is the same at every step, so an expression is known by its place in it.
+        if self._applied == len(self._computed):
+            self._computed.append(value(matrix, self._weights))
+        self._applied += 1
+        return linear(vector, self._computed[self._applied - 1])
+
+    def begin_step(self) -> None:
+        self._applied = 0
 
 
 class TensorVectors:

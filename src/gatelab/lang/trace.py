@@ -29,7 +29,10 @@ def trace(function: Callable[..., Any], signature: Signature) -> Graph:
     except Exception as error:
         cause = None if isinstance(error, CellError) else error
         raise CellError(f"cell {name!r}, {_where(function, error.__traceback__)}: {_said(error)}") from cause
-    new_states = _new_states(name, signature, returned)
+    new_states = _new_states(function, signature, returned)
+    named = dict(
+        sorted(named.items(), key=lambda item: tracer.age(item[1].node) if isinstance(item[1], Symbol) else -1)
+    )
     return Graph(
         states=signature.states,
         new_states=new_states,
@@ -43,18 +46,19 @@ def trace(function: Callable[..., Any], signature: Signature) -> Graph:
     )
 
 
-def _new_states(name: str, signature: Signature, returned: Any) -> tuple[Node, ...]:
+def _new_states(function: Callable[..., Any], signature: Signature, returned: Any) -> tuple[Node, ...]:
+    name = f"{function.__name__!r}, {_where(function, None)},"
     values = returned if isinstance(returned, tuple) else (returned,)
     wanted = ", ".join(signature.states)
     if len(values) != len(signature.states):
         raise CellError(
-            f"cell {name!r} has {len(signature.states)} state(s) ({wanted}) and returns {len(values)}: "
+            f"cell {name} has {len(signature.states)} state(s) ({wanted}) and returns {len(values)}: "
             f"write `return {wanted}`, the new value of each in this order"
         )
     for state, value in zip(signature.states, values, strict=True):
         if not isinstance(value, Symbol) or value.node.shape != "vector":
             raise CellError(
-                f"cell {name!r} returns {_described(value)} for state {state!r}: expected an expression of states, "
+                f"cell {name} returns {_described(value)} for state {state!r}: expected an expression of states, "
                 "maps and vectors, which has H entries"
             )
     return tuple(value.node for value in values)
@@ -85,9 +89,9 @@ def _named_maps(named: dict[str, Any]) -> dict[str, Matrix]:
 
 
 def _where(function: Callable[..., Any], traceback: TracebackType | None) -> str:
-    """The line of the cell's own text at which an error arose."""
+    """The line of the cell's own text at which an error arose; its last one, the return, if it ran to the end."""
     code = inspect.unwrap(function).__code__
-    line = code.co_firstlineno
+    line = max(number for _, _, number in code.co_lines() if number)
     while traceback is not None:
         if traceback.tb_frame.f_code is code:
             line = traceback.tb_lineno

@@ -1,4 +1,4 @@
-"""The gated recurrent unit of Cho et al. 2014 (arXiv:1406.1078), forwards and backwards.
+"""The gated recurrent unit of Cho et al. 2014 (arXiv:1406.1078), forwards and backwards, with a z that writes.
 
     z = σ(W_z x + U_z h + b_z)               the update gate: how much to write
     r = σ(W_r x + U_r h + b_r)               the reset gate: how much of the past the candidate sees
@@ -68,7 +68,7 @@ def backward(p: Parameters, steps: list[Step], dh: Array) -> tuple[Parameters, A
     A derivative goes back through a matrix by its transpose: for a = U h, ∂L/∂h = Uᵀ ∂L/∂a. With a sequence per row
     that reads `da @ U`, where the way forwards was `h @ U.T`.
     """
-    grads = {name: np.zeros_like(value) for name, value in p.items()}
+    grads = {name: np.zeros_like(p[name]) for name in (f"{kind}.{gate}" for kind in "WUb" for gate in GATES)}
     dx = np.zeros((len(steps), *steps[0].x.shape))
     for t in reversed(range(len(steps))):
         x, h, z, r, n = steps[t]
