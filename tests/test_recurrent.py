@@ -153,9 +153,10 @@ def test_the_first_layer_has_no_residual_even_where_sizes_agree():
 def test_which_engine_runs():
     x = torch.randn(B, T, D)
     for cell, engine, gates, ran in (
-        ("gru", "auto", False, "native"),
-        ("agru", "auto", False, "eager"),
-        ("gru", "auto", True, "eager"),
+        ("gru", "auto", False, "fused"),
+        ("agru", "auto", False, "fused"),
+        ("gru", "auto", True, "fused"),
+        ("gru", "native", False, "native"),
         ("gru", "native", True, "eager"),
         ("gru", "eager", False, "eager"),
     ):

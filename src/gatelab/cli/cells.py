@@ -18,16 +18,22 @@ VERBS = {"keep": "keeps", "write": "writes", "add": "adds"}
 def cells(
     name: Annotated[str | None, typer.Argument(help="A cell, or FILE.py:NAME for one of your own.")] = None,
     latex: Annotated[bool, typer.Option("--latex", help="Print the equations as LaTeX.")] = False,
+    cpp: Annotated[bool, typer.Option("--cpp", help="Print the C++ that the fused engine compiles.")] = False,
 ) -> None:
     """List all cells, or print the equations of one."""
     from gatelab import cells as library  # torch comes with it, which `gatelab --help` need not wait for
 
     if name is None:
-        if latex:
-            raise ValueError("--latex prints the equations of one cell: name it, as in `gatelab cells gru --latex`")
+        if latex or cpp:
+            raise ValueError("--latex and --cpp are for one cell: name it, as in `gatelab cells gru --latex`")
         Console().print(_table())
         return
     cell = library.get(name)
+    if cpp:
+        from gatelab.engine.fused.source import Source
+
+        typer.echo(Source(cell).text)
+        return
     if latex:
         typer.echo(cell.latex())
         return

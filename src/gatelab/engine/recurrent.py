@@ -35,7 +35,8 @@ class Recurrent(nn.Module):
         residual: from the second layer on, a layer's input is added to its output.
         dropout: on the output of each layer but the last, while training.
         batch_first: sequences are (B, T, D); otherwise (T, B, D). True unless said otherwise, unlike torch.nn.
-        engine: "auto", "eager" (plain PyTorch) or "native" (torch.nn, where it has the cell).
+        engine: "auto", "fused" (compiled, on the CPU), "native" (torch.nn, where it has the cell) or "eager" (plain
+            PyTorch). The variable GATELAB_ENGINE decides over it.
         init: "torch" (uniform ±1/√H) or "xavier" (Xavier W, orthogonal U, zero b).
         gate_bias: starting values of single biases, as {"z": 1.0}.
         chrono: the longest dependency in steps, for biases that spread time constants up to it.
@@ -165,7 +166,7 @@ class Recurrent(nn.Module):
             (L × directions, B, T, H).
         """
         like = next(self.parameters())
-        if isinstance(x, Tensor) and torch.is_autocast_enabled(x.device.type):
+        if isinstance(x, Tensor) and _autocast(x.device.type):
             with torch.autocast(x.device.type, enabled=False):  # a long recurrence in half precision is no use
                 return self(x.to(like.dtype), state, lengths=lengths, gates=gates)
         checks.sequences(x, self.input_size, self.batch_first, like)
@@ -173,7 +174,7 @@ class Recurrent(nn.Module):
         steps = (x.transpose(0, 1) if self.batch_first else x) if batched else x.unsqueeze(1)  # (T, B, D)
         states = self._initial(state, steps, batched)
         rows = None if lengths is None else checks.lengths(lengths, steps)
-        self.engine_in_use = choose(self.engine, self.cell, watch=gates)
+        self.engine_in_use = choose(self.engine, self.cell, x, watch=gates)
         output, runs = stack.run(
             self.engine_in_use,
             (dict(layer.items()) for layer in self.layers),  # type: ignore[operator]
@@ -219,6 +220,10 @@ class Recurrent(nn.Module):
             )
         settings = "".join(f", {name}={value!r}" for name, value in changed.items())
         return f"Recurrent({self.cell.name}, {self.input_size}, {self.hidden_size}{settings})"
+
+
+def _autocast(device: str) -> bool:
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
 def _find(cell: str | Cell) -> Cell:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from gatelab.errors import unknown
-from gatelab.lang.graph import Matrix, Scaled, Sum, Transpose, Weight
+from gatelab.lang.graph import Matrix, Node, Scaled, Sum, Transpose, Weight
 from gatelab.lang.maps import Map
 
 
@@ -53,15 +53,16 @@ class TensorVectors:
         return self._vectors[name]
 
 
-def value(matrix: Matrix, weights: Mapping[str, Tensor]) -> Any:
-    """A matrix expression as a tensor."""
+def value(matrix: Matrix, weights: Mapping[str, Tensor], number: Callable[[Node], Tensor] | None = None) -> Any:
+    """A matrix expression as a tensor. `number` evaluates scalars, where the expression was traced and has nodes."""
     if isinstance(matrix, Weight):
         return weights[matrix.name]
     if isinstance(matrix, Transpose):
-        return value(matrix.of, weights).T
+        return value(matrix.of, weights, number).T
     if isinstance(matrix, Scaled):
-        return matrix.by * value(matrix.of, weights)
+        by = number(matrix.by) if number and isinstance(matrix.by, Node) else matrix.by
+        return by * value(matrix.of, weights, number)
     if isinstance(matrix, Sum):
-        return value(matrix.left, weights) + matrix.sign * value(matrix.right, weights)
+        return value(matrix.left, weights, number) + matrix.sign * value(matrix.right, weights, number)
     like = next(iter(weights.values()))
     return torch.eye(like.shape[0], dtype=like.dtype, device=like.device)

@@ -121,6 +121,19 @@ INLINE V power(V v, int n) {
   return n < 0 ? 1.0f / y : y;
 }
 
+// The same for a single number.
+#define FOR_NUMBERS(function) \
+  INLINE float function(float v) { return function(all(v))[0]; }
+FOR_NUMBERS(exp)
+FOR_NUMBERS(sigmoid)
+FOR_NUMBERS(tanh)
+FOR_NUMBERS(relu)
+FOR_NUMBERS(positive)
+FOR_NUMBERS(softplus)
+FOR_NUMBERS(sin)
+FOR_NUMBERS(cos)
+INLINE float power(float v, int n) { return power(all(v), n)[0]; }
+
 // ---- memory --------------------------------------------------------------------------------------------------------
 
 // Fresh memory is page faults, so scratch memory is kept from call to call, an arena for each thread.
@@ -172,6 +185,14 @@ struct FlushDenormals {
   ~FlushDenormals() { __asm__ volatile("msr fpcr, %0" ::"r"(before)); }
 #endif
 };
+
+// For whoever asks what was compiled.
+extern "C" const int lanes = VL;
+#if defined(__SSE__) || defined(__aarch64__)
+extern "C" const int flushes = 1;
+#else
+extern "C" const int flushes = 0;
+#endif
 
 // ---- threads --------------------------------------------------------------------------------------------------------
 
@@ -355,5 +376,22 @@ static void outer(float* C, long ldc, const Stretch* parts, int count, long lda,
   if (columns - c0 == VL) outer_panel<1>(C, ldc, parts, count, lda, ldg, K, c0);
 }
 
+// The next run of bits in a mask, from bit `last` on: which columns of adjoints anyone wants weights' gradients for.
+INLINE bool next_run(long mask, long& first, long& last) {
+  for (first = last; first < 63 && !(mask >> first & 1); first++) {}
+  for (last = first; last < 63 && (mask >> last & 1); last++) {}
+  return last > first;
+}
+
 INLINE void zero(float* p, long floats) { memset(p, 0, floats * 4); }
 INLINE void copy(float* to, const float* from, long floats) { memcpy(to, from, floats * 4); }
+
+// out = the sum over threads of `sums`, `floats` each; every thread does its share.
+static void add_up(float* out, const float* sums, long floats, int id, int threads) {
+  long blocks = floats / VL, last = blocks * (id + 1) / threads;
+  for (long i = blocks * id / threads; i < last; i++) {
+    V v = load(sums + i * VL);
+    for (int k = 1; k < threads; k++) v += load(sums + k * floats + i * VL);
+    store(out + i * VL, v);
+  }
+}

@@ -1,0 +1,276 @@
+"""The C++ of the way back: adjoints step by step, weights' gradients in chunks of steps that still sit in cache."""
+
+from __future__ import annotations
+
+from gatelab.engine.fused.plan import Linear
+from gatelab.engine.fused.pointwise import Pass
+from gatelab.engine.fused.source import Source, identifier
+from gatelab.engine.fused.writer import Writer, indented
+from gatelab.lang.graph import Matrix, Node, Transpose
+
+CHUNK = 64  # at most so many steps of adjoints wait for the weights' gradients
+
+
+def write(source: Source) -> str:
+    return _Backward(source).text()
+
+
+class _Backward(Writer):
+    def __init__(self, source: Source) -> None:
+        super().__init__(source, source.backward, source.backward_arguments)
+        self.adjoints = {node: i for i, node in enumerate(source.adjoints)}
+        self.recomputed = {node: i for i, node in enumerate(source.recomputed)}
+        self.input_products = [p for p in source.gradient.products if p.args[0].op == "input"]
+        # Rows of Hp for the gradients of vectors and scalars, which are sums over everything they are shared by.
+        g = source.gradient
+        self.sums = [(f"d_b_{name}", node, False) for name, node in g.vectors.items()]
+        self.sums += [(f"d_{identifier(name)}", node, True) for name, node in g.scalars.items()]
+
+    def text(self) -> str:
+        take, states, operands = self.take, self.graph.states, self.source.operands.values()
+        named = [
+            "T",
+            "B",
+            "D",
+            "H",
+            "Hp",
+            "Dp",
+            "x_t",
+            "x_b",
+            "d_output_t",
+            "d_output_b",
+            "wanted_threads",
+            "chunk_rows",
+        ]
+        sizes = [take.size(name) for name in [*named, *(f"wanted_by_{operand}" for operand in operands)]]
+        pointers = [take.pointer("x"), take.pointer("lengths", "const int64_t*"), take.pointer("d_output")]
+        pointers += [take.pointer(f"{s}_{what}") for what in ("start", "all") for s in states]
+        pointers += [take.pointer("saved"), take.pointer("d_x", "float*")]
+        pointers += [take.pointer(f"d_{s}_final") for s in states]
+        pointers += [take.pointer(f"d_{s}_start", "float*") for s in states]
+        pointers += [take.pointer(f"d_{identifier(gate)}_gate") for gate in self.source.gates]
+        pointers += [take.pointer(f"d_by_{operand}", "float*") for operand in operands]
+        pointers += [take.pointer(name, "float*") for name, _, _ in self.sums]
+        pointers += [take.pointer(name) for name in self.source.matrix_names.values()]
+        self.add_parameters()
+        self.hoist()
+        packing = self._add_packing()
+        self.shared("zeros", "Hp > Dp ? Hp : Dp")
+        self.filled.append("zero(zeros, Hp > Dp ? Hp : Dp);")
+        for node, operand in self.source.operands.items():
+            self.shared(f"sums_{operand}", f"threads * {self._size(node)}")
+        self.shared("sums", f"threads * {len(self.sums)} * Hp")
+        return self.function("backward", sizes, pointers, self._body(packing))
+
+    def _body(self, packing: list[str]) -> str:
+        states = self.graph.states
+        own = {"linear": "rows * ld", "adjoints": "chunk * rows * ldg"}
+        own["expressions"] = f"chunk * rows * {len(self.recomputed)} * Hp"
+        own["temporaries"] = f"rows * {len(self.temporaries)} * Hp"
+        own["small"] = f"{len(self.sums)} * Hp"
+        own |= {f"{letter}_{s}": "rows * Hp" for s in states for letter in "DE"}  # adjoints after and before the step
+        swaps = [f"{{\n  float* const swap = D_{s};\n  D_{s} = E_{s}, E_{s} = swap;\n}}" for s in states]
+        step = [
+            "float* const G = adjoints + (t - before) * rows * ldg;",
+            f"float* const A = expressions + (t - before) * rows * {len(self.recomputed)} * Hp;",
+            "(void)A;",
+            *(f"const float* const {s}_old = t ? {s}_all + (t - 1) * B * Hp : {s}_start;" for s in states),
+            *(f"(void){s}_old;" for s in states),
+            *self._phases(),
+            *self._input_gradient(),
+            *swaps,
+        ]
+        flush = f"add_to(sums + slab.id * {len(self.sums)} * Hp + j, load(small + j)), store(small + j, V{{}});"
+        finish = [f"copy(d_{s}_start + b * Hp, D_{s} + (b - slab.first) * Hp, Hp);" for s in states]
+        return "\n".join(
+            [
+                *packing,
+                "long chunk = rows ? (chunk_rows + rows - 1) / rows : 1;  // steps that make about chunk_rows rows",
+                f"if (chunk > {CHUNK}) chunk = {CHUNK};",
+                "if (chunk > T) chunk = T;",
+                f"const long ld = spread({max(len(self.columns), 1)} * Hp);",
+                f"const long ldg = spread({max(len(self.adjoints), 1)} * Hp);",
+                self.own(own),
+                *self._start(),
+                "#pragma omp barrier",
+                "for (long after = T, before; after > 0; after = before) {",
+                "  before = after > chunk ? after - chunk : 0;",
+                f"  for (long t = after - 1; t >= before; t--) {{\n{indented(step, 4)}\n  }}",
+                indented(self._weights(), 2),
+                f"  for (long j = 0; j < {len(self.sums)} * Hp; j += VL) {flush}",
+                "}",
+                f"for (long b = slab.first; b < slab.last; b++) {{\n{indented(finish, 2)}\n}}",
+                "#pragma omp barrier",
+                *self._collect(),
+            ]
+        )
+
+    # ---- sums over rows and time ------------------------------------------------------------------------------------
+
+    def _length(self, operand: Node) -> str:
+        return "D" if operand.op == "input" else "H"
+
+    def _size(self, operand: Node) -> str:
+        """Floats in the gradients of all weights that were applied to this operand."""
+        return f"{self._length(operand)} * {len(self.adjoints)} * Hp"
+
+    def _start(self) -> list[str]:
+        width = f"{len(self.sums)} * Hp"
+        lines = [f"zero(small, {width});", f"zero(sums + slab.id * {width}, {width});"]
+        for node, operand in self.source.operands.items():
+            size = self._size(node)
+            lines.append(f"if (wanted_by_{operand}) zero(sums_{operand} + slab.id * {size}, {size});")
+        for s in self.graph.states:
+            begin = f"copy(D_{s} + (b - slab.first) * Hp, d_{s}_final ? d_{s}_final + b * Hp : zeros, Hp);"
+            lines.append(f"for (long b = slab.first; b < slab.last; b++) {begin}")
+        return lines
+
+    def _operand_rows(self, node: Node) -> tuple[str, str]:
+        """Where step t's rows of an operand lie, and the distance between two."""
+        if node.op == "input":
+            return "x + t * x_t + slab.first * x_b", "x_b"
+        if node.op == "state":
+            return f"(t ? {node.name}_all + (t - 1) * B * Hp : {node.name}_start) + slab.first * Hp", "Hp"
+        if node in self.saved:
+            width = f"{len(self.saved)} * Hp"
+            return f"saved + (t * B + slab.first) * {width} + {self.saved[node]} * Hp", width
+        width = f"{len(self.recomputed)} * Hp"
+        return f"expressions + (t - before) * rows * {width} + {self.recomputed[node]} * Hp", width
+
+    def _weights(self) -> list[str]:
+        """Weights' gradients of a chunk, for the columns of adjoints that anyone wants."""
+        lines = []
+        for node, operand in self.source.operands.items():
+            place, distance = self._operand_rows(node)
+            width, K = f"{len(self.adjoints)} * Hp", self._length(node)
+            lines.append(
+                f"for (long first, last = 0; next_run(wanted_by_{operand}, first, last);) {{\n"
+                f"  Stretch parts[{CHUNK}];\n"
+                f"  for (long t = before; t < after; t++)\n"
+                f"    parts[t - before] = {{{place}, adjoints + (t - before) * rows * ldg + first * Hp, rows}};\n"
+                f"  float* const d_by = sums_{operand} + slab.id * {self._size(node)} + first * Hp;\n"
+                f"  outer(d_by, {width}, parts, after - before, {distance}, ldg, {K}, (last - first) * Hp);\n}}"
+            )
+        return lines
+
+    def _collect(self) -> list[str]:
+        """Add up the threads' sums, in their order, so that the result is the same every time."""
+        lines = []
+        for node, operand in self.source.operands.items():
+            arrays = f"d_by_{operand}, sums_{operand}, {self._size(node)}"
+            lines.append(f"if (wanted_by_{operand}) add_up({arrays}, slab.id, slab.threads);")
+        adding = [
+            f"add_to({name} + j, load(sums + (k * {len(self.sums)} + {i}) * Hp + j));"
+            for i, (name, _, _) in enumerate(self.sums)
+        ]
+        if adding:
+            loops = "for (int k = 0; k < slab.threads; k++)\n    for (long j = 0; j < Hp; j += VL) {"
+            lines.append(f"if (slab.id == 0)\n  {loops}\n{indented(adding, 6)}\n    }}")
+        return lines
+
+    # ---- products ---------------------------------------------------------------------------------------------------
+
+    def _terms(self, linear: Linear) -> list[tuple[str, Matrix, Node]]:
+        """For each term: the packed matrix's name, the matrix whose transpose is meant, the adjoint it acts on."""
+        found = []
+        for i, p in enumerate(linear.products):
+            assert isinstance(p.matrix, Transpose)
+            found.append((f"packed_{self.columns[linear]}_{i}", p.matrix.of, p.args[0]))
+        return found
+
+    def _add_packing(self) -> list[str]:
+        lines = []
+        for linear in self.program.linears:
+            for name, matrix, _ in self._terms(linear):
+                self.shared(name, "packed_size(H, Hp)")
+                lines.append(f"pack_rows({name}, {self.source.matrix_names[matrix]}, H, H, Hp, slab.id, slab.threads);")
+        for i, p in enumerate(self.input_products):
+            assert p.matrix is not None
+            self.shared(f"packed_x_{i}", "packed_size(H, Dp)")
+            pack = f"pack_rows(packed_x_{i}, {self.source.matrix_names[p.matrix]}, H, D, Dp, slab.id, slab.threads);"
+            lines.append(f"if (d_x) {pack}")
+        return lines
+
+    def _adjoint_rows(self, adjoint: Node) -> str:
+        return f"G + {self.adjoints[adjoint]} * Hp, ldg, H"
+
+    def _phases(self) -> list[str]:
+        lines = []
+        for level in range(self.program.levels):
+            for linear in self.program.at_level(level):
+                terms = ", ".join(f"{{{self._adjoint_rows(a)}, {name}}}" for name, _, a in self._terms(linear))
+                where = f"linear + {self.columns[linear]} * Hp, ld"
+                call = f"product({where}, zeros, 0, terms, {len(linear.products)}, rows, Hp);"
+                lines.append(f"{{\n  const Term terms[] = {{{terms}}};\n  {call}\n}}")
+            lines += self._pass(level)
+        return lines
+
+    def _input_gradient(self) -> list[str]:
+        if not self.input_products:
+            return ["for (long b = slab.first; d_x && b < slab.last; b++) zero(d_x + (t * B + b) * Dp, Dp);"]
+        found = self.source.gradient.products
+        terms = ", ".join(
+            f"{{{self._adjoint_rows(found[p])}, packed_x_{i}}}" for i, p in enumerate(self.input_products)
+        )
+        where = "d_x + (t * B + slab.first) * Dp, Dp"
+        call = f"product({where}, zeros, 0, terms, {len(self.input_products)}, rows, Dp);"
+        return [f"if (d_x) {{\n  const Term terms[] = {{{terms}}};\n  {call}\n}}"]
+
+    # ---- the pass over units ----------------------------------------------------------------------------------------
+
+    def _pass(self, level: int) -> list[str]:
+        mine = self.of_level(level)
+        passing = Pass(self.program, mine, lambda node: self._load(node, level), self.load_column, self.source.names)
+        values = {node: passing.value(node) for node in mine}
+        inside, past = [], []  # for rows that have this step, and for those that have ended
+        for node, value in values.items():
+            for place in self._places(node):
+                inside.append(f"store({place}, {value});")
+                past.append(f"store({place}, V{{}});")
+            for i, (_, adjoint, everywhere) in enumerate(self.sums):
+                if adjoint is node:
+                    inside.append(f"add_to(small + {i} * Hp + j, {f'only({value}, H - j)' if everywhere else value});")
+        for s in self.graph.states:
+            before = self.source.gradient.states.get(s)  # None if nothing depends on the old state
+            if before in values or (before is None and level == 0):
+                inside.append(f"store(E_{s} + i * Hp + j, {values[before] if before else 'V{}'});")
+                past.append(f"store(E_{s} + i * Hp + j, load(D_{s} + i * Hp + j));")
+        if not inside:
+            return []
+        return [
+            "for (long b = slab.first; b < slab.last; b++) {\n"
+            "  const long i = b - slab.first;\n"
+            "  const float* const d_out = d_output ? d_output + t * d_output_t + b * d_output_b : zeros;\n"
+            "  (void)d_out;\n"
+            "  if (lengths && t >= lengths[b]) {\n"
+            f"    for (long j = 0; j < Hp; j += VL) {{\n{indented(past, 6)}\n    }}\n    continue;\n  }}\n"
+            f"  for (long j = 0; j < Hp; j += VL) {{\n{indented([*passing.lines, *inside], 4)}\n  }}\n}}"
+        ]
+
+    def _places(self, node: Node) -> list[str]:
+        """Where a value is stored, row by row."""
+        places = []
+        if node in self.adjoints:
+            places.append(f"G + i * ldg + {self.adjoints[node]} * Hp + j")
+        if node in self.recomputed:
+            places.append(f"A + (i * {len(self.recomputed)} + {self.recomputed[node]}) * Hp + j")
+        if node in self.temporaries:
+            places.append(self.temporary(node))
+        return places
+
+    def _load(self, node: Node, level: int) -> str | None:
+        if node.op == "state":
+            return f"load({node.name}_old + b * Hp + j)"
+        if node.op == "adjoint":
+            from_output = " + load(d_out + j)" if node.name == self.graph.states[0] else ""
+            return f"(load(D_{node.name} + i * Hp + j){from_output})"
+        if node.op == "gate_adjoint":
+            name = f"d_{identifier(node.name)}_gate"
+            return f"load(({name} ? {name} + (t * B + b) * Hp : zeros) + j)"
+        if node in self.saved:
+            return f"load({self.saved_at(node)})"
+        if node in self.adjoints and self.program.level(node) < level:
+            return f"load(G + i * ldg + {self.adjoints[node]} * Hp + j)"
+        if node in self.temporaries and self.program.level(node) < level:
+            return f"load({self.temporary(node)})"
+        return self.load_fixed(node)

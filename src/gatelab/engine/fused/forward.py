@@ -1,0 +1,200 @@
+"""The C++ of the way forwards."""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+from gatelab.engine.fused.plan import Linear
+from gatelab.engine.fused.pointwise import Pass
+from gatelab.engine.fused.source import Source, identifier
+from gatelab.engine.fused.writer import Writer, indented
+from gatelab.lang.graph import Matrix, Node
+
+
+def write(source: Source) -> str:
+    return _Forward(source).text()
+
+
+class _Run(NamedTuple):
+    """Neighbouring columns that one product fills."""
+
+    first: int
+    width: int
+    terms: list[tuple[str, list[Matrix], Node]]  # the packed matrices' name, the matrices, what they are applied to
+
+
+class _Forward(Writer):
+    def __init__(self, source: Source) -> None:
+        super().__init__(source, source.forward, source.forward_arguments)
+        self.arguments = {node: i for i, node in enumerate(self.program.stored_arguments())}
+        with_input = [linear for linear in self.program.linears if linear.input_matrices()]
+        self.without_input = [linear for linear in self.program.linears if not linear.input_matrices()]
+        self.input_runs = self._runs(with_input, "input", lambda li: [(m, _INPUT) for m in li.input_matrices()])
+        self.runs = [
+            self._runs(self.program.at_level(level), f"level_{level}", _recurrent_terms)
+            for level in range(self.program.levels)
+        ]
+
+    def text(self) -> str:
+        take, states = self.take, self.graph.states
+        sizes = [take.size(name) for name in ("T", "B", "D", "H", "Hp", "x_t", "x_b", "keep", "wanted_threads")]
+        pointers = [take.pointer("x"), take.pointer("lengths", "const int64_t*")]
+        pointers += [take.pointer(f"{s}_start") for s in states]
+        pointers += [take.pointer(f"{s}_{what}", "float*") for what in ("final", "all") for s in states]
+        pointers += [take.pointer("saved", "float*")]
+        pointers += [take.pointer(f"{identifier(gate)}_gate", "float*") for gate in self.source.gates]
+        pointers += [take.pointer(name) for name in self.source.matrix_names.values()]
+        self.add_parameters()
+        self.hoist()
+        self._add_biases()
+        packing = self._add_packing()
+        own = {"linear": "rows * ld", "arguments": f"rows * {len(self.arguments)} * Hp"}
+        own["temporaries"] = f"rows * {len(self.temporaries)} * Hp"
+        steps = [*self._state_pointers(), *self._past_the_end(), *self._phases(), *self._finals()]
+        body = [
+            *packing,
+            "#pragma omp barrier",
+            f"const long ld = spread({max(len(self.columns), 1)} * Hp);",
+            self.own(own),
+            f"for (long t = 0; t < T; t++) {{\n{indented(steps, 2)}\n}}",
+        ]
+        return self.function("forward", sizes, pointers, "\n".join(body))
+
+    # ---- products -------------------------------------------------------------------------------------------------
+
+    def _runs(self, linears, named, terms_of) -> list[_Run]:  # type: ignore[no-untyped-def]
+        """Linears whose terms have the same operands, and which lie side by side."""
+
+        def key(item: tuple[int, Linear]) -> object:
+            position, linear = item
+            return [operand for _, operand in terms_of(linear)], self.columns[linear] - position
+
+        runs = []
+        for _, group in itertools.groupby(enumerate(linears), key):
+            members = [linear for _, linear in group]
+            first = self.columns[members[0]]
+            by_term = zip(*(terms_of(linear) for linear in members), strict=True)
+            terms = [
+                (f"packed_{named}_{first}_{i}", [matrix for matrix, _ in term], term[0][1])
+                for i, term in enumerate(by_term)
+            ]
+            runs.append(_Run(first, len(members), terms))
+        return runs
+
+    def _add_biases(self) -> None:
+        self.shared("bias", f"{len(self.columns)} * Hp")
+        self.filled.append(f"zero(bias, {len(self.columns)} * Hp);")
+        for linear, column in self.columns.items():
+            for vector in linear.vectors:
+                add = f"add_to(bias + {column} * Hp + j, load(b_{vector.name} + j));"
+                self.filled.append(f"for (long j = 0; j < Hp; j += VL) {add}")
+
+    def _add_packing(self) -> list[str]:
+        lines = []
+        for run in itertools.chain(self.input_runs, *self.runs):
+            for name, matrices, operand in run.terms:
+                K = "D" if operand is _INPUT else "H"
+                self.shared(name, f"packed_size({K}, {run.width} * Hp)")
+                listed = ", ".join(self.source.matrix_names[matrix] for matrix in matrices)
+                pack = f"pack_columns({name}, M, {run.width}, H, Hp, {K}, slab.id, slab.threads);"
+                lines.append(f"{{\n  const float* M[] = {{{listed}}};\n  {pack}\n}}")
+        return lines
+
+    def _phases(self) -> list[str]:
+        lines = []
+        for linear in self.without_input:
+            column = f"{self.columns[linear]} * Hp"
+            lines.append(f"for (long i = 0; i < rows; i++) copy(linear + i * ld + {column}, bias + {column}, Hp);")
+        lines += [self._product(run, f"bias + {run.first} * Hp, 0") for run in self.input_runs]
+        for level, runs in enumerate(self.runs):
+            lines += [self._product(run, f"linear + {run.first} * Hp, ld") for run in runs]
+            lines += self._pass(level)
+        return lines
+
+    def _product(self, run: _Run, start: str) -> str:
+        terms = ", ".join(f"{{{self._rows(operand)}, {name}}}" for name, _, operand in run.terms)
+        operands = ", ".join(dict.fromkeys(self._described(operand) for *_, operand in run.terms))
+        call = f"product(linear + {run.first} * Hp, ld, {start}, terms, {len(run.terms)}, rows, {run.width} * Hp);"
+        return f"{{  // maps of {operands}\n  const Term terms[] = {{{terms}}};\n  {call}\n}}"
+
+    def _rows(self, operand: Node) -> str:
+        if operand is _INPUT:
+            return "x + t * x_t + slab.first * x_b, x_b, D"
+        if operand.op == "state":
+            return f"{operand.name}_old + slab.first * Hp, Hp, H"
+        return f"arguments + {self.arguments[operand]} * Hp, {len(self.arguments)} * Hp, H"
+
+    def _described(self, operand: Node) -> str:
+        return operand.name or self.source.names.get(operand, "an expression")
+
+    # ---- the pass over units ----------------------------------------------------------------------------------------
+
+    def _pass(self, level: int) -> list[str]:
+        mine = self.of_level(level)
+        if not mine:
+            return []
+        passing = Pass(self.program, mine, lambda node: self._load(node, level), self.load_column, self.source.names)
+        stores = [line for node in mine for line in self._stores(node, passing.value(node))]
+        return [
+            "for (long b = slab.first; b < slab.last; b++) {\n"
+            "  if (lengths && t >= lengths[b]) continue;\n"
+            "  const long i = b - slab.first;\n"
+            f"  for (long j = 0; j < Hp; j += VL) {{\n{indented([*passing.lines, *stores], 4)}\n  }}\n}}"
+        ]
+
+    def _load(self, node: Node, level: int) -> str | None:
+        if node.op == "state":
+            return f"load({node.name}_old + b * Hp + j)"
+        if node in self.temporaries and self.program.level(node) < level:
+            return f"load({self.temporary(node)})"
+        return self.load_fixed(node)
+
+    def _stores(self, node: Node, value: str) -> list[str]:
+        states = zip(self.graph.states, self.graph.new_states, strict=True)
+        lines = [f"store({state}_next + b * Hp + j, {value});" for state, new in states if new is node]
+        for gate, watched in self.source.gates.items():
+            if watched is node:
+                lines.append(f"store({identifier(gate)}_gate + (t * B + b) * Hp + j, {value});")
+        if node in self.arguments:
+            lines.append(f"store(arguments + (i * {len(self.arguments)} + {self.arguments[node]}) * Hp + j, {value});")
+        if node in self.temporaries:
+            lines.append(f"store({self.temporary(node)}, {value});")
+        if node in self.saved:
+            lines.append(f"if (keep) store({self.saved_at(node)}, {value});")
+        return lines
+
+    # ---- states -----------------------------------------------------------------------------------------------------
+
+    def _state_pointers(self) -> list[str]:
+        """Where old states are read and new ones written. The first state's history is the output; the others' are kept
+        only for the way back, and take turns in two places otherwise.
+        """
+        lines = []
+        for number, state in enumerate(self.graph.states):
+            now, before = ("(keep ? t : t % 2)", "(keep ? t - 1 : (t - 1) % 2)") if number else ("t", "(t - 1)")
+            lines.append(f"const float* const {state}_old = t ? {state}_all + {before} * B * Hp : {state}_start;")
+            lines.append(f"float* const {state}_next = {state}_all + {now} * B * Hp;")
+        return lines
+
+    def _past_the_end(self) -> list[str]:
+        zeros = [f"zero({state}_next + b * Hp, Hp);" for state in self.graph.states]
+        zeros += [f"zero({identifier(gate)}_gate + (t * B + b) * Hp, Hp);" for gate in self.source.gates]
+        return [
+            "for (long b = slab.first; lengths && b < slab.last; b++)\n"
+            f"  if (t >= lengths[b]) {{\n{indented(zeros, 4)}\n  }}"
+        ]
+
+    def _finals(self) -> list[str]:
+        copies = [f"copy({state}_final + b * Hp, {state}_next + b * Hp, Hp);" for state in self.graph.states]
+        return [
+            "for (long b = slab.first; (lengths || t == T - 1) && b < slab.last; b++)\n"
+            f"  if (t == (lengths ? lengths[b] : T) - 1) {{\n{indented(copies, 4)}\n  }}"
+        ]
+
+
+_INPUT = Node("input", "input", name="x")  # stands for the input, whatever the cell calls it
+
+
+def _recurrent_terms(linear: Linear) -> list[tuple[Matrix, Node]]:
+    return [(p.matrix, p.args[0]) for p in linear.products if p.matrix and p.args[0].op != "input"]

@@ -1,0 +1,78 @@
+"""The C++ of one pass over the units of a row: every value computed once, under the name the equations give it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from gatelab.engine.fused.plan import LEAVES, Linear, Program, parameters_only, walk
+from gatelab.lang.graph import Node
+
+OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+Load = Callable[[Node], str | None]
+Column = Callable[[Linear], str]
+
+
+class Pass:
+    """Collects the statements of a pass. `load` says where a value can be read; what it cannot say is computed."""
+
+    def __init__(
+        self, program: Program, starts: list[Node], load: Load, column: Column, names: Mapping[Node, str]
+    ) -> None:
+        self._program, self._load, self._column, self._names = program, load, column, names
+        self._known: dict[Node, str] = {}
+        self.lines: list[str] = []
+        needed = list(walk(starts, set(), self._operands))
+        self._uses = Counter(arg for node in needed for arg in self._operands(node))
+        self._uses.update(starts)
+
+    def value(self, node: Node) -> str:
+        """The C++ expression of a node; a statement is added first where it is used more than once."""
+        if node in self._known:
+            return self._known[node]
+        written = self._load(node) or self._computed(node)
+        number = node.op in ("scalar", "constant") or (node.shape == "scalar" and parameters_only(node))
+        if not number and (self._uses[node] > 1 or node in self._names):
+            name = self._names.get(node) or f"v{len(self._known)}"
+            self.lines.append(f"const V {name} = {_stripped(written)};")
+            written = name
+        self._known[node] = written
+        return written
+
+    def _operands(self, node: Node) -> tuple[Node, ...]:
+        return () if self._load(node) else self._program.operands(node)
+
+    def _computed(self, node: Node) -> str:
+        args = [self.value(arg) for arg in self._program.operands(node)]
+        if linear := self._program.linear_of(node):
+            return f"({' + '.join([self._column(linear), *args])})"
+        return operation(node, args)
+
+
+def operation(node: Node, args: list[str]) -> str:
+    """The C++ of one pointwise operation."""
+    if node.op in OPERATORS:
+        return f"({args[0]} {OPERATORS[node.op]} {args[1]})"
+    if node.op == "neg":
+        return f"(-{args[0]})"
+    if node.op == "power":
+        return f"power({_stripped(args[0])}, {int(node.value)})"
+    assert node.op not in LEAVES, f"{node.op} {node.name} has no place to be read from"
+    return f"{node.op}({_stripped(args[0])})"
+
+
+def literal(value: float) -> str:
+    return f"{value!r}f" if value >= 0 else f"({value!r}f)"
+
+
+def _stripped(expression: str) -> str:
+    """Without the outer parentheses, where they enclose the whole."""
+    if not expression.startswith("("):
+        return expression
+    depth = 0
+    for i, character in enumerate(expression):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return expression[1:-1] if i == len(expression) - 1 else expression
+    return expression

@@ -1,0 +1,127 @@
+"""What a cell's kernel consists of: its programs forwards and backwards, and the names that C++ and Python share."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gatelab.engine.fused.plan import Program, kept
+from gatelab.lang import Cell
+from gatelab.lang.gradient import gradient
+from gatelab.lang.graph import Identity, Matrix, Node, Scaled, Transpose, Weight
+
+# Names that the generated code, its runtime or C++ itself use.
+_TAKEN = set(keyword.kwlist) | set(
+    """T B D H Hp Dp G A V VL MR NV p n t b i j x c M lengths keep threads slab rows ld ldg saved zeros bias linear
+    arguments adjoints expressions others temporaries small sums chunk after before first last flush terms parts d_out
+    load store add_to all only exp sigmoid tanh relu positive softplus sin cos power zero copy product outer spread
+    auto bool case char const default delete do double enum float goto int long namespace new not operator or and
+    private public register short signed sizeof static struct switch template this typedef union unsigned using void
+    volatile""".split()  # noqa: SIM905
+)
+
+
+def identifier(name: str) -> str:
+    """A C++ name that is not taken."""
+    return f"{name}_" if name in _TAKEN or re.fullmatch(r"v\d+", name) else name
+
+
+def matrix_name(matrix: Matrix) -> str:
+    """A matrix expression as a C++ name: U_n, U_n_minus_U_n_T_minus_times_gamma_I."""
+    if isinstance(matrix, Weight):
+        return f"{matrix.space}_{matrix.name}"
+    if isinstance(matrix, Identity):
+        return "I"
+    if isinstance(matrix, Transpose):
+        return f"{matrix_name(matrix.of)}_T"
+    if isinstance(matrix, Scaled):
+        factor = f"{matrix.by:g}" if isinstance(matrix.by, float) else matrix.by.name or "number"
+        return f"times_{re.sub(r'[^0-9A-Za-z]', '_', factor)}_{matrix_name(matrix.of)}"
+    return f"{matrix_name(matrix.left)}_{'plus' if matrix.sign == 1 else 'minus'}_{matrix_name(matrix.right)}"
+
+
+@dataclass
+class Arguments:
+    """The pointers and sizes that a C++ function takes, in order; Python fills them by name."""
+
+    pointers: list[str] = field(default_factory=list)
+    sizes: list[str] = field(default_factory=list)
+
+    def pointer(self, name: str, type_: str = "const float*") -> str:
+        self.pointers.append(name)
+        return f"{type_} const {name} = ({type_})p[{len(self.pointers) - 1}];"
+
+    def size(self, name: str) -> str:
+        self.sizes.append(name)
+        return f"const long {name} = n[{len(self.sizes) - 1}];"
+
+
+class Source:
+    """Everything about a cell's kernel that does not depend on sizes. `watch`: gates are returned, with gradients."""
+
+    def __init__(self, cell: Cell, watch: bool = False) -> None:
+        self.cell, self.watch, self.graph = cell, watch, cell.graph
+        self.gates = cell.graph.gates if watch else {}
+        self.gradient = gradient(cell.graph, watch)
+        self.forward_arguments, self.backward_arguments = Arguments(), Arguments()
+        products = [node for node in self.graph.nodes() if node.op == "product"]
+        self.matrices: list[Matrix] = list(dict.fromkeys(node.matrix for node in products if node.matrix is not None))
+        self.matrix_names = self._named_matrices()
+        self.adjoints = self._ordered_adjoints()
+        # The gradient of a weight is a sum over rows of (what the map was applied to) times (the product's adjoint).
+        self.operands = self._named_operands()
+
+        g = self.gradient
+        wanted = [*g.states.values(), *self.adjoints, *g.vectors.values(), *g.scalars.values()]
+        expressions = [node for node in self.operands if node.op not in ("input", "state")]
+        self.kept = kept(self.graph, [*wanted, *expressions])
+        self.recomputed = [node for node in expressions if node not in self.kept]
+        self.forward = Program(list(dict.fromkeys([*self.graph.new_states, *self.kept, *self.gates.values()])))
+        self.backward = Program(list(dict.fromkeys([*wanted, *self.recomputed])), set(self.kept))
+        self.names = self._named_values()
+
+    @cached_property
+    def text(self) -> str:
+        """The translation unit."""
+        from gatelab.engine.fused import backward, forward  # they write what is planned here
+
+        equations = "\n".join(f"//   {line}" for line in self.cell.text().splitlines())
+        head = f"// The cell {self.cell.name!r}, written by gatelab from its equations:\n{equations}\n"
+        return "\n".join([f'{head}\n#include "runtime.hpp"\n', forward.write(self), backward.write(self)])
+
+    def _named_matrices(self) -> dict[Matrix, str]:
+        return dict(zip(self.matrices, _distinct(matrix_name(m) for m in self.matrices), strict=True))
+
+    def _named_operands(self) -> dict[Node, str]:
+        nodes = dict.fromkeys(node.args[0] for node in self.gradient.products)
+        return {n: n.name if n.op in ("input", "state") else f"expression_{i}" for i, n in enumerate(nodes)}
+
+    def _ordered_adjoints(self) -> list[Node]:
+        """The products' adjoints, each once, in the order of the forward columns: neighbours have the same operand."""
+        order = [p for linear in Program(list(self.graph.new_states)).linears for p in linear.products]
+        found = self.gradient.products
+        return list(dict.fromkeys([*(found[p] for p in order if p in found), *found.values()]))
+
+    def _named_values(self) -> dict[Node, str]:
+        """Nodes under the names of the equations."""
+        names = {node: identifier(name) for name, node in self.graph.gates.items()}
+        for name, node in zip(self.graph.states, self.graph.new_states, strict=True):
+            if node.args:
+                names.setdefault(node, f"{name}_new")
+        for product, adjoint in self.gradient.products.items():
+            if product.matrix is not None:
+                names.setdefault(adjoint, f"d_{self.matrix_names[product.matrix]}")
+        return dict(zip(names, _distinct(names.values()), strict=True))
+
+
+def _distinct(names: Iterable[str]) -> Iterator[str]:
+    """The names, with underscores after those that come again."""
+    used: set[str] = set()
+    for name in names:
+        while name in used:
+            name += "_"
+        used.add(name)
+        yield name
