@@ -72,10 +72,11 @@ class _Backward(Writer):
         swaps = [f"{{\n  float* const swap = D_{s};\n  D_{s} = E_{s}, E_{s} = swap;\n}}" for s in states]
         step = [
             "float* const G = adjoints + (t - before) * rows * ldg;",
-            f"float* const A = expressions + (t - before) * rows * {len(self.recomputed)} * Hp;",
-            "(void)A;",
-            *(f"const float* const {s}_old = t ? {s}_all + (t - 1) * B * Hp : {s}_start;" for s in states),
-            *(f"(void){s}_old;" for s in states),
+            f"[[maybe_unused]] float* const A = expressions + (t - before) * rows * {len(self.recomputed)} * Hp;",
+            *(
+                f"[[maybe_unused]] const float* const {s}_old = t ? {s}_all + (t - 1) * B * Hp : {s}_start;"
+                for s in states
+            ),
             *self._phases(),
             *self._input_gradient(),
             *swaps,
@@ -240,8 +241,8 @@ class _Backward(Writer):
         return [
             "for (long b = slab.first; b < slab.last; b++) {\n"
             "  const long i = b - slab.first;\n"
-            "  const float* const d_out = d_output ? d_output + t * d_output_t + b * d_output_b : zeros;\n"
-            "  (void)d_out;\n"
+            "  [[maybe_unused]] const float* const d_out =\n"
+            "      d_output ? d_output + t * d_output_t + b * d_output_b : zeros;\n"
             "  if (lengths && t >= lengths[b]) {\n"
             f"    for (long j = 0; j < Hp; j += VL) {{\n{indented(past, 6)}\n    }}\n    continue;\n  }}\n"
             f"  for (long j = 0; j < Hp; j += VL) {{\n{indented([*passing.lines, *inside], 4)}\n  }}\n}}"

@@ -99,7 +99,12 @@ def _whole(path: Path) -> bool:
 
 def _build(name: str, source: str, path: Path) -> None:
     """Compile beside the final place and move there: whoever else builds the same finds all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CompilerError(
+            f"the cache folder {path.parent} cannot be made ({error.strerror}): name another in GATELAB_CACHE"
+        ) from error
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{name}-") as folder:
         written, made = Path(folder) / f"{name}.cpp", Path(folder) / f"{name}.so"
         written.write_text(source)

@@ -39,7 +39,10 @@ class Writer:
             self.shared(f"b_{name}", "Hp")
             self.filled.append(f"copy(b_{name}, b_{name}_given, H), zero(b_{name} + H, Hp - H);")
         for name in map(identifier, self.graph.scalars):
-            self.declared += [self.take.pointer(f"{name}_given"), f"const float {name} = *{name}_given;"]
+            self.declared += [
+                self.take.pointer(f"{name}_given"),
+                f"[[maybe_unused]] const float {name} = *{name}_given;",
+            ]
 
     def hoist(self) -> None:
         """Expensive values of parameters alone: computed once per call, before the loop over time."""
