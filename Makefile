@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: .venv test lint types imports pytest bench format clean
+.PHONY: .venv test lint types imports pytest bench bench-engine format clean
 
 test: lint types imports pytest
 
@@ -22,6 +22,9 @@ pytest: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/gatelab cells
+
+bench-engine: $(INSTALLED)
+	$(BIN)/python benchmarks/engine.py --save docs/benchmarks.md
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

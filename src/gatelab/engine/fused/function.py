@@ -157,19 +157,18 @@ def _gradients(ctx: Any, d_output: Tensor | None, *rest: Tensor | None) -> tuple
     S = len(graph.states)
     wants_x, *wanted = ctx.needs_input_grad[3:]
     wants_x = wants_x and bool(graph.W)
-    wants = dict(zip(source.matrices, _parted(source, wanted)[1], strict=True))
-    products = source.gradient.products.items()
-    columns = {node: i for i, node in enumerate(source.adjoints)}
+    wanted_matrices = _parted(source, wanted)[1]
 
     d_output = None if d_output is None else _rows(d_output, Hp)
     sizes = sizes | {"Dp": padded(D), "chunk_rows": CHUNK_ROWS, "d_output_t": 0, "d_output_b": 0}
     if d_output is not None:
         sizes |= {"d_output_t": d_output.stride(0), "d_output_b": d_output.stride(1)}
-    by: dict[str, Tensor] = {}
-    for node, name in source.operands.items():
-        mask = sum({1 << columns[a] for p, a in products if p.args[0] is node and wants[p.matrix]})
-        sizes[f"wanted_by_{name}"] = mask
-        by[name] = torch.empty(D if node.op == "input" else H, len(columns), Hp) if mask else torch.empty(0)
+    masks = dict.fromkeys(source.operands.values(), 0)  # which columns of adjoints anyone wants, by operand
+    for matrix, operand, column in source.weight_gradients:
+        masks[operand] |= wanted_matrices[matrix] << column
+    sizes |= {f"wanted_by_{operand}": mask for operand, mask in masks.items()}
+    lengths = {operand: D if node.op == "input" else H for node, operand in source.operands.items()}
+    by = {op: torch.empty(lengths[op] if mask else 0, len(source.adjoints), Hp) for op, mask in masks.items()}
     d_x = memory.empty(T, B, padded(D)) if wants_x else None
     starts = [torch.empty(B, Hp) for _ in graph.states]
     vectors = {name: torch.zeros(Hp) for name in source.gradient.vectors}
@@ -185,14 +184,14 @@ def _gradients(ctx: Any, d_output: Tensor | None, *rest: Tensor | None) -> tuple
     pointers |= {f"d_{identifier(name)}": v for name, v in scalars.items()}
     call(ctx.ready.backward, source.backward_arguments, pointers, sizes)
 
-    d_matrices: dict[Matrix, Tensor] = {}
-    for product, adjoint in products:
-        if wants[product.matrix]:
-            d = by[source.operands[product.args[0]]][:, columns[adjoint], :H].T
-            d_matrices[product.matrix] = d_matrices[product.matrix] + d if product.matrix in d_matrices else d
+    matrices: list[Tensor | None] = [None] * len(source.matrices)
+    for matrix, operand, column in source.weight_gradients:
+        if wanted_matrices[matrix]:
+            d, before = by[operand][:, column, :H].T, matrices[matrix]
+            matrices[matrix] = d if before is None else before + d
     found: list[Tensor | None] = [None if d_x is None else d_x[:, :, :D]]
     found += [start[:, :H] for start in starts]
-    found += [d_matrices.get(matrix) for matrix in source.matrices]
+    found += matrices
     found += [vectors[name][:H] if name in vectors else None for name in graph.b]
     found += [scalars[name].sum() if name in scalars else None for name in graph.scalars]
     return tuple(g if asked else None for g, asked in zip(found, (wants_x, *wanted), strict=True))

@@ -82,6 +82,12 @@ class Source:
         self.forward = Program(list(dict.fromkeys([*self.graph.new_states, *self.kept, *self.gates.values()])))
         self.backward = Program(list(dict.fromkeys([*wanted, *self.recomputed])), set(self.kept))
         self.names = self._named_values()
+        # For each product: the number of its matrix, the name of its operand, the column of its adjoint.
+        self.weight_gradients = [
+            (self.matrices.index(p.matrix), self.operands[p.args[0]], self.adjoints.index(adjoint))
+            for p, adjoint in g.products.items()
+            if p.matrix is not None
+        ]
 
     @cached_property
     def text(self) -> str:
