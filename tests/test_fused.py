@@ -158,6 +158,16 @@ def forgetful(x, h, c, W, b):
     return tanh(W.n(x) + c), sigmoid(W.m(x) + b.m)
 
 
+@cell
+def hostile_names(x, h_old, rows, W, U, b, *, float_=learned(0.5), d_x=0.3):
+    n = tanh(W.auto(x) + U.G(h_old) + b.bias)
+    b_bias = sigmoid(W.T(x) + U.rows(rows))
+    v1 = n * b_bias
+    h_old_new = v1 + d_x * h_old
+    slab = float_ * h_old_new
+    return slab + n, v1 - rows
+
+
 OWN = [
     three_states,
     nested_twice,
@@ -168,6 +178,7 @@ OWN = [
     delay_line,
     shared_weights,
     forgetful,
+    hostile_names,
 ]
 
 
@@ -311,6 +322,26 @@ def test_changing_the_output_in_place_is_noticed():
     with torch.no_grad():
         output.mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_changing_a_weight_before_backward_is_noticed():
+    layer = Recurrent("gru", 3, 4, engine="fused")
+    loss = layer(torch.randn(2, 5, 3))[0].sum()
+    with torch.no_grad():
+        layer.layers[0]["fwd"].U["n"].mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_what_was_kept_is_let_go_after_backward():
+    layer = Recurrent("gru", 3, 64, engine="fused")
+    x = torch.randn(64, 50, 3)
+    loss = layer(x)[1].sum()
+    in_use = memory._pool._leased
+    loss.backward()
+    assert memory._pool._leased < in_use / 4  # although `loss` is still there
+    with pytest.raises(RuntimeError, match="second time"):
         loss.backward()
 
 

@@ -21,6 +21,7 @@ from gatelab.lang import Cell
 from gatelab.lang.graph import Matrix, Node, Weight, evaluate
 from gatelab.lang.tensors import value
 
+MOST_MAPS = 62  # a mask of them has to fit in a whole number
 Pointers = dict[str, Tensor | None]
 
 CHUNK_ROWS = (
@@ -38,6 +39,8 @@ class Kernel:
 
     def __init__(self, cell: Cell, watch: bool) -> None:
         self.source = Source(cell, watch)
+        if len(self.source.adjoints) > MOST_MAPS:
+            raise build.CompilerError(f"cell {cell.name!r} has more than {MOST_MAPS} maps")
         self.library = build.load(cell.name + ("_gates" if watch else ""), self.source.text)
         self.forward, self.backward = self.library.forward, self.library.backward
         for function in (self.forward, self.backward):
@@ -121,16 +124,16 @@ class _Fused(torch.autograd.Function):
 
         output = histories[0][:, :, :H]
         ctx.set_materialize_grads(False)
-        if keep:
-            ctx.ready, ctx.given, ctx.sizes = ready, given, sizes
-            ctx.save_for_backward(output)  # it is the first state's history: torch notices if it is changed in place
+        if keep:  # saved with torch, which notices if one of them is changed in place, and lets them go after use
+            ctx.ready, ctx.sizes, ctx.names = ready, sizes, list(given)
+            ctx.save_for_backward(*given.values())
         return (output, *(final[:, :H] for final in finals), *(gate[:, :, :H] for gate in gates))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
-        ctx.saved_tensors  # noqa: B018 - raises if the output was changed in place
+        given = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
         with torch.no_grad():
-            found = _gradients(ctx, *grads)
+            found = _gradients(ctx, given, *grads)
         if torch.is_grad_enabled():  # someone may want to differentiate once more
             found = tuple(g if g is None else _Once.apply(g.requires_grad_()) for g in found)  # type: ignore[no-untyped-call]
         return (None, None, None, *found)
@@ -150,7 +153,7 @@ class _Once(torch.autograd.Function):
         )
 
 
-def _gradients(ctx: Any, d_output: Tensor | None, *rest: Tensor | None) -> tuple[Tensor | None, ...]:
+def _gradients(ctx: Any, given: Pointers, d_output: Tensor | None, *rest: Tensor | None) -> tuple[Tensor | None, ...]:
     """The gradients of x, states, matrices, vectors and scalars, None where nobody asked."""
     source, graph, sizes = ctx.ready.source, ctx.ready.source.graph, ctx.sizes
     T, B, D, H, Hp = (sizes[name] for name in ("T", "B", "D", "H", "Hp"))
@@ -174,7 +177,7 @@ def _gradients(ctx: Any, d_output: Tensor | None, *rest: Tensor | None) -> tuple
     vectors = {name: torch.zeros(Hp) for name in source.gradient.vectors}
     scalars = {name: torch.zeros(Hp) for name in source.gradient.scalars}
 
-    pointers: Pointers = ctx.given | {"d_output": d_output, "d_x": d_x}
+    pointers: Pointers = given | {"d_output": d_output, "d_x": d_x}
     rows = [None if g is None else _rows(g, Hp).contiguous() for g in rest]
     pointers |= {f"d_{s}_final": g for s, g in zip(graph.states, rows[:S], strict=True)}
     pointers |= {f"d_{s}_start": v for s, v in zip(graph.states, starts, strict=True)}

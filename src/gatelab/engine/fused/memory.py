@@ -28,9 +28,11 @@ class _Pool:
 
     def lease(self, size: int) -> ctypes.Array[ctypes.c_char]:
         with self._lock:
-            fitting = [i for i, block in enumerate(self._idle) if len(block) == size]
-            block = self._idle.pop(fitting[-1]) if fitting else _fresh(size)
-            self._leased += size
+            # The smallest that is large enough, but not far too large: batches differ in size.
+            fitting = [block for block in self._idle if size <= len(block) <= 2 * size]
+            block = min(fitting, key=len) if fitting else _fresh(size)
+            self._idle = [other for other in self._idle if other is not block]
+            self._leased += len(block)
             self._most = max(self._most, self._leased)
         # A subclass, because plain ctypes arrays cannot be watched by a weak reference.
         watchable: Any = type("Lease", (ctypes.c_char * size,), {})

@@ -24,9 +24,15 @@ _TAKEN = set(keyword.kwlist) | set(
 )
 
 
+# Patterns by which the generated code makes names of its own.
+_MADE = re.compile(
+    r"v\d+|.*_(old|next|new|all|start|final|gate|given)|(W|U|b|d|D|E|packed|sums|fixed|wanted|lay|own|x)_.*"
+)
+
+
 def identifier(name: str) -> str:
     """A C++ name that is not taken."""
-    return f"{name}_" if name in _TAKEN or re.fullmatch(r"v\d+", name) else name
+    return f"{name}_" if name in _TAKEN or _MADE.fullmatch(name) else name
 
 
 def matrix_name(matrix: Matrix) -> str:
