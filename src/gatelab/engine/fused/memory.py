@@ -28,8 +28,8 @@ class _Pool:
 
     def lease(self, size: int) -> ctypes.Array[ctypes.c_char]:
         with self._lock:
-            # The smallest that is large enough, but not far too large: batches differ in size.
-            fitting = [block for block in self._idle if size <= len(block) <= 2 * size]
+            # The smallest that is large enough, but not far too large: batches differ in size. The last used of these.
+            fitting = [block for block in reversed(self._idle) if size <= len(block) <= 2 * size]
             block = min(fitting, key=len) if fitting else _fresh(size)
             self._idle = [other for other in self._idle if other is not block]
             self._leased += len(block)
