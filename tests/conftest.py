@@ -4,6 +4,13 @@ import os
 
 import pytest
 import torch
+from hypothesis import settings
+
+# The same examples every time, and no clock: a test run says the same thing on every machine. To look for new ones:
+# HYPOTHESIS_PROFILE=explore
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=300)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -190,7 +190,7 @@ def test_cells_nobody_planned_for(made, watch):
     compare(layer, exact, torch.randn(4, 5, 3), random_states(layer, 4), lengths=[5, 2, 1, 4], gates=watch)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
 @given(EXPRESSIONS, EXPRESSIONS)
 def test_random_cells(first, second):
     layer, exact = pair(

@@ -99,6 +99,19 @@ def test_small_numbers_are_powers_of_ten_in_latex():
     assert mine.latex().splitlines()[1] == r"h_t &= 1 \cdot 10^{-5} \, (U_{a} h_{t-1}) + W_{n} x_t"
 
 
+def test_a_long_expression_that_is_used_again_is_written_once():
+    @cell
+    def unrolled(x, h, W, U):
+        for _ in range(12):
+            h = h + 0.1 * tanh(W.n(x) + U.n(h) * (1 - h))
+        return h
+
+    assert len(unrolled.text()) < 2000
+    assert unrolled.text().splitlines()[-1].startswith("h' = a")
+    for line in unrolled.latex().splitlines()[1:-1]:
+        MathTextParser("path").parse(f"${line.removesuffix(chr(92) * 2).replace('&', '')}$")
+
+
 def test_matrix_expressions():
     @cell
     def mine(x, h, U, *, gamma=0.1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from gatelab.lang.graph import Graph, Identity, Matrix, Node, Scaled, Sum, Transpose, Weight
@@ -9,6 +10,7 @@ from gatelab.lang.graph import Graph, Identity, Matrix, Node, Scaled, Sum, Trans
 _LETTERS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda_ mu nu xi rho sigma tau phi chi psi omega"
 GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξρστφχψω", strict=True))
 
+LONG = 12  # operations in an expression that is not written out twice
 SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # how tightly an expression holds together
 
 
@@ -38,6 +40,19 @@ class _Text:
         for state, node in zip(graph.states, graph.new_states, strict=True):
             if node.args:  # a state that only takes over another one's old value stays that value's name elsewhere
                 self.labels.setdefault(node, self.new_state(state))
+
+        self._label_what_is_repeated()
+
+    def _label_what_is_repeated(self) -> None:
+        """A long expression that is used again gets a letter of its own, lest the text double with every use."""
+        uses = Counter(arg for node in self.graph.nodes() for arg in node.args)
+        length: dict[Node, int] = {}
+        letters = 0
+        for node in self.graph.nodes():
+            length[node] = 1 + sum(1 if arg in self.labels else length[arg] for arg in node.args)
+            if uses[node] > 1 and length[node] > LONG and node not in self.labels:
+                letters += 1
+                self.labels[node] = self.repeated(letters)
 
     def equations(self) -> list[tuple[str, str]]:
         """(left side, right side) of each definition, in an order in which each uses only those before it."""
@@ -126,6 +141,9 @@ class _Text:
     def gate(self, name: str) -> str:
         return self.name(name)
 
+    def repeated(self, number: int) -> str:
+        return f"a{number}"
+
     def old(self, name: str) -> str:
         return name
 
@@ -163,6 +181,9 @@ class _Latex(_Text):
 
     def gate(self, name: str) -> str:
         return f"{self.name(name)}_t"
+
+    def repeated(self, number: int) -> str:
+        return f"a^{{({number})}}_t"
 
     def old(self, name: str) -> str:
         is_state = name in self.graph.states
