@@ -40,7 +40,7 @@ def test_built_once_and_found_again(cache, monkeypatch):
     assert build.load("test", SOURCE).answer() == 42
     (path,) = cache.iterdir()
     before = path.stat().st_mtime_ns
-    monkeypatch.setattr(build, "_compile", lambda *_: pytest.fail("compiled again"))
+    monkeypatch.setattr(build, "_build", lambda *_: pytest.fail("compiled again"))
     assert build.load("test", SOURCE).answer() == 42
     assert path.stat().st_mtime_ns == before
 
@@ -93,7 +93,7 @@ def test_generated_code_has_no_warnings(name, tmp_path):
     path.write_text(Source(cells.get(name)).text)
     flags = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-fopenmp", "-march=native"]
     done = subprocess.run(
-        [str(build.compiler()), *flags, f"-I{build.RUNTIME.parent}", str(path)],
+        [*build.compiler(), *flags, f"-I{build.RUNTIME.parent}", str(path)],
         capture_output=True,
         text=True,
         check=False,
@@ -136,6 +136,45 @@ def test_a_cache_that_cannot_be_written_is_said(tmp_path):
     assert done.stdout == "eager\n"
     assert done.stderr.count("UserWarning") == 1
     assert "GATELAB_CACHE" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"GATELAB_CACHE": "/proc"}, "GATELAB_CACHE"),
+        ({"CXX": "no-such-compiler -x"}, "CXX names 'no-such-compiler'"),
+    ],
+)
+def test_whatever_else_is_wrong_is_said_once(change, said):
+    done = run(RUN_A_LAYER, **change)
+    assert done.stdout == "eager\n"
+    assert done.stderr.count("UserWarning") == 1
+    assert said in done.stderr
+
+
+def test_a_library_that_cannot_be_loaded_is_said(tmp_path):
+    compiler = tmp_path / "junk"
+    compiler.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done; echo junk > "$2"\n')
+    compiler.chmod(0o755)
+    done = run(RUN_A_LAYER, CXX=str(compiler), GATELAB_CACHE=str(tmp_path))
+    assert done.stdout == "eager\n"
+    assert done.stderr.count("UserWarning") == 1
+
+
+def test_a_compiler_without_openmp_makes_a_kernel_of_its_own(tmp_path):
+    """One thread then; and once OpenMP is there, it is used."""
+    compiler = tmp_path / "plain"
+    compiler.write_text('#!/bin/sh\nfor a; do [ "$a" = -fopenmp ] && [ ! -e "$0.ok" ] && exit 1; done\nexec g++ "$@"\n')
+    compiler.chmod(0o755)
+    script = RUN_A_LAYER + (
+        "import ctypes; from gatelab.engine.fused import function\n"
+        "print(ctypes.c_int.in_dll(function.kernel(layer.cell).library, 'openmp').value)"
+    )
+    if build.compiler()[0].endswith("g++"):
+        change = {"CXX": str(compiler), "GATELAB_CACHE": str(tmp_path)}
+        assert run(script, **change).stdout == "fused\n0\n"
+        (tmp_path / "plain.ok").touch()
+        assert run(script, **change).stdout == "fused\n1\n"
 
 
 def test_importing_compiles_nothing(tmp_path):

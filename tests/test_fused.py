@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import platform
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -10,7 +13,23 @@ from hypothesis import HealthCheck, given, settings
 from test_trace import EXPRESSIONS, random_cell
 
 from gatelab import I, Recurrent, cell, cells, cos, exp, learned, relu, sigmoid, sin, softplus, tanh
-from gatelab.engine.fused import function, memory
+from gatelab.engine.fused import build, function, memory
+
+
+@pytest.fixture(autouse=True)
+def _poisoned(monkeypatch):
+    """Arrays come full of NaN, so that reading what nobody wrote cannot go unnoticed."""
+    original = memory.empty
+    monkeypatch.setattr(memory, "empty", lambda *shape: original(*shape).fill_(float("nan")))
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
 
 OUTPUTS, GRADIENTS = 5e-6, 2e-5  # relative to the largest entry
 
@@ -168,6 +187,19 @@ def hostile_names(x, h_old, rows, W, U, b, *, float_=learned(0.5), d_x=0.3):
     return slab + n, v1 - rows
 
 
+@cell
+def stacked(x, h, W, U, b):
+    n = tanh(W.n(x) + U.n(h))
+    return tanh(U.k(n)) * sigmoid(U.g(sigmoid(b.g) * n))
+
+
+@cell
+def keywords(x, h, d_h, W, U, b, *, output=learned(0.5), slab_of=0.3):
+    xor = tanh(W.inline(x) + U.catch(h) + b.virtual)
+    nullptr = sigmoid(output * U.mutable(d_h))
+    return xor * nullptr + slab_of * h, xor - output * d_h
+
+
 OWN = [
     three_states,
     nested_twice,
@@ -179,6 +211,8 @@ OWN = [
     shared_weights,
     forgetful,
     hostile_names,
+    stacked,
+    keywords,
 ]
 
 
@@ -202,7 +236,7 @@ def test_random_cells(first, second):
 # -- promises ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_same_to_the_bit_every_time():
+def test_the_same_to_the_bit_every_time(two_threads):
     layer = Recurrent("gru", 5, 37, engine="fused")
     x, states = torch.randn(19, 30, 5), random_states(layer, 19)
     values, gradients, weights = results(layer, x, states)
@@ -231,7 +265,7 @@ def test_only_what_is_asked_for_is_computed():
     exact.load_state_dict(layer.state_dict())
     compare(layer, exact, torch.randn(6, 5, 3), random_states(layer, 6))
     asked = []
-    original, layer.engine = function.call, "fused"
+    original = function.call
     try:
         function.call = lambda f, arguments, pointers, sizes: (
             asked.append((pointers, sizes)) or original(f, arguments, pointers, sizes)
@@ -249,17 +283,22 @@ def test_without_gradients_no_history_is_kept(monkeypatch):
     sizes = []
     original = memory.empty
     monkeypatch.setattr(memory, "empty", lambda *shape: sizes.append(shape) or original(*shape))
+    finals = [(4, 16), (4, 16)]
     layer = Recurrent("lstm", 3, 16, engine="fused")
     x = torch.randn(4, 50, 3)
     for context in (torch.no_grad, torch.inference_mode):
         sizes.clear()
         with context():
             layer(x)
-        assert sorted(sizes) == [(2, 4, 16), (50, 4, 16)]  # c takes turns in two places; the output is the user's
+        assert sorted(sizes) == [
+            (2, 4, 16),
+            *finals,
+            (50, 4, 16),
+        ]  # c takes turns in two places; the output is the user's
     frozen = Recurrent("lstm", 3, 16, engine="fused").requires_grad_(False)
     sizes.clear()
     assert not frozen(x)[0].requires_grad
-    assert sorted(sizes) == [(2, 4, 16), (50, 4, 16)]
+    assert sorted(sizes) == [(2, 4, 16), *finals, (50, 4, 16)]
 
 
 def test_a_loss_on_the_last_state_alone():
@@ -313,6 +352,115 @@ def test_a_second_derivative_is_an_honest_error():
     (gradient,) = torch.autograd.grad(layer(x)[0].sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="engine='eager'"):
         gradient.sum().backward()
+
+
+def test_a_second_derivative_is_an_error_on_every_way_to_it():
+    layer = Recurrent("gru", 3, 4, engine="fused")
+    x = torch.randn(2, 5, 3, requires_grad=True)
+    loss = layer(x)[0].square().sum()
+    (gradient,) = torch.autograd.grad(loss, x, create_graph=True)
+    for again in (gradient.square().sum(), loss + 10 * gradient.square().sum()):
+        with pytest.raises(RuntimeError, match="engine='eager'"):
+            torch.autograd.grad(again, x, retain_graph=True)
+
+
+def test_defaults_of_torch_do_not_matter():
+    layer, exact = pair("lstm", 3, 12)
+    x, states = torch.randn(5, 6, 3), random_states(layer, 5)
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        compare(layer, exact, x, states)
+    finally:
+        torch.set_default_dtype(before)
+    with torch.device("meta"):
+        output = layer(x)[0]
+    assert_near(output, exact(x.double())[0], OUTPUTS, "output")
+
+
+def test_lengths_in_any_order_of_memory():
+    layer, exact = pair("gru", 3, 12)
+    x, states = torch.randn(3, 6, 3), random_states(layer, 3)
+    for lengths in (torch.tensor([6, 1, 4, 1, 3, 1])[::2], torch.tensor([4]).expand(3), torch.tensor([6, 4, 3]).int()):
+        compare(layer, exact, x, states, lengths=lengths)
+
+
+def test_hooks_that_move_what_is_saved():
+    layer, exact = pair("gru", 3, 16)
+    x, states = torch.randn(4, 6, 3), random_states(layer, 4)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach().numpy().copy(order="C"), torch.from_numpy):
+        output = layer(x, states[0])[0]
+    output.square().sum().backward()
+    exact(x.double(), states[0].double())[0].square().sum().backward()
+    for (name, p), q in zip(layer.named_parameters(), exact.parameters(), strict=True):
+        assert_near(p.grad, q.grad, GRADIENTS, name)
+
+
+def test_parameters_of_several_kinds_are_refused():
+    layer = Recurrent("gru", 3, 4, engine="fused")
+    layer.layers[0]["fwd"].U.half()
+    with pytest.raises(ValueError, match=r"several kinds \(torch.float16, torch.float32\)"):
+        layer(torch.randn(2, 5, 3))
+
+
+def test_the_number_of_threads_may_change_before_backward():
+    layer, exact = pair("gru", 3, 20)
+    x = torch.randn(33, 6, 3)
+    before = torch.get_num_threads()
+    loss = layer(x)[0].square().sum()
+    try:
+        torch.set_num_threads(3)
+        loss.backward()
+    finally:
+        torch.set_num_threads(before)
+    exact(x.double())[0].square().sum().backward()
+    for (name, p), q in zip(layer.named_parameters(), exact.parameters(), strict=True):
+        assert_near(p.grad, q.grad, GRADIENTS, name)
+
+
+def test_several_python_threads_at_once():
+    layer = Recurrent("gru", 3, 20, engine="fused").requires_grad_(False)
+    inputs = [torch.randn(16, 40, 3) for _ in range(8)]
+    alone = [layer(x)[0].clone() for x in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda x: layer(x)[0].clone(), inputs * 5))
+    assert all(torch.equal(a, b) for a, b in zip(alone * 5, together, strict=True))
+
+
+def test_divergence_is_seen_in_gradients():
+    layer = Recurrent("gru", 1, 16, engine="fused")
+    x = torch.zeros(9, 5, 1)
+    x[4, 2] = float("nan")
+    layer(x)[0].sum().backward()
+    assert all(p.grad.isnan().any() for p in layer.parameters())
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="these are vector widths of x86")
+@pytest.mark.parametrize(("architecture", "lanes"), [("x86-64-v3", 8), ("x86-64", 4)])
+@pytest.mark.parametrize("name", ["lstm", "agru"])
+def test_narrower_vectors(name, architecture, lanes, monkeypatch):
+    flags = [f"-march={architecture}" if flag == "-march=native" else flag for flag in build.FLAGS]
+    monkeypatch.setattr(build, "FLAGS", tuple(flags))
+    narrow = function.Kernel(cells.get(name), False)
+    assert ctypes.c_int.in_dll(narrow.library, "lanes").value == lanes
+    monkeypatch.setattr(function, "kernel", lambda *_: narrow)
+    layer, exact = pair(name, 5, 37)
+    for B in (1, 6, 19):
+        compare(layer, exact, torch.randn(B, 7, 5), random_states(layer, B))
+
+
+def test_a_cell_that_is_too_deep_runs_on_eager():
+    @cell
+    def deep(x, h, W):
+        v = W.n(x)
+        for _ in range(400):
+            v = v * 0.9 + 0.01 * h
+        return v
+
+    layer = Recurrent(deep, 2, 4)
+    with pytest.warns(UserWarning, match="nested too deeply"):
+        layer(torch.zeros(1, 2, 2))
+    assert layer.engine_in_use == "eager"
 
 
 def test_changing_the_output_in_place_is_noticed():
@@ -370,7 +518,7 @@ def test_nan_and_infinity_come_through(bad):
 
 
 @pytest.mark.parametrize("flush", [False, True])
-def test_the_control_register_is_as_before(flush):
+def test_the_control_register_is_as_before(flush, two_threads):
     tiny = torch.tensor([1e-39])
     try:
         assert torch.set_flush_denormal(flush)
@@ -412,13 +560,22 @@ def test_results_that_are_held_stay_as_they_are():
 
 
 def test_arrays_come_back_when_they_are_let_go():
-    first = memory.empty(300, 300)
-    address = first.data_ptr()
-    view = first[3:5]
-    del first
-    assert memory.empty(300, 300).data_ptr() != address  # the view still shows it
+    pool = memory._Pool()
+    array = pool.lease(400_000)
+    address = ctypes.addressof(array)
+    view = torch.frombuffer(array, dtype=torch.float32).view(100, 1000)[3:5]
+    del array
+    assert ctypes.addressof(pool.lease(400_000)) != address  # the view still shows it
     del view
-    assert memory.empty(300, 300).data_ptr() == address
+    assert ctypes.addressof(pool.lease(399_000)) == address  # the one used last, though a little larger
+
+
+def test_the_pool_does_not_grow_without_end(monkeypatch):
+    monkeypatch.setattr(memory, "SLACK", 0)
+    pool = memory._Pool()
+    for size in range(100_000, 1_000_000, 100_000):
+        pool.lease(size)
+    assert sum(map(len, pool._idle)) <= pool._most
 
 
 def test_learning_moves_the_parameters_as_eager_does():

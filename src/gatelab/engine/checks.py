@@ -85,4 +85,4 @@ def lengths(given: Tensor | Sequence[int], x: Tensor) -> Tensor:
         raise ValueError(
             f"lengths go from {int(rows.min())} to {int(rows.max())}: expected 1 to {T}, the number of steps in x"
         )
-    return rows.long()
+    return rows.long().contiguous()

@@ -50,17 +50,22 @@ def choose(engine: str, cell: Cell, x: Tensor, watch: bool) -> str:
 
 @functools.cache
 def _compiles(cell: Cell, watch: bool) -> bool:
-    """Whether the kernel is there; if it cannot be, that is said once."""
+    """Whether the kernel is there; if it cannot be, that is said, once for the machine and once for each odd cell."""
     try:
         function.kernel(cell, watch)
     except build.CompilerError as error:
-        _say_once(str(error))
+        about = cell.name if isinstance(error, build.KernelError) else "this machine"
+        if about not in _said:
+            _said.add(about)
+            _say(str(error))
         return False
     return True
 
 
-@functools.cache
-def _say_once(reason: str) -> None:
+_said: set[str] = set()
+
+
+def _say(reason: str) -> None:
     warnings.warn(
         f"the fused engine cannot run, so the eager one does, many times slower: {reason}. `gatelab doctor` tells "
         "more; engine='native' is faster for gru, lstm and rnn",

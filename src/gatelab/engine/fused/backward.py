@@ -24,10 +24,10 @@ class _Backward(Writer):
         # Rows of Hp for the gradients of vectors and scalars, which are sums over everything they are shared by.
         g = source.gradient
         self.sums = [(f"d_b_{name}", node, False) for name, node in g.vectors.items()]
-        self.sums += [(f"d_{identifier(name)}", node, True) for name, node in g.scalars.items()]
+        self.sums += [(f"d_scalar_{name}", node, True) for name, node in g.scalars.items()]
 
     def text(self) -> str:
-        take, states, operands = self.take, self.graph.states, self.source.operands.values()
+        take, states, operands = self.take, self.source.states, self.source.operands.values()
         named = [
             "T",
             "B",
@@ -46,9 +46,9 @@ class _Backward(Writer):
         pointers = [take.pointer("x"), take.pointer("lengths", "const int64_t*"), take.pointer("d_output")]
         pointers += [take.pointer(f"{s}_{what}") for what in ("start", "all") for s in states]
         pointers += [take.pointer("saved"), take.pointer("d_x", "float*")]
-        pointers += [take.pointer(f"d_{s}_final") for s in states]
-        pointers += [take.pointer(f"d_{s}_start", "float*") for s in states]
-        pointers += [take.pointer(f"d_{identifier(gate)}_gate") for gate in self.source.gates]
+        pointers += [take.pointer(f"d_final_{s}") for s in states]
+        pointers += [take.pointer(f"d_start_{s}", "float*") for s in states]
+        pointers += [take.pointer(f"d_gate_{gate}") for gate in self.source.gates]
         pointers += [take.pointer(f"d_by_{operand}", "float*") for operand in operands]
         pointers += [take.pointer(name, "float*") for name, _, _ in self.sums]
         pointers += [take.pointer(name) for name in self.source.matrix_names.values()]
@@ -63,7 +63,7 @@ class _Backward(Writer):
         return self.function("backward", sizes, pointers, self._body(packing))
 
     def _body(self, packing: list[str]) -> str:
-        states = self.graph.states
+        states = self.source.states
         own = {"linear": "rows * ld", "adjoints": "chunk * rows * ldg"}
         own["expressions"] = f"chunk * rows * {len(self.recomputed)} * Hp"
         own["temporaries"] = f"rows * {len(self.temporaries)} * Hp"
@@ -82,7 +82,7 @@ class _Backward(Writer):
             *swaps,
         ]
         flush = f"add_to(sums + slab.id * {len(self.sums)} * Hp + j, load(small + j)), store(small + j, V{{}});"
-        finish = [f"copy(d_{s}_start + b * Hp, D_{s} + (b - slab.first) * Hp, Hp);" for s in states]
+        finish = [f"copy(d_start_{s} + b * Hp, D_{s} + (b - slab.first) * Hp, Hp);" for s in states]
         return "\n".join(
             [
                 *packing,
@@ -121,8 +121,8 @@ class _Backward(Writer):
         for node, operand in self.source.operands.items():
             size = self._size(node)
             lines.append(f"if (wanted_by_{operand}) zero(sums_{operand} + slab.id * {size}, {size});")
-        for s in self.graph.states:
-            begin = f"copy(D_{s} + (b - slab.first) * Hp, d_{s}_final ? d_{s}_final + b * Hp : zeros, Hp);"
+        for s in self.source.states:
+            begin = f"copy(D_{s} + (b - slab.first) * Hp, d_final_{s} ? d_final_{s} + b * Hp : zeros, Hp);"
             lines.append(f"for (long b = slab.first; b < slab.last; b++) {begin}")
         return lines
 
@@ -131,7 +131,8 @@ class _Backward(Writer):
         if node.op == "input":
             return "x + t * x_t + slab.first * x_b", "x_b"
         if node.op == "state":
-            return f"(t ? {node.name}_all + (t - 1) * B * Hp : {node.name}_start) + slab.first * Hp", "Hp"
+            name = identifier(node.name)
+            return f"(t ? {name}_all + (t - 1) * B * Hp : {name}_start) + slab.first * Hp", "Hp"
         if node in self.saved:
             width = f"{len(self.saved)} * Hp"
             return f"saved + (t * B + slab.first) * {width} + {self.saved[node]} * Hp", width
@@ -231,8 +232,8 @@ class _Backward(Writer):
             for i, (_, adjoint, everywhere) in enumerate(self.sums):
                 if adjoint is node:
                     inside.append(f"add_to(small + {i} * Hp + j, {f'only({value}, H - j)' if everywhere else value});")
-        for s in self.graph.states:
-            before = self.source.gradient.states.get(s)  # None if nothing depends on the old state
+        for state, s in zip(self.graph.states, self.source.states, strict=True):
+            before = self.source.gradient.states.get(state)  # None if nothing depends on the old state
             if before in values or (before is None and level == 0):
                 inside.append(f"store(E_{s} + i * Hp + j, {values[before] if before else 'V{}'});")
                 past.append(f"store(E_{s} + i * Hp + j, load(D_{s} + i * Hp + j));")
@@ -261,12 +262,13 @@ class _Backward(Writer):
 
     def _load(self, node: Node, level: int) -> str | None:
         if node.op == "state":
-            return f"load({node.name}_old + b * Hp + j)"
+            return f"load({identifier(node.name)}_old + b * Hp + j)"
         if node.op == "adjoint":
-            from_output = " + load(d_out + j)" if node.name == self.graph.states[0] else ""
-            return f"(load(D_{node.name} + i * Hp + j){from_output})"
+            name = identifier(node.name)
+            from_output = " + load(d_out + j)" if name == self.source.states[0] else ""
+            return f"(load(D_{name} + i * Hp + j){from_output})"
         if node.op == "gate_adjoint":
-            name = f"d_{identifier(node.name)}_gate"
+            name = f"d_gate_{node.name}"
             return f"load(({name} ? {name} + (t * B + b) * Hp : zeros) + j)"
         if node in self.saved:
             return f"load({self.saved_at(node)})"

@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,32 +28,36 @@ FLAGS = (
     "-fno-trapping-math",
     "-ffp-contract=fast",
 )
-OPENMP = "-fopenmp"
+OPENMP = ("-fopenmp",)
 DIGEST = 32  # bytes of SHA-256 at the end of a cached file, where the loader does not look
 
 
 class CompilerError(RuntimeError):
-    """There is no compiler, or it refused; the message says what to do."""
+    """Kernels cannot be built or loaded here; the message says what to do."""
+
+
+class KernelError(CompilerError):
+    """This one kernel cannot be built."""
 
 
 @functools.cache
-def compiler() -> str | None:
-    """The C++ compiler: $CXX, else g++ or clang++ from the path."""
-    for name in (os.environ.get("CXX"), "g++", "clang++"):
-        if name and (found := shutil.which(name)):
-            return found
-    return None
+def compiler() -> tuple[str, ...]:
+    """The command of the C++ compiler: $CXX, else g++ or clang++ from the path."""
+    chosen = shlex.split(os.environ.get("CXX", ""))
+    for command in [chosen] if chosen else [["g++"], ["clang++"]]:
+        if found := shutil.which(command[0]):
+            return (found, *command[1:])
+    if chosen:
+        raise CompilerError(f"CXX names {chosen[0]!r}, which is not there: name a compiler that is, or unset CXX")
+    raise CompilerError(
+        "no C++ compiler was found: install g++ or clang++ (`apt-get install g++`), or name one in the variable CXX"
+    )
 
 
 @functools.cache
 def compiler_version() -> str:
-    found = compiler()
-    if found is None:
-        raise CompilerError(
-            "no C++ compiler was found: install g++ or clang++ (`apt-get install g++`), or name one in the variable CXX"
-        )
-    done = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
-    return done.stdout.partition("\n")[0] or found
+    done = subprocess.run([*compiler(), "--version"], capture_output=True, text=True, check=False)
+    return done.stdout.partition("\n")[0] or compiler()[0]
 
 
 @functools.cache
@@ -80,12 +85,36 @@ def load(name: str, source: str) -> ctypes.CDLL:
     # torch comes first, so that the kernel shares its OpenMP threads: two pools on the same cores only get in the way.
     import torch  # noqa: F401
 
-    parts = (source, RUNTIME.read_text(), compiler_version(), " ".join((*FLAGS, OPENMP)), cpu())
+    try:
+        path = _place(name, source, FLAGS + OPENMP)
+        if not _whole(path):
+            flags = FLAGS + (OPENMP if _has_openmp() else ())  # Apple's clang has none: one thread then
+            path = _place(name, source, flags)
+            if not _whole(path):
+                _build(name, source, flags, path)
+        return ctypes.CDLL(str(path))
+    except CompilerError:
+        raise
+    except (OSError, RuntimeError) as error:  # a folder that cannot be written or run from, or no home at all
+        raise CompilerError(f"{error}: name a folder for kernels in the variable GATELAB_CACHE") from error
+
+
+def _place(name: str, source: str, flags: tuple[str, ...]) -> Path:
+    parts = (source, RUNTIME.read_text(), compiler_version(), " ".join(flags), cpu())
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
-    path = cache_folder() / f"{name}-{key}.so"
-    if not _whole(path):
-        _build(name, source, path)
-    return ctypes.CDLL(str(path))
+    return cache_folder() / f"{name}-{key}.so"
+
+
+@functools.cache
+def _has_openmp() -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "probe.cpp"
+        written.write_text("#include <omp.h>\nint main() { return omp_get_max_threads() < 1; }\n")
+        return _run([*OPENMP, str(written), "-o", str(Path(folder) / "probe")]).returncode == 0
+
+
+def _run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*compiler(), *arguments], capture_output=True, text=True, check=False)
 
 
 def _whole(path: Path) -> bool:
@@ -97,30 +126,17 @@ def _whole(path: Path) -> bool:
     return len(content) > DIGEST and hashlib.sha256(content[:-DIGEST]).digest() == content[-DIGEST:]
 
 
-def _build(name: str, source: str, path: Path) -> None:
+def _build(name: str, source: str, flags: tuple[str, ...], path: Path) -> None:
     """Compile beside the final place and move there: whoever else builds the same finds all of it or nothing."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CompilerError(
-            f"the cache folder {path.parent} cannot be made ({error.strerror}): name another in GATELAB_CACHE"
-        ) from error
+    path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{name}-") as folder:
         written, made = Path(folder) / f"{name}.cpp", Path(folder) / f"{name}.so"
         written.write_text(source)
-        _compile(written, made)
+        done = _run([*flags, f"-I{RUNTIME.parent}", str(written), "-o", str(made)])
+        if done.returncode != 0:
+            raise KernelError(f"{compiler_version()} refused the kernel {name!r}:\n{done.stderr[:2000]}")
         with made.open("ab") as file:
             file.write(hashlib.sha256(made.read_bytes()).digest())
             file.flush()
             os.fsync(file.fileno())
         os.replace(made, path)
-
-
-def _compile(written: Path, made: Path) -> None:
-    compiler_version()
-    for openmp in ([OPENMP], []):  # Apple's clang has no OpenMP: one thread then
-        command = [str(compiler()), *FLAGS, *openmp, f"-I{RUNTIME.parent}", str(written), "-o", str(made)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            return
-    raise CompilerError(f"{compiler_version()} refused the kernel {written.stem!r}:\n{done.stderr[:2000]}")

@@ -37,13 +37,13 @@ class _Forward(Writer):
         ]
 
     def text(self) -> str:
-        take, states = self.take, self.graph.states
+        take, states = self.take, self.source.states
         sizes = [take.size(name) for name in ("T", "B", "D", "H", "Hp", "x_t", "x_b", "keep", "wanted_threads")]
         pointers = [take.pointer("x"), take.pointer("lengths", "const int64_t*")]
         pointers += [take.pointer(f"{s}_start") for s in states]
         pointers += [take.pointer(f"{s}_{what}", "float*") for what in ("final", "all") for s in states]
         pointers += [take.pointer("saved", "float*")]
-        pointers += [take.pointer(f"{identifier(gate)}_gate", "float*") for gate in self.source.gates]
+        pointers += [take.pointer(f"gate_{gate}", "float*") for gate in self.source.gates]
         pointers += [take.pointer(name) for name in self.source.matrix_names.values()]
         self.add_parameters()
         self.hoist()
@@ -122,7 +122,7 @@ class _Forward(Writer):
         if operand is _INPUT:
             return "x + t * x_t + slab.first * x_b, x_b, D"
         if operand.op == "state":
-            return f"{operand.name}_old + slab.first * Hp, Hp, H"
+            return f"{identifier(operand.name)}_old + slab.first * Hp, Hp, H"
         return f"arguments + {self.arguments[operand]} * Hp, {len(self.arguments)} * Hp, H"
 
     def _described(self, operand: Node) -> str:
@@ -145,17 +145,17 @@ class _Forward(Writer):
 
     def _load(self, node: Node, level: int) -> str | None:
         if node.op == "state":
-            return f"load({node.name}_old + b * Hp + j)"
+            return f"load({identifier(node.name)}_old + b * Hp + j)"
         if node in self.temporaries and self.program.level(node) < level:
             return f"load({self.temporary(node)})"
         return self.load_fixed(node)
 
     def _stores(self, node: Node, value: str) -> list[str]:
-        states = zip(self.graph.states, self.graph.new_states, strict=True)
+        states = zip(self.source.states, self.graph.new_states, strict=True)
         lines = [f"store({state}_next + b * Hp + j, {value});" for state, new in states if new is node]
         for gate, watched in self.source.gates.items():
             if watched is node:
-                lines.append(f"store({identifier(gate)}_gate + (t * B + b) * Hp + j, {value});")
+                lines.append(f"store(gate_{gate} + (t * B + b) * Hp + j, {value});")
         if node in self.arguments:
             lines.append(f"store(arguments + (i * {len(self.arguments)} + {self.arguments[node]}) * Hp + j, {value});")
         if node in self.temporaries:
@@ -171,22 +171,24 @@ class _Forward(Writer):
         only for the way back, and take turns in two places otherwise.
         """
         lines = []
-        for number, state in enumerate(self.graph.states):
+        for number, state in enumerate(self.source.states):
             now, before = ("(keep ? t : t % 2)", "(keep ? t - 1 : (t - 1) % 2)") if number else ("t", "(t - 1)")
             lines.append(f"const float* const {state}_old = t ? {state}_all + {before} * B * Hp : {state}_start;")
             lines.append(f"float* const {state}_next = {state}_all + {now} * B * Hp;")
         return lines
 
     def _past_the_end(self) -> list[str]:
-        zeros = [f"zero({state}_next + b * Hp, Hp);" for state in self.graph.states]
-        zeros += [f"zero({identifier(gate)}_gate + (t * B + b) * Hp, Hp);" for gate in self.source.gates]
+        zeros = [f"zero({state}_next + b * Hp, Hp);" for state in self.source.states]
+        zeros += [f"zero(gate_{gate} + (t * B + b) * Hp, Hp);" for gate in self.source.gates]
+        if self.saved:  # the way back multiplies them by zero, which is no help against what lay in memory before
+            zeros.append(f"if (keep) zero(saved + (t * B + b) * {len(self.saved)} * Hp, {len(self.saved)} * Hp);")
         return [
             "for (long b = slab.first; lengths && b < slab.last; b++)\n"
             f"  if (t >= lengths[b]) {{\n{indented(zeros, 4)}\n  }}"
         ]
 
     def _finals(self) -> list[str]:
-        copies = [f"copy({state}_final + b * Hp, {state}_next + b * Hp, Hp);" for state in self.graph.states]
+        copies = [f"copy({state}_final + b * Hp, {state}_next + b * Hp, Hp);" for state in self.source.states]
         return [
             "for (long b = slab.first; (lengths || t == T - 1) && b < slab.last; b++)\n"
             f"  if (t == (lengths ? lengths[b] : T) - 1) {{\n{indented(copies, 4)}\n  }}"

@@ -38,9 +38,12 @@ class Kernel:
     """A cell's compiled functions."""
 
     def __init__(self, cell: Cell, watch: bool) -> None:
-        self.source = Source(cell, watch)
+        try:
+            self.source = Source(cell, watch)
+        except RecursionError as error:
+            raise build.KernelError(f"cell {cell.name!r} is nested too deeply") from error
         if len(self.source.adjoints) > MOST_MAPS:
-            raise build.CompilerError(f"cell {cell.name!r} has more than {MOST_MAPS} maps")
+            raise build.KernelError(f"cell {cell.name!r} has more than {MOST_MAPS} maps")
         self.library = build.load(cell.name + ("_gates" if watch else ""), self.source.text)
         self.forward, self.backward = self.library.forward, self.library.backward
         for function in (self.forward, self.backward):
@@ -75,12 +78,18 @@ def scan(
     matrices = [_effective(matrix, weights, options) for matrix in ready.source.matrices]
     vectors = list(parameters.b.values())
     scalars = [torch.as_tensor(v, dtype=torch.float32) for v in options.values()]
-    keep = torch.is_grad_enabled() and any(t.requires_grad for t in (x, *states, *matrices, *vectors, *scalars))
+    everything = (x, *states, *matrices, *vectors, *scalars)
+    if any(t.dtype != torch.float32 for t in everything):
+        found = ", ".join(sorted({str(t.dtype) for t in everything}))
+        raise ValueError(
+            f"the layer's parameters and input are of several kinds ({found}): expected torch.float32 for all"
+        )
+    keep = torch.is_grad_enabled() and any(t.requires_grad for t in everything)
     output, *rest = _Fused.apply(  # type: ignore[no-untyped-call]
-        ready, keep, lengths, x, *states, *matrices, *vectors, *scalars
+        ready, keep, lengths, *everything
     )
     finals, gates = rest[: len(states)], rest[len(states) :]
-    return Scan(output, tuple(finals), dict(zip(parameters.cell.gates, gates, strict=False)))
+    return Scan(output, tuple(finals), dict(zip(ready.source.gates, gates, strict=True)))
 
 
 def _effective(matrix: Matrix, weights: dict[str, dict[str, Tensor]], options: dict[str, Any]) -> Tensor:
@@ -105,19 +114,20 @@ class _Fused(torch.autograd.Function):
         (T, B, D), H = x.shape, tensors[0].shape[1]
         Hp = padded(H)
         starts, matrices, vectors, scalars = _parted(source, tensors)
+        inputs = (x, *tensors)
         x = x.detach() if D == 1 or x.stride(2) == 1 else x.contiguous()
         histories = [memory.empty(T if k == 0 or keep else 2, B, Hp) for k in range(len(starts))]
-        finals = [torch.empty(B, Hp) for _ in starts]
-        gates = [memory.empty(T, B, Hp) for _ in graph.gates] if source.watch else []
+        finals = [memory.empty(B, Hp) for _ in starts]
+        gates = [memory.empty(T, B, Hp) for _ in source.gates]
         given: Pointers = {"x": x, "lengths": lengths}
         given["saved"] = memory.empty(T, B, len(source.kept), Hp) if keep else None
-        given |= {f"{s}_start": _rows(v, Hp) for s, v in zip(graph.states, starts, strict=True)}
+        given |= {f"{s}_start": _rows(v, Hp) for s, v in zip(source.states, starts, strict=True)}
         given |= {source.matrix_names[m]: v.contiguous() for m, v in zip(source.matrices, matrices, strict=True)}
         given |= {f"b_{n}_given": v.contiguous() for n, v in zip(graph.b, vectors, strict=True)}
         given |= {f"{identifier(n)}_given": v for n, v in zip(graph.scalars, scalars, strict=True)}
-        given |= {f"{s}_all": v for s, v in zip(graph.states, histories, strict=True)}
-        made: Pointers = {f"{s}_final": v for s, v in zip(graph.states, finals, strict=True)}
-        made |= {f"{identifier(n)}_gate": v for n, v in zip(graph.gates, gates, strict=False)}
+        given |= {f"{s}_all": v for s, v in zip(source.states, histories, strict=True)}
+        made: Pointers = {f"{s}_final": v for s, v in zip(source.states, finals, strict=True)}
+        made |= {f"gate_{n}": v for n, v in zip(source.gates, gates, strict=True)}
         sizes = {"T": T, "B": B, "D": D, "H": H, "Hp": Hp, "x_t": x.stride(0), "x_b": x.stride(1), "keep": int(keep)}
         sizes["wanted_threads"] = torch.get_num_threads()
         call(ready.forward, source.forward_arguments, given | made, sizes)
@@ -126,24 +136,26 @@ class _Fused(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         if keep:  # saved with torch, which notices if one of them is changed in place, and lets them go after use
             ctx.ready, ctx.sizes, ctx.names = ready, sizes, list(given)
-            ctx.save_for_backward(*given.values())
+            ctx.save_for_backward(*given.values(), *inputs)
         return (output, *(final[:, :H] for final in finals), *(gate[:, :, :H] for gate in gates))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
-        given = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
+        saved = ctx.saved_tensors
+        given = dict(zip(ctx.names, saved, strict=False))
         with torch.no_grad():
             found = _gradients(ctx, given, *grads)
         if torch.is_grad_enabled():  # someone may want to differentiate once more
-            found = tuple(g if g is None else _Once.apply(g.requires_grad_()) for g in found)  # type: ignore[no-untyped-call]
+            sources = [*saved[len(given) :], *(g for g in grads if g is not None)]
+            found = tuple(g if g is None else _Once.apply(g, *sources) for g in found)  # type: ignore[no-untyped-call]
         return (None, None, None, *found)
 
 
 class _Once(torch.autograd.Function):
-    """Marks a gradient that has no gradient of its own."""
+    """Marks a gradient that has no gradient of its own, on every way back to what it was computed from."""
 
     @staticmethod
-    def forward(ctx: Any, gradient: Tensor) -> Tensor:
+    def forward(ctx: Any, gradient: Tensor, *sources: Tensor) -> Tensor:
         return gradient.view_as(gradient)
 
     @staticmethod
@@ -163,7 +175,10 @@ def _gradients(ctx: Any, given: Pointers, d_output: Tensor | None, *rest: Tensor
     wanted_matrices = _parted(source, wanted)[1]
 
     d_output = None if d_output is None else _rows(d_output, Hp)
+    x = given["x"]
+    assert x is not None
     sizes = sizes | {"Dp": padded(D), "chunk_rows": CHUNK_ROWS, "d_output_t": 0, "d_output_b": 0}
+    sizes |= {"x_t": x.stride(0), "x_b": x.stride(1), "wanted_threads": torch.get_num_threads()}
     if d_output is not None:
         sizes |= {"d_output_t": d_output.stride(0), "d_output_b": d_output.stride(1)}
     masks = dict.fromkeys(source.operands.values(), 0)  # which columns of adjoints anyone wants, by operand
@@ -171,20 +186,20 @@ def _gradients(ctx: Any, given: Pointers, d_output: Tensor | None, *rest: Tensor
         masks[operand] |= wanted_matrices[matrix] << column
     sizes |= {f"wanted_by_{operand}": mask for operand, mask in masks.items()}
     lengths = {operand: D if node.op == "input" else H for node, operand in source.operands.items()}
-    by = {op: torch.empty(lengths[op] if mask else 0, len(source.adjoints), Hp) for op, mask in masks.items()}
+    by = {op: memory.empty(lengths[op] if mask else 0, len(source.adjoints), Hp) for op, mask in masks.items()}
     d_x = memory.empty(T, B, padded(D)) if wants_x else None
-    starts = [torch.empty(B, Hp) for _ in graph.states]
-    vectors = {name: torch.zeros(Hp) for name in source.gradient.vectors}
-    scalars = {name: torch.zeros(Hp) for name in source.gradient.scalars}
+    starts = [memory.empty(B, Hp) for _ in graph.states]
+    vectors = {name: memory.empty(Hp).zero_() for name in source.gradient.vectors}
+    scalars = {name: memory.empty(Hp).zero_() for name in source.gradient.scalars}
 
     pointers: Pointers = given | {"d_output": d_output, "d_x": d_x}
     rows = [None if g is None else _rows(g, Hp).contiguous() for g in rest]
-    pointers |= {f"d_{s}_final": g for s, g in zip(graph.states, rows[:S], strict=True)}
-    pointers |= {f"d_{s}_start": v for s, v in zip(graph.states, starts, strict=True)}
-    pointers |= {f"d_{identifier(n)}_gate": g for n, g in zip(graph.gates, rows[S:], strict=False)}
+    pointers |= {f"d_final_{s}": g for s, g in zip(source.states, rows[:S], strict=True)}
+    pointers |= {f"d_start_{s}": v for s, v in zip(source.states, starts, strict=True)}
+    pointers |= {f"d_gate_{n}": g for n, g in zip(source.gates, rows[S:], strict=True)}
     pointers |= {f"d_by_{name}": v for name, v in by.items()}
     pointers |= {f"d_b_{name}": v for name, v in vectors.items()}
-    pointers |= {f"d_{identifier(name)}": v for name, v in scalars.items()}
+    pointers |= {f"d_scalar_{name}": v for name, v in scalars.items()}
     call(ctx.ready.backward, source.backward_arguments, pointers, sizes)
 
     matrices: list[Tensor | None] = [None] * len(source.matrices)

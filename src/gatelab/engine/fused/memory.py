@@ -7,6 +7,7 @@ saves. An array from here goes back to the pool when the last tensor that shows 
 from __future__ import annotations
 
 import ctypes
+import functools
 import mmap
 import threading
 import weakref
@@ -34,9 +35,7 @@ class _Pool:
             self._idle = [other for other in self._idle if other is not block]
             self._leased += len(block)
             self._most = max(self._most, self._leased)
-        # A subclass, because plain ctypes arrays cannot be watched by a weak reference.
-        watchable: Any = type("Lease", (ctypes.c_char * size,), {})
-        array: ctypes.Array[ctypes.c_char] = watchable.from_buffer(block)
+        array: ctypes.Array[ctypes.c_char] = _watchable(size).from_buffer(block)
         weakref.finalize(array, self._give_back, block).atexit = False
         return array
 
@@ -46,6 +45,12 @@ class _Pool:
             self._idle.append(block)
             while sum(map(len, self._idle)) > self._most + SLACK:  # hardly more at rest than was once in use
                 self._idle.pop(0)
+
+
+@functools.cache
+def _watchable(size: int) -> Any:
+    """An array type that a weak reference can watch, which plain ctypes arrays do not allow."""
+    return type("Lease", (ctypes.c_char * size,), {})
 
 
 def _fresh(size: int) -> mmap.mmap:
@@ -61,6 +66,6 @@ def empty(*shape: int) -> Tensor:
     """An uninitialised float32 tensor."""
     size = 4 * prod(shape)
     if size < SMALL:
-        return torch.empty(shape)
+        return torch.empty(shape, dtype=torch.float32, device="cpu")
     size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
     return torch.frombuffer(_pool.lease(size), dtype=torch.float32, count=prod(shape)).view(shape)

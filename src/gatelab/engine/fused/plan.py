@@ -167,7 +167,14 @@ def kept(graph: Graph, backward: Iterable[Node]) -> list[Node]:
     needed = [node for node in walk(backward, forward) if node in forward and node.op not in LEAVES]
     keep = dict.fromkeys(node for node in needed if node.op in EXPENSIVE and not parameters_only(node))
 
+    known: dict[Node, bool] = {}
+
     def at_hand(node: Node) -> bool:
+        if node not in known or node in keep:
+            known[node] = _at_hand(node)
+        return known[node]
+
+    def _at_hand(node: Node) -> bool:
         if node in keep or node.op in LEAVES or parameters_only(node):
             return True
         return node.op not in EXPENSIVE and all(at_hand(arg) for arg in node.args)

@@ -87,6 +87,7 @@ INLINE V exp(V v) {
   return v < -87.3f ? V{} : y;
 }
 
+// (Beyond ±87 it stays at 1.6e-38 or 1, so that the reciprocal never meets infinity.)
 INLINE V sigmoid(V v) {
   V e, scale = exp_parts(between(-v, -87.0f, 87.0f), e);
   return reciprocal(1.0f + (scale * e + scale));
@@ -194,6 +195,12 @@ extern "C" const int flushes = 1;
 extern "C" const int flushes = 0;
 #endif
 
+#if defined(_OPENMP)
+extern "C" const int openmp = 1;
+#else
+extern "C" const int openmp = 0;
+#endif
+
 // ---- threads --------------------------------------------------------------------------------------------------------
 
 // The rows of a batch are independent through all steps, so each thread takes a slab of them through the whole sequence:
@@ -256,11 +263,12 @@ static void pack_columns(float* packed, const float* const* M, long count, long 
   for (long c0 = id * width; c0 < columns; c0 += threads * width) {
     long w = columns - c0 < width ? columns - c0 : width;
     float* panel = packed + c0 * K;
-    for (long c = 0; c < w; c++) {
-      long unit = (c0 + c) % Hp;
-      const float* row = M[(c0 + c) / Hp] + unit * K;
-      for (long k = 0; k < K; k++) panel[k * w + c] = unit < H ? row[k] : 0.0f;
-    }
+    for (long k0 = 0; k0 < K; k0 += 64)  // in pieces that stay in the first cache: columns are written across them
+      for (long c = 0; c < w; c++) {
+        long unit = (c0 + c) % Hp, last = k0 + 64 < K ? k0 + 64 : K;
+        const float* row = M[(c0 + c) / Hp] + unit * K;
+        for (long k = k0; k < last; k++) panel[k * w + c] = unit < H ? row[k] : 0.0f;
+      }
   }
 }
 
@@ -351,7 +359,7 @@ INLINE void outer_tile(float* C, long ldc, const Stretch* parts, int count, long
       }
     }
   }
-  // Each stretch is summed from zero and then added: fewer rounding errors than one long sum.
+  // Each chunk is summed from zero and then added: fewer rounding errors than one long sum.
 #pragma GCC unroll 8
   for (int i = 0; i < R; i++)
 #pragma GCC unroll 3

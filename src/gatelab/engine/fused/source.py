@@ -13,21 +13,22 @@ from gatelab.lang import Cell
 from gatelab.lang.gradient import gradient
 from gatelab.lang.graph import Identity, Matrix, Node, Scaled, Transpose, Weight
 
-# Names that the generated code, its runtime or C++ itself use.
+# Names that C++, the runtime or the generated code use.
 _TAKEN = set(keyword.kwlist) | set(
-    """T B D H Hp Dp G A V VL MR NV p n t b i j x c M lengths keep threads slab rows ld ldg saved zeros bias linear
-    arguments adjoints expressions others temporaries small sums chunk after before first last flush terms parts d_out
-    load store add_to all only exp sigmoid tanh relu positive softplus sin cos power zero copy product outer spread
-    auto bool case char const default delete do double enum float goto int long namespace new not operator or and
-    private public register short signed sizeof static struct switch template this typedef union unsigned using void
-    volatile""".split()  # noqa: SIM905
+    """alignas alignof and_eq asm auto bitand bitor bool case catch char compl concept const consteval constexpr
+    constinit const_cast co_await co_return co_yield decltype default delete do double dynamic_cast enum explicit
+    export extern float friend goto inline int long mutable namespace new noexcept not_eq nullptr operator or_eq
+    private protected public register reinterpret_cast requires short signed sizeof static static_assert static_cast
+    struct switch template this thread_local throw typedef typeid typename union unsigned using virtual void
+    volatile wchar_t xor xor_eq linux unix T B D H Hp Dp G A V Vu Vi VL MR NV p n t b i j c M x lengths keep threads
+    slab rows ld ldg saved zeros bias linear arguments adjoints expressions temporaries small sums chunk chunk_rows
+    after before first last flush swap terms parts load store add_to all only exp sigmoid tanh relu positive
+    softplus sin cos power zero copy product outer spread forward backward lanes flushes openmp reciprocal between
+    exp_parts slab_of useful_threads thread_id team_size pack_columns pack_rows packed_size next_run add_up Arena
+    Cutter Slab Term Stretch FlushDenormals INLINE""".split()  # noqa: SIM905
 )
-
-
 # Patterns by which the generated code makes names of its own.
-_MADE = re.compile(
-    r"v\d+|.*_(old|next|new|all|start|final|gate|given)|(W|U|b|d|D|E|packed|sums|fixed|wanted|lay|own|x)_.*"
-)
+_MADE = re.compile(r"v\d+|.*_(old|next|new|all|start|final|given)|(W|U|b|d|D|E|gate|packed|sums|fixed|wanted|lay|x)_.*")
 
 
 def identifier(name: str) -> str:
@@ -70,6 +71,7 @@ class Source:
 
     def __init__(self, cell: Cell, watch: bool = False) -> None:
         self.cell, self.watch, self.graph = cell, watch, cell.graph
+        self.states = [identifier(state) for state in cell.graph.states]
         self.gates = cell.graph.gates if watch else {}
         self.gradient = gradient(cell.graph, watch)
         self.forward_arguments, self.backward_arguments = Arguments(), Arguments()
@@ -109,7 +111,8 @@ class Source:
 
     def _named_operands(self) -> dict[Node, str]:
         nodes = dict.fromkeys(node.args[0] for node in self.gradient.products)
-        return {n: n.name if n.op in ("input", "state") else f"expression_{i}" for i, n in enumerate(nodes)}
+        named = {n: "x" if n.op == "input" else identifier(n.name) for n in nodes if n.op in ("input", "state")}
+        return {n: named.get(n, f"expression_{i}") for i, n in enumerate(nodes)}
 
     def _ordered_adjoints(self) -> list[Node]:
         """The products' adjoints, each once, in the order of the forward columns: neighbours have the same operand."""
@@ -120,7 +123,7 @@ class Source:
     def _named_values(self) -> dict[Node, str]:
         """Nodes under the names of the equations."""
         names = {node: identifier(name) for name, node in self.graph.gates.items()}
-        for name, node in zip(self.graph.states, self.graph.new_states, strict=True):
+        for name, node in zip(self.states, self.graph.new_states, strict=True):
             if node.args:
                 names.setdefault(node, f"{name}_new")
         for product, adjoint in self.gradient.products.items():
