@@ -31,6 +31,14 @@ SHAPES = [  # B, T, D, H
     (64, 256, 64, 256),
     (1, 1024, 1, 128),
 ]
+LARGE_STATES = [
+    (1, 30, 8, 512),
+    (4, 30, 8, 512),
+    (16, 30, 8, 512),
+    (1, 30, 8, 1024),
+    (4, 30, 8, 1024),
+    (16, 30, 8, 1024),
+]
 OTHER_CELLS = ["gru_cho", "agru", "mgu", "rnn", "antisymmetric_rnn", "gated_antisymmetric_rnn"]
 Run = Callable[[], object]
 
@@ -107,6 +115,19 @@ def rates(shape: tuple[int, int, int, int], seconds: float) -> list[dict[str, st
     return [row]
 
 
+def large_states(shape: tuple[int, int, int, int], seconds: float) -> dict[str, str]:
+    """Few rows and many units: weights that no cache holds are read anew at every step, by one thread if rows are few."""
+    fused, native = contenders.fused("gru", *shape), contenders.torch_nn("gru", *shape)
+    row = {"B, T, D, H": ", ".join(map(str, shape))}
+    torch.set_flush_denormal(True)
+    for kind in ("train", "infer"):
+        times = in_turns({"fused": getattr(fused, kind), "nn.GRU": getattr(native, kind)}, seconds / 2)
+        row[f"{kind}, × torch.nn"] = f"{times['nn.GRU'] / times['fused']:.1f}"
+    torch.set_flush_denormal(False)
+    print("  ".join(f"{k} {v}" for k, v in row.items()), flush=True)
+    return row
+
+
 def peak_memory(which: str, shape: tuple[int, int, int, int]) -> float:
     """Megabytes that a training step adds to the process's peak, measured in a process of its own."""
     command = [sys.executable, __file__, "--memory", which, *map(str, shape)]
@@ -143,6 +164,7 @@ def report(seconds: float) -> str:
     gru = [against("gru", shape, seconds) for shape in SHAPES]
     lstm = [against("lstm", shape, seconds) for shape in SHAPES]
     cells = [row for shape in (SHAPES[0], SHAPES[1], SHAPES[5]) for row in rates(shape, seconds)]
+    large = [large_states(shape, seconds) for shape in LARGE_STATES]
     memory = []
     for shape in (SHAPES[2], SHAPES[3]):
         fused, native = peak_memory("fused", shape), peak_memory("torch.nn", shape)
@@ -172,6 +194,13 @@ products in a training step against torch's own 1024³ product in the same round
 Arithmetic rate in training against `gru`'s, denormals flushed.
 
 {table(cells)}
+
+## Few rows and many units
+
+Where a batch has too few rows to share out, one thread reads all weights at every step, and torch.nn, which splits the
+columns between threads, is ahead once they are too large for a core's own cache (below 1 it is faster).
+
+{table(large)}
 
 ## Memory
 
