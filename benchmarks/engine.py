@@ -116,7 +116,7 @@ def rates(shape: tuple[int, int, int, int], seconds: float) -> list[dict[str, st
 
 
 def large_states(shape: tuple[int, int, int, int], seconds: float) -> dict[str, str]:
-    """Few rows and many units: weights that no cache holds are read anew at every step, by one thread if rows are few."""
+    """Few rows and many units: weights that no cache holds are read anew at every step, and by one thread."""
     fused, native = contenders.fused("gru", *shape), contenders.torch_nn("gru", *shape)
     row = {"B, T, D, H": ", ".join(map(str, shape))}
     torch.set_flush_denormal(True)

@@ -188,9 +188,8 @@ class Recurrent(nn.Module):
 
         if batched and self.batch_first:
             output = output.transpose(0, 1)
-        final = tuple(
-            torch.stack(values) for values in zip(*(run.states for run in runs), strict=True)
-        )  # (L·dirs, B, H)
+        by_state = zip(*(run.states for run in runs), strict=True)
+        final = tuple(torch.stack(values) for values in by_state)  # (L·dirs, B, H) each
         seen = {name: torch.stack([run.gates[name] for run in runs]).transpose(1, 2) for name in runs[0].gates}
         if not batched:
             output, final = output.squeeze(1), tuple(value.squeeze(1) for value in final)
