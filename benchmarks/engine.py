@@ -116,7 +116,7 @@ def rates(shape: tuple[int, int, int, int], seconds: float) -> list[dict[str, st
 
 
 def large_states(shape: tuple[int, int, int, int], seconds: float) -> dict[str, str]:
-    """Few rows and many units: weights that no cache holds are read anew at every step, and by one thread."""
+    """Few rows and many units: weights that no core's cache holds are read anew at every step."""
     fused, native = contenders.fused("gru", *shape), contenders.torch_nn("gru", *shape)
     row = {"B, T, D, H": ", ".join(map(str, shape))}
     torch.set_flush_denormal(True)
@@ -197,8 +197,8 @@ Arithmetic rate in training against `gru`'s, denormals flushed.
 
 ## Few rows and many units
 
-Where a batch has too few rows to share out, one thread reads all weights at every step, and torch.nn, which splits the
-columns between threads, is ahead once they are too large for a core's own cache (below 1 it is faster).
+Weights that are too large for a core's own cache are read anew at every step, which is what takes the time here. Where
+rows are too few to share out, threads share out columns instead on the way forwards. (Below 1 torch.nn is faster.)
 
 {table(large)}
 

@@ -259,6 +259,22 @@ def test_any_number_of_threads(threads):
         torch.set_num_threads(before)
 
 
+@pytest.mark.parametrize("made", ["gru", "lstm", "agru", nested_twice, three_states], ids=str)
+def test_a_team_on_few_rows(made, monkeypatch):
+    """Threads that share out columns give the same as those that share out rows."""
+    monkeypatch.setattr(function, "TEAM_BYTES", 0)
+    before = torch.get_num_threads()
+    try:
+        for threads, B in itertools.product([2, 3, 5], [1, 3, 6]):
+            torch.set_num_threads(threads)
+            layer, exact = pair(made, 3, 70)
+            compare(layer, exact, torch.randn(B, 9, 3), random_states(layer, B), gates=B == 3)
+            lengths = [9, 2, 5, 1, 9, 4][:B]
+            compare(layer, exact, torch.randn(B, 9, 3), random_states(layer, B), lengths=lengths)
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_only_what_is_asked_for_is_computed():
     layer = Recurrent("gru", 3, 20, engine="fused").freeze("U.z", "W.n", "b.r")
     exact = Recurrent("gru", 3, 20, engine="eager", dtype=torch.float64).freeze("U.z", "W.n", "b.r")

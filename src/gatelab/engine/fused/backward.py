@@ -60,6 +60,7 @@ class _Backward(Writer):
         for node, operand in self.source.operands.items():
             self.shared(f"sums_{operand}", f"threads * {self._size(node)}")
         self.shared("sums", f"threads * {len(self.sums)} * Hp")
+        sizes.append("const bool team = false;")  # weights' gradients are sums of each thread's own rows
         return self.function("backward", sizes, pointers, self._body(packing))
 
     def _body(self, packing: list[str]) -> str:

@@ -38,7 +38,7 @@ class _Forward(Writer):
 
     def text(self) -> str:
         take, states = self.take, self.source.states
-        sizes = [take.size(name) for name in ("T", "B", "D", "H", "Hp", "x_t", "x_b", "keep", "wanted_threads")]
+        sizes = [take.size(name) for name in ("T", "B", "D", "H", "Hp", "x_t", "x_b", "keep", "team", "wanted_threads")]
         pointers = [take.pointer("x"), take.pointer("lengths", "const int64_t*")]
         pointers += [take.pointer(f"{s}_start") for s in states]
         pointers += [take.pointer(f"{s}_{what}", "float*") for what in ("final", "all") for s in states]
@@ -51,12 +51,15 @@ class _Forward(Writer):
         packing = self._add_packing()
         own = {"linear": "rows * ld", "arguments": f"rows * {len(self.arguments)} * Hp"}
         own["temporaries"] = f"rows * {len(self.temporaries)} * Hp"
+        width = len(self.columns) + 1 + len(self.arguments) + len(self.temporaries)
+        self.shared("of_the_team", f"team ? B * {width} * (Hp + 16) + 64 : 0")
+        memory = "team ? of_the_team : own_arena.get(lay_out_own(Cutter{nullptr}))"
         steps = [*self._state_pointers(), *self._past_the_end(), *self._phases(), *self._finals()]
         body = [
             *packing,
             "#pragma omp barrier",
             f"const long ld = spread({max(len(self.columns), 1)} * Hp);",
-            self.own(own),
+            self.own(own, memory),
             f"for (long t = 0; t < T; t++) {{\n{indented(steps, 2)}\n}}",
         ]
         return self.function("forward", sizes, pointers, "\n".join(body))
@@ -105,17 +108,23 @@ class _Forward(Writer):
         lines = []
         for linear in self.without_input:
             column = f"{self.columns[linear]} * Hp"
-            lines.append(f"for (long i = 0; i < rows; i++) copy(linear + i * ld + {column}, bias + {column}, Hp);")
+            copy = f"copy(linear + i * ld + {column}, bias + {column}, Hp);"
+            lines.append(f"for (long i = 0; slab.part == 0 && i < rows; i++) {copy}")
         lines += [self._product(run, f"bias + {run.first} * Hp, 0") for run in self.input_runs]
+        lines.append("meet(slab);")
         for level, runs in enumerate(self.runs):
-            lines += [self._product(run, f"linear + {run.first} * Hp, ld") for run in runs]
-            lines += self._pass(level)
+            products = [self._product(run, f"linear + {run.first} * Hp, ld") for run in runs]
+            lines += [*products, "meet(slab);"] if products else []
+            passes = self._pass(level)
+            lines += [*passes, "meet(slab);"] if passes else []
         return lines
 
     def _product(self, run: _Run, start: str) -> str:
         terms = ", ".join(f"{{{self._rows(operand)}, {name}}}" for name, _, operand in run.terms)
         operands = ", ".join(dict.fromkeys(self._described(operand) for *_, operand in run.terms))
-        call = f"product(linear + {run.first} * Hp, ld, {start}, terms, {len(run.terms)}, rows, {run.width} * Hp);"
+        where = f"linear + {run.first} * Hp, ld, {start}"
+        size = f"rows, {run.width} * Hp, slab.part, slab.parts"
+        call = f"product({where}, terms, {len(run.terms)}, {size});"
         return f"{{  // maps of {operands}\n  const Term terms[] = {{{terms}}};\n  {call}\n}}"
 
     def _rows(self, operand: Node) -> str:
@@ -140,7 +149,8 @@ class _Forward(Writer):
             "for (long b = slab.first; b < slab.last; b++) {\n"
             "  if (lengths && t >= lengths[b]) continue;\n"
             "  const long i = b - slab.first;\n"
-            f"  for (long j = 0; j < Hp; j += VL) {{\n{indented([*passing.lines, *stores], 4)}\n  }}\n}}"
+            "  for (long j = slab.first_unit(Hp); j < slab.last_unit(Hp); j += VL) {\n"
+            f"{indented([*passing.lines, *stores], 4)}\n  }}\n}}"
         ]
 
     def _load(self, node: Node, level: int) -> str | None:
@@ -183,14 +193,14 @@ class _Forward(Writer):
         if self.saved:  # the way back multiplies them by zero, which is no help against what lay in memory before
             zeros.append(f"if (keep) zero(saved + (t * B + b) * {len(self.saved)} * Hp, {len(self.saved)} * Hp);")
         return [
-            "for (long b = slab.first; lengths && b < slab.last; b++)\n"
+            "for (long b = slab.first; lengths && slab.part == 0 && b < slab.last; b++)\n"
             f"  if (t >= lengths[b]) {{\n{indented(zeros, 4)}\n  }}"
         ]
 
     def _finals(self) -> list[str]:
         copies = [f"copy({state}_final + b * Hp, {state}_next + b * Hp, Hp);" for state in self.source.states]
         return [
-            "for (long b = slab.first; (lengths || t == T - 1) && b < slab.last; b++)\n"
+            "for (long b = slab.first; slab.part == 0 && (lengths || t == T - 1) && b < slab.last; b++)\n"
             f"  if (t == (lengths ? lengths[b] : T) - 1) {{\n{indented(copies, 4)}\n  }}"
         ]
 

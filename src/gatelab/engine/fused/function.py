@@ -27,6 +27,7 @@ Pointers = dict[str, Tensor | None]
 CHUNK_ROWS = (
     128  # rows in a chunk of adjoints: enough to make a weight's gradient worth a product, few enough for cache
 )
+TEAM_BYTES = 1 << 20  # weights beyond this are worth meeting after every phase of a step, measured with B = 1
 LANES = 16  # the widest vector; rows are padded to it whatever the machine, so that nothing else depends on the width
 
 
@@ -129,7 +130,9 @@ class _Fused(torch.autograd.Function):
         made: Pointers = {f"{s}_final": v for s, v in zip(source.states, finals, strict=True)}
         made |= {f"gate_{n}": v for n, v in zip(source.gates, gates, strict=True)}
         sizes = {"T": T, "B": B, "D": D, "H": H, "Hp": Hp, "x_t": x.stride(0), "x_b": x.stride(1), "keep": int(keep)}
-        sizes["wanted_threads"] = torch.get_num_threads()
+        sizes["wanted_threads"] = threads = torch.get_num_threads()
+        # Rows too few to share out, and weights too large for one core's cache: see `Slab` in the runtime.
+        sizes["team"] = int(1 < threads > B / 8 and 4 * sum(m.numel() for m in matrices) > TEAM_BYTES)
         call(ready.forward, source.forward_arguments, given | made, sizes)
 
         output = histories[0][:, :, :H]

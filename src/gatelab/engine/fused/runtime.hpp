@@ -204,22 +204,28 @@ extern "C" const int openmp = 0;
 // ---- threads --------------------------------------------------------------------------------------------------------
 
 // The rows of a batch are independent through all steps, so each thread takes a slab of them through the whole sequence:
-// no thread waits for another inside a step.
+// no thread waits for another inside a step. Where rows are too few to share and the weights too large for one core's
+// cache, the threads are a team instead: all rows are everybody's, columns and units are shared out, and they meet after
+// each phase of a step.
 struct Slab {
   int id, threads;
   long first, last;  // rows
+  int part, parts;   // which share of columns and units, of how many
   long rows() const { return last - first; }
+  long first_unit(long Hp) const { return Hp / VL * part / parts * VL; }
+  long last_unit(long Hp) const { return Hp / VL * (part + 1) / parts * VL; }
 };
 
 INLINE long useful_threads(long threads, long B) {
-  long most = (B + 3) / 4;  // under four rows a thread is waiting for the weights, and a second one does not help
+  long most = (B + 3) / 4;  // with fewer rows a thread only waits for the weights
   return threads < most ? threads : most;
 }
 
-INLINE Slab slab_of(int id, int threads, long B) {
+INLINE Slab slab_of(int id, int threads, long B, bool team = false) {
+  if (team) return {id, threads, 0, B, id, threads};
   long unit = B >= 8 * threads ? 8 : 4, blocks = (B + unit - 1) / unit;
   long first = blocks * id / threads * unit, last = blocks * (id + 1) / threads * unit;
-  return {id, threads, first < B ? first : B, last < B ? last : B};
+  return {id, threads, first < B ? first : B, last < B ? last : B, 0, 1};
 }
 
 INLINE int thread_id() {
@@ -324,12 +330,14 @@ INLINE void product_panel(float* C, long ldc, const float* start, long ldstart, 
 }
 
 // C = start + the sum of all terms, `rows` x `columns` (whole vectors). With ldstart = 0, start is one row for all.
-// Panel by panel: its weights stay in the first cache while all rows pass.
-static void product(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows, long columns) {
-  long c0 = 0;
-  for (; c0 + NV * VL <= columns; c0 += NV * VL) product_panel<NV>(C, ldc, start, ldstart, terms, count, rows, c0);
-  if (columns - c0 == 2 * VL) product_panel<2>(C, ldc, start, ldstart, terms, count, rows, c0);
-  if (columns - c0 == VL) product_panel<1>(C, ldc, start, ldstart, terms, count, rows, c0);
+// Panel by panel: its weights stay in the first cache while all rows pass. A team shares out the panels.
+static void product(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows, long columns,
+                    int part = 0, int parts = 1) {
+  const long width = NV * VL, whole = columns / width * width, rest = columns - whole;
+  for (long c0 = part * width; c0 < whole; c0 += parts * width) product_panel<NV>(C, ldc, start, ldstart, terms, count, rows, c0);
+  if (part != parts - 1) return;
+  if (rest == 2 * VL) product_panel<2>(C, ldc, start, ldstart, terms, count, rows, whole);
+  if (rest == VL) product_panel<1>(C, ldc, start, ldstart, terms, count, rows, whole);
 }
 
 // A stretch of the sum over time in a weight's gradient: `rows` rows of A (K long) and of G.
@@ -389,6 +397,13 @@ INLINE bool next_run(long mask, long& first, long& last) {
   for (first = last; first < 63 && !(mask >> first & 1); first++) {}
   for (last = first; last < 63 && (mask >> last & 1); last++) {}
   return last > first;
+}
+
+// A team meets; others go on. (A barrier that only some reach would be a deadlock: all of a team take the same way.)
+INLINE void meet(const Slab& slab) {
+  if (slab.parts > 1) {
+#pragma omp barrier
+  }
 }
 
 INLINE void zero(float* p, long floats) { memset(p, 0, floats * 4); }

@@ -90,7 +90,7 @@ class Writer:
 extern "C" void {name}(void* const* p, const long* n) {{
 {indented(sizes, 2)}
 {indented(pointers, 2)}
-  const long threads = useful_threads(wanted_threads, B);
+  const long threads = team ? wanted_threads : useful_threads(wanted_threads, B);
 {indented(self.declared, 2)}
   auto lay_out = [&](Cutter c) {{
 {indented(self.layout, 4)}
@@ -102,7 +102,7 @@ extern "C" void {name}(void* const* p, const long* n) {{
 #pragma omp parallel num_threads(threads)
   {{
     FlushDenormals flush;
-    const Slab slab = slab_of(thread_id(), team_size(), B);
+    const Slab slab = slab_of(thread_id(), team_size(), B, team);
     const long rows = slab.rows();
 {indented([body], 4)}
   }}
@@ -110,11 +110,11 @@ extern "C" void {name}(void* const* p, const long* n) {{
 """
 
     @staticmethod
-    def own(arrays: dict[str, str]) -> str:
+    def own(arrays: dict[str, str], memory: str = "own_arena.get(lay_out_own(Cutter{nullptr}))") -> str:
         """Arrays of one thread."""
         names = ", ".join(f"*{name}" for name in arrays)
         taken = indented([f"{name} = c.take({floats});" for name, floats in arrays.items()], 2)
         return (
             f"float {names};\nauto lay_out_own = [&](Cutter c) {{\n{taken}\n  return c.used;\n}};\n"
-            "lay_out_own(Cutter{own_arena.get(lay_out_own(Cutter{nullptr}))});"
+            f"lay_out_own(Cutter{{{memory}}});"
         )
