@@ -293,6 +293,7 @@ def test_only_what_is_asked_for_is_computed():
     assert pointers["d_x"] is None
     assert bin(sizes["wanted_by_h"]).count("1") == 2  # U.r and U.n
     assert bin(sizes["wanted_by_x"]).count("1") == 2  # W.r and W.z
+    assert bin(sizes["wanted_sums"]).count("1") == 3  # b.z, b.n and b.hn
 
 
 def test_without_gradients_no_history_is_kept(monkeypatch):

@@ -41,6 +41,7 @@ class _Backward(Writer):
             "d_output_b",
             "wanted_threads",
             "chunk_rows",
+            "wanted_sums",
         ]
         sizes = [take.size(name) for name in [*named, *(f"wanted_by_{operand}" for operand in operands)]]
         pointers = [take.pointer("x"), take.pointer("lengths", "const int64_t*"), take.pointer("d_output")]
@@ -232,7 +233,8 @@ class _Backward(Writer):
                 past.append(f"store({place}, V{{}});")
             for i, (_, adjoint, everywhere) in enumerate(self.sums):
                 if adjoint is node:
-                    inside.append(f"add_to(small + {i} * Hp + j, {f'only({value}, H - j)' if everywhere else value});")
+                    summed = f"only({value}, H - j)" if everywhere else value
+                    inside.append(f"if (wanted_sums >> {i} & 1) add_to(small + {i} * Hp + j, {summed});")
         for state, s in zip(self.graph.states, self.source.states, strict=True):
             before = self.source.gradient.states.get(state)  # None if nothing depends on the old state
             if before in values or (before is None and level == 0):

@@ -175,7 +175,7 @@ def _gradients(ctx: Any, given: Pointers, d_output: Tensor | None, *rest: Tensor
     S = len(graph.states)
     wants_x, *wanted = ctx.needs_input_grad[3:]
     wants_x = wants_x and bool(graph.W)
-    wanted_matrices = _parted(source, wanted)[1]
+    _, wanted_matrices, wanted_vectors, wanted_scalars = _parted(source, wanted)
 
     d_output = None if d_output is None else _rows(d_output, Hp)
     x = given["x"]
@@ -188,6 +188,9 @@ def _gradients(ctx: Any, given: Pointers, d_output: Tensor | None, *rest: Tensor
     for matrix, operand, column in source.weight_gradients:
         masks[operand] |= wanted_matrices[matrix] << column
     sizes |= {f"wanted_by_{operand}": mask for operand, mask in masks.items()}
+    asked = dict(zip(graph.b, wanted_vectors, strict=True)), dict(zip(graph.scalars, wanted_scalars, strict=True))
+    sums = [asked[0][name] for name in source.gradient.vectors] + [asked[1][name] for name in source.gradient.scalars]
+    sizes["wanted_sums"] = sum(want << i for i, want in enumerate(sums))
     lengths = {operand: D if node.op == "input" else H for node, operand in source.operands.items()}
     by = {op: memory.empty(lengths[op] if mask else 0, len(source.adjoints), Hp) for op, mask in masks.items()}
     d_x = memory.empty(T, B, padded(D)) if wants_x else None
