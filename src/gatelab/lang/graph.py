@@ -7,7 +7,7 @@ its own, since it is the same at every step and is computed once per call, outsi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -99,17 +99,7 @@ class Graph:
 
     def nodes(self, *roots: Node) -> Iterator[Node]:
         """Every node once (or those that the roots need), arguments before what uses them."""
-        seen: set[Node] = set()
-
-        def visit(node: Node) -> Iterator[Node]:
-            if node not in seen:
-                seen.add(node)
-                for arg in node.args:
-                    yield from visit(arg)
-                yield node
-
-        for root in roots or (*self.gates.values(), *self.new_states):
-            yield from visit(root)
+        return walk(roots or (*self.gates.values(), *self.new_states))
 
     def idle(self) -> list[str]:
         """Parameters that no new state depends on."""
@@ -118,6 +108,26 @@ class Graph:
         reached |= {f"b.{node.name}" for node in used if node.op == "vector"}
         named = [f"{space}.{name}" for space in ("W", "U", "b") for name in getattr(self, space)]
         return [name for name in named if name not in reached]
+
+
+def walk(
+    starts: Iterable[Node],
+    given: Collection[Node] = (),
+    operands: Callable[[Node], tuple[Node, ...]] = lambda node: node.args,
+) -> Iterator[Node]:
+    """Every node that the starts need, once, arguments first, not looking behind what is given."""
+    seen: set[Node] = set()
+
+    def visit(node: Node) -> Iterator[Node]:
+        if node in seen:
+            return
+        seen.add(node)
+        for arg in () if node in given else operands(node):
+            yield from visit(arg)
+        yield node
+
+    for start in starts:
+        yield from visit(start)
 
 
 def weights(matrix: Matrix) -> Iterator[Weight]:

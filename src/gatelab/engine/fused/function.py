@@ -13,12 +13,11 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from gatelab.engine.fused import build, memory
-from gatelab.engine.fused.plan import walk
 from gatelab.engine.fused.source import Arguments, Source, identifier
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
 from gatelab.lang import Cell
-from gatelab.lang.graph import Matrix, Node, Weight, evaluate
+from gatelab.lang.graph import Matrix, Node, Weight, evaluate, walk
 from gatelab.lang.tensors import value
 
 MOST_MAPS = 62  # a mask of them has to fit in a whole number
@@ -99,7 +98,7 @@ def _effective(matrix: Matrix, weights: dict[str, dict[str, Tensor]], options: d
         return weights[matrix.space][matrix.name]
 
     def number(by: Node) -> Tensor:
-        leaves = (node for node in walk([by], set()) if node.op == "scalar")
+        leaves = (node for node in walk([by]) if node.op == "scalar")
         return evaluate(by, {leaf: torch.as_tensor(options[leaf.name]) for leaf in leaves})
 
     effective: Tensor = value(matrix, weights["U"], number)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from gatelab.lang.graph import Graph, Matrix, Node
+from gatelab.lang.graph import Graph, Matrix, Node, walk
 
 # Worth keeping rather than computing again; the rest is a few instructions on values that are at hand.
 EXPENSIVE = {"sigmoid", "tanh", "softplus", "exp", "sin", "cos", "div", "product"}
@@ -137,22 +137,6 @@ class Program:
         return list(dict.fromkeys([*self.outputs, *self.stored_arguments()]))
 
 
-def walk(starts: Iterable[Node], given: set[Node], operands=lambda node: node.args) -> Iterator[Node]:  # type: ignore[no-untyped-def]
-    """Every node that the starts need, once, arguments first, not looking behind what is given."""
-    seen: set[Node] = set()
-
-    def visit(node: Node) -> Iterator[Node]:
-        if node in seen:
-            return
-        seen.add(node)
-        for arg in () if node in given else operands(node):
-            yield from visit(arg)
-        yield node
-
-    for start in starts:
-        yield from visit(start)
-
-
 @cache
 def parameters_only(node: Node) -> bool:
     """Whether a value depends on vectors and scalars alone, so that once per call is enough."""
@@ -164,22 +148,15 @@ def parameters_only(node: Node) -> bool:
 def kept(graph: Graph, backward: Iterable[Node]) -> list[Node]:
     """The values of the forward step that the way back needs and cannot compute again from the others cheaply."""
     forward = set(graph.nodes())
-    needed = [node for node in walk(backward, forward) if node in forward and node.op not in LEAVES]
+    found = (node for node in walk(backward, forward) if node in forward and node.op not in LEAVES)
+    needed = dict.fromkeys(found)
     keep = dict.fromkeys(node for node in needed if node.op in EXPENSIVE and not parameters_only(node))
-
-    known: dict[Node, bool] = {}
-
-    def at_hand(node: Node) -> bool:
-        if node not in known or node in keep:
-            known[node] = _at_hand(node)
-        return known[node]
-
-    def _at_hand(node: Node) -> bool:
-        if node in keep or node.op in LEAVES or parameters_only(node):
-            return True
-        return node.op not in EXPENSIVE and all(at_hand(arg) for arg in node.args)
-
-    for node in needed:
-        if not at_hand(node):
+    at_hand: set[Node] = set()
+    for node in graph.nodes():  # arguments first
+        cheap = node.op not in EXPENSIVE and all(arg in at_hand for arg in node.args)
+        if node in keep or node.op in LEAVES or parameters_only(node) or cheap:
+            at_hand.add(node)
+        elif node in needed:
             keep[node] = None
+            at_hand.add(node)
     return list(keep)

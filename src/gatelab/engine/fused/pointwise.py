@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from gatelab.engine.fused.plan import LEAVES, Linear, Program, parameters_only, walk
-from gatelab.lang.graph import Node
+from gatelab.engine.fused.plan import LEAVES, Linear, Program, parameters_only
+from gatelab.lang.graph import Node, walk
 
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
@@ -23,7 +23,7 @@ class Pass:
         self._program, self._load, self._column, self._names = program, load, column, names
         self._known: dict[Node, str] = {}
         self.lines: list[str] = []
-        needed = list(walk(starts, set(), self._operands))
+        needed = list(walk(starts, (), self._operands))
         self._uses = Counter(arg for node in needed for arg in self._operands(node))
         self._uses.update(starts)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gatelab.engine.fused.plan import EXPENSIVE, Linear, Program, parameters_only, walk
+from gatelab.engine.fused.plan import EXPENSIVE, Linear, Program, parameters_only
 from gatelab.engine.fused.pointwise import Pass, literal
 from gatelab.engine.fused.source import Arguments, Source, identifier
-from gatelab.lang.graph import Node
+from gatelab.lang.graph import Node, walk
 
 
 def indented(lines: Iterable[str], by: int) -> str:
