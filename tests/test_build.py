@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gatelab import cells
+from gatelab.disk import cache_folder
 from gatelab.engine.fused import build
 from gatelab.engine.fused.source import Source
 
@@ -116,9 +117,9 @@ def test_the_cache_is_where_it_is_said_to_be(monkeypatch):
     monkeypatch.delenv("GATELAB_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     if sys.platform != "darwin":
-        assert build.cache_folder() == Path("/somewhere/gatelab/kernels")
+        assert cache_folder("kernels") == Path("/somewhere/gatelab/kernels")
     monkeypatch.setenv("GATELAB_CACHE", "/elsewhere")
-    assert build.cache_folder() == Path("/elsewhere/kernels")
+    assert cache_folder("kernels") == Path("/elsewhere/kernels")
 
 
 def test_without_a_compiler_everything_runs_on_eager_with_one_warning(tmp_path):

@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import gatelab
-from gatelab import cells
+from gatelab import cells, tasks
 from gatelab.cli import app
+from gatelab.errors import DataError
 
 GATELAB = Path(sys.executable).with_name("gatelab")
 
@@ -45,6 +46,35 @@ def test_cells_prints_the_equations_of_one(name):
 def test_cells_prints_latex():
     assert run("cells", "gru", "--latex").stdout.strip() == cells.gru.latex()
     assert "name it" in run("cells", "--latex", code=2).stderr
+
+
+def test_tasks_lists_all_and_fits_the_terminal():
+    out = run("tasks", columns=90).stdout
+    for name in tasks.names():
+        assert name in out
+    assert "51,000 / 9,000 / 10,000" in out
+    assert max(map(len, out.splitlines())) <= 90
+
+
+def test_tasks_describes_one_and_draws_it(tmp_path):
+    out = run("tasks", "recall:delay=7,size=50", "--show", str(tmp_path / "recall.png")).stdout
+    for part in ("9 steps of 17 numbers", "50 to train, 10 to validate, 10 to test", "delay=7", "without learning"):
+        assert part in out
+    assert (tmp_path / "recall.png").stat().st_size > 10_000
+    assert "path=…" in run("tasks", "files").stdout
+    assert "name it" in run("tasks", "--show", "x.png", code=2).stderr
+    assert "did you mean 'delay'" in run("tasks", "recall:dely=7", code=2).stderr
+    assert ".gif" in run("tasks", "recall", "--show", "recall.gif", code=2).stderr
+
+
+def test_tasks_whose_data_is_missing_say_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("GATELAB_CACHE", str(tmp_path))
+    monkeypatch.delenv("GATELAB_DATA", raising=False)
+    described = CliRunner().invoke(app, ["tasks", "cifar10"]).stdout
+    assert "not here; it is downloaded when it is first used" in described
+    done = CliRunner().invoke(app, ["tasks", "cifar10", "--show", str(tmp_path / "x.png")])
+    assert isinstance(done.exception, DataError)
+    assert len(str(done.exception).splitlines()) == 3
 
 
 def test_an_unknown_cell_is_one_line_and_exit_code_2():

@@ -1,4 +1,4 @@
-"""What the README shows runs as it stands."""
+"""What the README and the guides show runs as it stands."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
-PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+ROOT = Path(__file__).parent.parent
+TEXT = "\n".join((ROOT / name).read_text() for name in ("README.md", "docs/tasks.md"))
+PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 COMMANDS = [
     line.partition("#")[0].strip()
-    for block in re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
+    for block in re.findall(r"```sh\n(.*?)```", TEXT, flags=re.DOTALL)
     for line in block.splitlines()
     if line.startswith(("gatelab", "python"))
 ]

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class CellError(ValueError):
     """A function that is not a cell: something in its text is outside the language."""
+
+
+class DataError(ValueError):
+    """Data that is not here, or not what it should be."""
 
 
 def unknown(kind: str, given: object, known: Iterable[str]) -> ValueError:
@@ -18,3 +26,20 @@ def unknown(kind: str, given: object, known: Iterable[str]) -> ValueError:
     hint = f"; did you mean {by_lower[close[0]]!r}?" if close else ""
     listed = ", ".join(names) if names else "there are none"
     return ValueError(f"unknown {kind} {given!r}{hint} (known: {listed})")
+
+
+def invalid(kind: str, error: ValidationError, known: Iterable[str]) -> ValueError:
+    """All that is wrong with some options, a line each, in our words."""
+    names, lines = list(known), []
+    for wrong in error.errors():
+        option = ".".join(str(part) for part in wrong["loc"])
+        if wrong["type"] == "extra_forbidden":
+            lines.append(f"{kind}: {unknown('option', option, names)}")
+        elif wrong["type"] == "missing":
+            lines.append(f"{kind}: the option {option!r} has to be given")
+        elif wrong["type"] == "value_error":
+            lines.append(f"{kind}: {wrong['ctx']['error']}")
+        else:
+            expected = wrong["msg"][0].lower() + wrong["msg"][1:]
+            lines.append(f"{kind}: {option} is {wrong['input']!r}: {expected}")
+    return ValueError("\n".join(lines))

@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 import gatelab
-from gatelab.cli import cells, doctor
+from gatelab.cli import cells, doctor, tasks
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("cells")(cells.cells)
+app.command("tasks")(tasks.tasks)
 app.command("doctor")(doctor.doctor)
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 
 from gatelab import cells
+from gatelab.disk import cache_folder
 from gatelab.engine import eager
 from gatelab.engine.fused import build, function
 from gatelab.engine.recurrent import Recurrent
@@ -44,7 +45,7 @@ def _compiler() -> list[Finding]:
 
 def _cache() -> list[Finding]:
     try:
-        folder = build.cache_folder()
+        folder = cache_folder("kernels")
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder):
             pass

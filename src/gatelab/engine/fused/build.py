@@ -10,9 +10,10 @@ import platform
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
+
+from gatelab.disk import cache_folder
 
 RUNTIME = Path(__file__).with_name("runtime.hpp")
 
@@ -71,15 +72,6 @@ def cpu() -> str:
     return "\n".join(dict.fromkeys(line for line in lines if line.startswith(wanted)))
 
 
-def cache_folder() -> Path:
-    """$GATELAB_CACHE/kernels, else `gatelab/kernels` in the user's cache directory."""
-    if chosen := os.environ.get("GATELAB_CACHE"):
-        return Path(chosen) / "kernels"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "gatelab" / "kernels"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gatelab" / "kernels"
-
-
 def load(name: str, source: str) -> ctypes.CDLL:
     """The compiled source, from the cache if it is there and whole."""
     # torch comes first, so that the kernel shares its OpenMP threads: two pools on the same cores only get in the way.
@@ -102,7 +94,7 @@ def load(name: str, source: str) -> ctypes.CDLL:
 def _place(name: str, source: str, flags: tuple[str, ...]) -> Path:
     parts = (source, RUNTIME.read_text(), compiler_version(), " ".join(flags), cpu())
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
-    return cache_folder() / f"{name}-{key}.so"
+    return cache_folder("kernels") / f"{name}-{key}.so"
 
 
 @functools.cache

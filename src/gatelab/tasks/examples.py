@@ -1,0 +1,103 @@
+"""Sequences with what they should yield, kept small in memory and cut into batches of floats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+
+class Batch(NamedTuple):
+    """What a model is given, and what it should answer."""
+
+    x: Tensor  # (B, T, D) float32
+    y: Tensor  # classes: int64 (B,) or (B, T); values: float32 (B, K) or (B, T, K)
+    lengths: Tensor | None  # (B,) int64, where sequences differ in length
+
+
+class Encoding(Protocol):
+    """How stored rows become floats."""
+
+    def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
+        """The rows that were picked by `index`, as (B, T, D) in float32."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """One part of a task's data."""
+
+    stored: Tensor  # (N, T, …) as the encoding wants it: bytes, tokens or floats
+    targets: Tensor
+    encoding: Encoding
+    lengths: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def batch(self, index: Tensor) -> Batch:
+        """The examples at these places."""
+        rows = self.stored.index_select(0, index)
+        lengths = None if self.lengths is None else self.lengths.index_select(0, index)
+        return Batch(self.encoding(rows, index), self.targets.index_select(0, index), lengths)
+
+    def first(self, count: int) -> Batch:
+        """The first few examples."""
+        return self.batch(torch.arange(min(count, len(self))))
+
+
+class Parts(NamedTuple):
+    """A task's data: to learn from, to choose by, and to be judged by once at the end."""
+
+    train: Examples
+    validation: Examples
+    test: Examples
+
+
+@dataclass(frozen=True)
+class Floats:
+    """Rows that are floats already."""
+
+    def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
+        return rows
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Bytes, as (byte − mean) / deviation."""
+
+    mean: float
+    deviation: float
+
+    def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
+        return torch.sub(rows, self.mean).mul_(1 / self.deviation)
+
+
+@dataclass(frozen=True)
+class OneHot:
+    """Tokens, each as a vector with a single one."""
+
+    size: int
+
+    def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
+        encoded = torch.zeros(*rows.shape, self.size)  # (B, T, D)
+        return encoded.scatter_(-1, rows.long().unsqueeze(-1), 1.0)
+
+
+@dataclass(frozen=True)
+class NoiseAfter:
+    """Another encoding, and then `steps` of Gaussian noise: what was seen has to be remembered through it.
+
+    Each example has a window of its own on one long tape of noise, always the same one: it costs no memory per example,
+    and an epoch sees the noise that the last one saw.
+    """
+
+    inner: Encoding
+    steps: int
+    tape: Tensor  # (M, D)
+    starts: Tensor  # (N,), where each example's window begins
+
+    def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
+        windows = self.tape.unfold(0, self.steps, 1).transpose(1, 2)  # (M - steps + 1, steps, D), a view
+        return torch.cat([self.inner(rows, index), windows.index_select(0, self.starts.index_select(0, index))], 1)

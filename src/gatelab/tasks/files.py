@@ -1,0 +1,155 @@
+"""Your own sequences: a series in a table, arrays in an .npz, or a folder with a folder for each class."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from pydantic import Field, field_validator
+
+from gatelab.errors import DataError
+from gatelab.tasks import own, pictures, readers, series
+from gatelab.tasks.baseline import Baseline, same_as_now
+from gatelab.tasks.chance import divide, stream
+from gatelab.tasks.examples import Examples, Floats, Parts
+from gatelab.tasks.task import Task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Files(Task):
+    """Your own sequences: a table with a series to forecast, an .npz with X and y, or a folder of class folders."""
+
+    name = "files"
+    source = "your own files"
+    rule = (
+        f"70 / 15 / 15 %: a series {series.RULE.partition(':')[0]}; sequences by chance, each class in the same share"
+    )
+
+    path: Path = Field(description="a .csv or .parquet, an .npz, or a folder")
+    columns: tuple[str, ...] = Field(
+        (), description="of a table: the columns to forecast, a+b; without it all of numbers"
+    )
+    inputs: tuple[str, ...] = Field((), description="of a table: further columns to read but not to forecast, a+b")
+    length: int = Field(50, ge=1, description="of a table: steps of a window")
+
+    @field_validator("columns", "inputs", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return tuple(value.split("+")) if isinstance(value, str) else value
+
+    @cached_property
+    def content(self) -> own.Own:
+        path = self.path.expanduser()
+        if path.is_dir():
+            self._only_for_tables("a folder")
+            return own.from_folder(path)
+        if not path.is_file():
+            raise DataError(
+                f"there is no file or folder {path}: expected a .csv, .parquet or .npz, or a folder of class folders"
+            )
+        if path.suffix == ".npz":
+            self._only_for_tables("an .npz")
+            return own.from_npz(path)
+        if path.suffix in readers.TABLES:
+            return own.from_table(path, self.columns, self.inputs, self.length)
+        raise DataError(f"{path} ends in {path.suffix!r}: expected {', '.join(readers.TABLES)}, .npz, or a folder")
+
+    def _only_for_tables(self, given: str) -> None:
+        if self.columns or self.inputs:
+            raise DataError(f"{self.path} is {given}: columns and inputs are for tables, leave them out")
+
+    @property
+    def input_size(self) -> int:
+        return int(self.content.inputs.shape[-1])
+
+    @property
+    def steps(self) -> int:
+        return self.length if self.content.answers is None else self.content.inputs.shape[1]
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        return self.content.classes
+
+    @property
+    def output_size(self) -> int:
+        if self.content.classes is not None:
+            return len(self.content.classes)
+        return self.content.columns if self.content.answers is None else self.content.answers.shape[-1]
+
+    @property
+    def per_step(self) -> bool:  # type: ignore[override]
+        return self.content.per_step
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        if self.content.answers is None:
+            return series.window_counts(len(self.content.inputs), self.length)
+        count = len(self.content.inputs)
+        few = max(1, round(0.15 * count))
+        return count - 2 * few, few, few
+
+    @cached_property
+    def scaling(self) -> series.Scaling:
+        """Of the inputs, from the training part."""
+        if self.content.answers is None:
+            return series.Scaling.of(self.content.inputs[: series.cuts(len(self.content.inputs))[1]])
+        return series.Scaling.of(self._training_steps(self.content.inputs))
+
+    @cached_property
+    def target_scaling(self) -> series.Scaling | None:
+        """Of answers that are numbers, from the training part; a series is forecast on the scale of its inputs."""
+        content = self.content
+        if content.classes is not None:
+            return None
+        if content.answers is None:
+            return series.Scaling(self.scaling.mean[: content.columns], self.scaling.deviation[: content.columns])
+        if not content.per_step:
+            return series.Scaling.of(content.answers[self._places[0]])
+        return series.Scaling.of(self._training_steps(content.answers))
+
+    def _training_steps(self, values: np.ndarray) -> np.ndarray:
+        """The steps of all training sequences in one row, (M, D), without what lies beyond their ends."""
+        place, steps = self._places[0], np.arange(values.shape[1])
+        ends = np.full(len(values), len(steps)) if self.content.lengths is None else self.content.lengths
+        inside: np.ndarray = values[place][steps < ends[place][:, None]]
+        return inside
+
+    @cached_property
+    def _places(self) -> list[np.ndarray]:
+        one_class = self.content.classes is not None and not self.content.per_step
+        return divide(
+            self.content.answers if one_class else None,
+            len(self.content.inputs),
+            self.sizes,
+            stream(self.seed, "division"),
+        )
+
+    def load(self) -> Parts:
+        content, inputs = self.content, self._scaled(self.scaling, self.content.inputs)
+        if content.answers is None:
+            return series.windows(inputs, self.length, content.columns)
+        answers = content.answers
+        if self.target_scaling is not None:
+            answers = self._scaled(self.target_scaling, answers)
+        if content.lengths is not None:
+            inputs[np.arange(inputs.shape[1]) >= content.lengths[:, None]] = 0
+        x, y = torch.from_numpy(inputs), torch.from_numpy(answers)
+        lengths = None if content.lengths is None else torch.from_numpy(content.lengths)
+        return Parts(*(Examples(x[p], y[p], Floats(), None if lengths is None else lengths[p]) for p in self._places))
+
+    def _scaled(self, scaling: series.Scaling, values: np.ndarray) -> np.ndarray:
+        scaled = scaling.apply(values)
+        if not np.isfinite(scaled).all():
+            raise DataError(f"{self.path}: values differ so much in size that they cannot be scaled to float32")
+        return scaled
+
+    def baseline(self) -> Baseline:
+        return same_as_now(self) if self.content.answers is None else super().baseline()
+
+    def picture(self) -> Figure:
+        return pictures.windows(self, self.content.names) if self.classes is None else pictures.signals(self)

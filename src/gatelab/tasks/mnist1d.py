@@ -1,0 +1,105 @@
+"""MNIST-1D: digits drawn with one line, made hard enough by chance that architectures differ on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from gatelab.tasks import pictures
+from gatelab.tasks.chance import divide, stream
+from gatelab.tasks.examples import Examples, Floats, Parts
+from gatelab.tasks.task import Task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# The ten shapes, as published: heights of twelve points, from left to right.
+TEMPLATES = np.array(
+    [
+        [5, 6, 6.5, 6.75, 7, 7, 7, 7, 6.75, 6.5, 6, 5],
+        [5, 3, 3, 3.4, 3.8, 4.2, 4.6, 5, 5.4, 5.8, 5, 5],
+        [5, 6, 6.5, 6.5, 6, 5.25, 4.75, 4, 3.5, 3.5, 4, 5],
+        [5, 6, 6.5, 6.5, 6, 5, 5, 6, 6.5, 6.5, 6, 5],
+        [5, 4.4, 3.8, 3.2, 2.6, 2.6, 5, 5, 5, 5, 5, 5],
+        [5, 3, 3, 3, 3, 5, 6, 6.5, 6.5, 6, 4.5, 5],
+        [5, 4, 3.5, 3.25, 3, 3, 3, 3, 3.25, 3.5, 4, 5],
+        [5, 7, 7, 6.6, 6.2, 5.8, 5.4, 5, 4.6, 4.2, 5, 5],
+        [5, 4, 3.5, 3.5, 4, 5, 5, 4, 3.5, 3.5, 4, 5],
+        [5, 4, 3.5, 3.5, 4, 5, 5, 5, 5, 4.7, 4.3, 5],
+    ]
+)
+PADDING = (36, 60)  # zeros after the shape, from … to …
+CANVAS = TEMPLATES.shape[1] + PADDING[1]  # points of the signal while it is worked on
+SCALE, SHIFT, SHEAR = 0.4, 48, 0.75
+CORRELATED, WHITE, SMOOTHING = 0.25, 0.02, 2
+LENGTH = 40
+
+
+class Mnist1D(Task):
+    """Ten shapes drawn with one line of 40 points, stretched, shifted, sheared and hidden in noise."""
+
+    name = "mnist1d"
+    source = "made up as by Greydanus 2020, Scaling down deep learning (Apache 2.0 for the shapes)"
+    rule = "4,000 to learn from, of which 15 % validate, and 1,000 to test, drawn by the task's seed, classes balanced"
+
+    shuffled: bool = Field(False, description="the 40 points in a fixed shuffled order: no structure in space")
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple("0123456789")
+
+    @property
+    def input_size(self) -> int:
+        return 1
+
+    @property
+    def steps(self) -> int:
+        return LENGTH
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        return 3400, 600, 1000
+
+    def load(self) -> Parts:
+        random = stream(self.seed, self.name)
+        labels = np.repeat(np.arange(10), sum(self.sizes) // 10)
+        signals = np.stack([signal(shape, random) for shape in shapes()[labels]])  # (N, T)
+        if self.shuffled:
+            signals = signals[:, np.random.RandomState(0).permutation(LENGTH)]
+        places = divide(labels, len(labels), self.sizes, stream(self.seed, "division"))
+        mean, deviation = signals[places[0]].mean(), signals[places[0]].std()
+        rows = ((signals - mean) / deviation).astype(np.float32)[..., None]
+        return Parts(*(Examples(torch.from_numpy(rows[p]), torch.from_numpy(labels[p]), Floats()) for p in places))
+
+    def picture(self) -> Figure:
+        return pictures.signals(self)
+
+
+def shapes() -> np.ndarray:
+    """The templates with deviation 1/6, beginning at 0."""
+    shapes = (TEMPLATES - TEMPLATES.mean(1, keepdims=True)) / TEMPLATES.std(1, keepdims=True)
+    standard: np.ndarray = (shapes - shapes[:, :1]) / 6
+    return standard
+
+
+def signal(shape: np.ndarray, random: np.random.RandomState) -> np.ndarray:
+    """One example of a shape, in the steps of the paper."""
+    from scipy.ndimage import gaussian_filter1d
+
+    padding = random.randint(PADDING[0], PADDING[1] + 1)
+    # A trace of an offset tells the shape, which passes through 0, from the padding, which is 0.
+    canvas = _resample(np.concatenate([shape + 1e-8, np.zeros(padding)]), CANVAS)
+    canvas *= 1 + SCALE * (random.uniform() - 0.5)
+    canvas = np.roll(canvas, random.randint(SHIFT))
+    smooth = gaussian_filter1d(CORRELATED * random.standard_normal(CANVAS), SMOOTHING)
+    canvas = np.where(canvas != 0, canvas, smooth) + WHITE * random.standard_normal(CANVAS)
+    canvas -= SHEAR * (random.uniform() - 0.5) * np.linspace(-0.5, 0.5, CANVAS)
+    return _resample(canvas, LENGTH)
+
+
+def _resample(values: np.ndarray, count: int) -> np.ndarray:
+    resampled: np.ndarray = np.interp(np.linspace(0, 1, count), np.linspace(0, 1, len(values)), values)
+    return resampled

@@ -1,0 +1,68 @@
+"""Series to be forecast: cut by time, scaled by what is known in training, and looked at through windows."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from gatelab.tasks.examples import Examples, Floats, Parts
+
+RULE = "by time: the first 70 % of the steps train, the next 15 % validate, the last 15 % test; no window crosses"
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What was subtracted from each column, and what it was divided by then."""
+
+    mean: np.ndarray  # (D,)
+    deviation: np.ndarray  # (D,)
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Scaling:
+        """Mean 0 and deviation 1 for these (N, D) in float64; a column that never changes is left at deviation 1."""
+        values = np.asarray(values, np.float64)
+        middle = values.min(0) / 2 + values.max(0) / 2  # the sums of what is far from 0, or huge, stay small
+        size = np.maximum(np.abs(values - middle).max(0), np.finfo(np.float64).tiny)
+        relative = (values - middle) / size
+        deviation = relative.std(0) * size
+        return cls(relative.mean(0) * size + middle, np.where(deviation > 0, deviation, 1.0))
+
+    def apply(self, values: np.ndarray) -> np.ndarray:
+        """In float32; what is too far off for that becomes infinite."""
+        with np.errstate(over="ignore"):
+            scaled: np.ndarray = ((values - self.mean) / self.deviation).astype(np.float32)
+        return scaled
+
+    def undo(self, scaled: np.ndarray) -> np.ndarray:
+        """Back to the units of the series."""
+        values: np.ndarray = scaled * self.deviation + self.mean
+        return values
+
+
+def cuts(steps: int) -> tuple[int, int, int, int]:
+    """Where the parts of a series begin and end."""
+    return 0, round(0.7 * steps), round(0.85 * steps), steps
+
+
+def window_counts(steps: int, length: int) -> tuple[int, int, int]:
+    """How many windows each part has: a window is `length` steps, and the one after it is known as well."""
+    train, validation, test = (b - a - length for a, b in zip(cuts(steps), cuts(steps)[1:], strict=False))
+    return train, validation, test
+
+
+def windows(scaled: np.ndarray, length: int, targets: int) -> Parts:
+    """Every window of the (S, D) series; the answer at each step is what the first `targets` columns are at the next.
+
+    Windows overlap, and all are views of the one series.
+    """
+    edges = cuts(len(scaled))
+    parts = []
+    for a, b in itertools.pairwise(edges):
+        part = torch.from_numpy(np.ascontiguousarray(scaled[a:b]))
+        seen = part[:-1].unfold(0, length, 1).transpose(1, 2)  # (N, T, D)
+        next_ = part[1:, :targets].unfold(0, length, 1).transpose(1, 2)  # (N, T, K)
+        parts.append(Examples(seen, next_, Floats()))
+    return Parts(*parts)

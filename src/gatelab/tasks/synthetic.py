@@ -1,0 +1,62 @@
+"""What made-up tasks share: how many examples there are, and that no sequence appears twice."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from gatelab.tasks.chance import stream
+from gatelab.tasks.examples import Encoding, Examples, Parts
+from gatelab.tasks.task import Task
+
+Drawn = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # inputs (N, T, …), answers, lengths
+
+
+class Synthetic(Task):
+    """A task whose examples are drawn by chance."""
+
+    rule = "`size` to train and a fifth of it each to validate and to test, drawn by the task's seed; no sequence twice"
+
+    size: int = Field(10_000, ge=5, description="training examples")
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        return self.size, self.size // 5, self.size // 5
+
+    def draw(self, count: int, random: np.random.RandomState) -> Drawn:
+        """So many examples, which may repeat."""
+        raise NotImplementedError
+
+    def encoding(self) -> Encoding:
+        raise NotImplementedError
+
+    def load(self) -> Parts:
+        inputs, answers, lengths = distinct(self.draw, sum(self.sizes), stream(self.seed, self.name), self.name)
+        edges = np.cumsum([0, *self.sizes])
+        parts = []
+        for a, b in itertools.pairwise(edges):
+            ends = None if lengths is None else torch.from_numpy(lengths[a:b])
+            parts.append(Examples(torch.from_numpy(inputs[a:b]), torch.from_numpy(answers[a:b]), self.encoding(), ends))
+        return Parts(*parts)
+
+
+def distinct(
+    draw: Callable[[int, np.random.RandomState], Drawn], count: int, random: np.random.RandomState, name: str
+) -> Drawn:
+    """So many examples with different inputs: what is tested with must not have been trained on."""
+    kept: dict[bytes, tuple[np.ndarray, ...]] = {}
+    for _ in range(20):
+        columns = [column for column in draw(count, random) if column is not None]
+        for row in zip(*columns, strict=True):
+            kept.setdefault(row[0].tobytes(), row)
+        if len(kept) >= count:
+            inputs, answers, *lengths = (np.stack(column) for column in zip(*list(kept.values())[:count], strict=True))
+            return inputs, answers, lengths[0] if lengths else None
+    raise ValueError(
+        f"{name} with these options has not enough different sequences: {count:,} are wanted, {len(kept):,} were found "
+        "in twenty tries; ask for a smaller size, or for longer sequences"
+    )

@@ -1,0 +1,168 @@
+"""What a task is: options, three parts of data, and what they mean."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gatelab.tasks.baseline import Baseline, commonest_class, training_mean
+from gatelab.tasks.examples import Examples, Parts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from typing_extensions import Self
+
+
+class Task(BaseModel):
+    """Sequences to learn. A subclass is one task: its docstring says what it is, its fields are its options.
+
+    The data is made or read on first use, and the same options yield the same data on every machine.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(cached_property,))
+
+    name: ClassVar[str]
+    source: ClassVar[str]  # where it comes from, and its licence
+    rule: ClassVar[str]  # how it is divided into training, validation and test
+    per_step: ClassVar[bool] = False  # whether there is an answer at every step, or one at the end
+
+    seed: int = Field(0, ge=0, description="of everything drawn by chance: the division, the noise, made-up data")
+
+    def with_options(self, **changes: Any) -> Self:
+        """The same task with other options. (A plain copy would take the loaded data along.)"""
+        return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
+
+    # What a model has to fit.
+
+    @property
+    def input_size(self) -> int:
+        """D: the numbers in one step."""
+        raise NotImplementedError
+
+    @property
+    def steps(self) -> int:
+        """T: the steps of a sequence, of the longest one where they differ."""
+        raise NotImplementedError
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """What the answers are called, or None where an answer is a number."""
+        return None
+
+    @property
+    def output_size(self) -> int:
+        """The numbers in one answer: a score for each class, or the values themselves."""
+        return len(self.classes) if self.classes is not None else 1
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """The number of examples to train on, to validate and to test with."""
+        raise NotImplementedError
+
+    @property
+    def scored_steps(self) -> slice:
+        """Where every step has an answer: the steps by which it is judged."""
+        return slice(None)
+
+    # The data.
+
+    def load(self) -> Parts:
+        """Make or read the data; `parts` keeps it."""
+        raise NotImplementedError
+
+    @cached_property
+    def parts(self) -> Parts:
+        return self.load()
+
+    @property
+    def train(self) -> Examples:
+        return self.parts.train
+
+    @property
+    def validation(self) -> Examples:
+        return self.parts.validation
+
+    @property
+    def test(self) -> Examples:
+        return self.parts.test
+
+    def is_here(self) -> bool:
+        """Whether the data can be had without a download."""
+        return True
+
+    # What it says of itself.
+
+    def baseline(self) -> Baseline:
+        """What can be had without learning."""
+        return training_mean(self) if self.classes is None else commonest_class(self)
+
+    def picture(self) -> Figure:
+        """A few examples as a person can read them."""
+        raise NotImplementedError
+
+    def describe(self) -> Description:
+        """All that there is to know; what only the data can tell is left out where the data is not here."""
+        return Description(
+            name=self.name,
+            what=summary(type(self)),
+            steps=self.steps,
+            input_size=self.input_size,
+            classes=self.classes,
+            output_size=self.output_size,
+            per_step=self.per_step,
+            sizes=self.sizes,
+            rule=type(self).rule,
+            source=type(self).source,
+            baseline=self.baseline() if self.is_here() else None,
+            options={name: getattr(self, name) for name in type(self).model_fields},
+        )
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a task is, in facts."""
+
+    name: str
+    what: str
+    steps: int
+    input_size: int
+    classes: tuple[str, ...] | None
+    output_size: int
+    per_step: bool
+    sizes: tuple[int, int, int]
+    rule: str
+    source: str
+    baseline: Baseline | None
+    options: dict[str, Any]
+
+    @property
+    def answer(self) -> str:
+        where = "at every step" if self.per_step else "at the end"
+        if self.classes is None:
+            return f"{self.output_size} number{'s' if self.output_size > 1 else ''} {where}"
+        listed = ", ".join(self.classes[:10]) + (", …" if len(self.classes) > 10 else "")
+        return f"one of {len(self.classes)} classes {where}: {listed}"
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        yield "input", f"{self.steps:,} steps of {self.input_size} number{'s' if self.input_size > 1 else ''}"
+        yield "answer", self.answer
+        yield "examples", "{:,} to train, {:,} to validate, {:,} to test".format(*self.sizes)
+        yield "division", self.rule
+        if self.baseline is not None:
+            yield "without learning", str(self.baseline)
+        yield "source", self.source
+
+    def __str__(self) -> str:
+        width = max(len(name) for name, _ in self.facts())
+        return "\n".join([f"{self.name}: {self.what}", *(f"  {name:<{width}}  {fact}" for name, fact in self.facts())])
+
+
+def summary(task: type[Task]) -> str:
+    """The first sentence of a task's docstring."""
+    first = (inspect.getdoc(task) or "").partition("\n\n")[0]
+    return " ".join(first.split())

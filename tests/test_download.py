@@ -1,0 +1,133 @@
+"""Downloads from a real server on loopback: mirrors that fail in every way, and two processes at once."""
+
+from __future__ import annotations
+
+import collections
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import tinyset
+
+from gatelab.errors import DataError
+from gatelab.tasks import download
+
+TESTS = Path(__file__).parent
+
+
+class Handler(BaseHTTPRequestHandler):
+    """/good/ serves, /slow/ takes its time, /none/ has nothing, /wrong/ has other bytes, /cut/ hangs up half-way."""
+
+    def do_GET(self) -> None:
+        _, kind, name = self.path.split("/")
+        self.server.asked[kind, name] += 1
+        content = tinyset.GZIPPED[name]
+        if kind == "none":
+            self.send_error(404)
+            return
+        if kind == "wrong":
+            content = bytes(reversed(content))
+        if kind == "slow":
+            time.sleep(0.3)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[: len(content) // 2] if kind == "cut" else content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.asked = collections.Counter()
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture(autouse=True)
+def _online(tmp_path, monkeypatch):
+    monkeypatch.setenv("GATELAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("GATELAB_OFFLINE", raising=False)
+    monkeypatch.delenv("GATELAB_DATA", raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(name for name in os.listdir(folder) if name != ".download.lock")
+
+
+def test_what_is_not_here_is_downloaded_once(tmp_path, server):
+    assert tinyset.right(tinyset.load(tmp_path, f"{server.url}/good/"))
+    assert files(tmp_path / "tiny") == sorted(tinyset.GZIPPED)
+    assert tinyset.right(tinyset.load(tmp_path, f"{server.url}/good/"))
+    assert set(server.asked.values()) == {1}
+
+
+def test_only_what_is_missing_is_downloaded(tmp_path, server):
+    tinyset.write(tmp_path / "tiny", {"train-images-idx3-ubyte": tinyset.PLAIN["train-images-idx3-ubyte"]})
+    assert tinyset.right(tinyset.load(tmp_path, f"{server.url}/good/"))
+    assert ("good", "train-images-idx3-ubyte.gz") not in server.asked
+
+
+@pytest.mark.parametrize("bad", ["none", "wrong", "cut"])
+def test_the_next_mirror_takes_over(tmp_path, server, bad):
+    assert tinyset.right(tinyset.load(tmp_path, f"{server.url}/{bad}/", f"{server.url}/good/"))
+    assert server.asked[bad, "train-images-idx3-ubyte.gz"] == 1
+    assert files(tmp_path / "tiny") == sorted(tinyset.GZIPPED)  # and no half file is left
+
+
+def test_if_all_mirrors_fail_each_says_why_and_nothing_is_left(tmp_path, server):
+    closed = "http://127.0.0.1:9/"  # a port where nobody listens
+    with pytest.raises(DataError) as raised:
+        tinyset.load(tmp_path, f"{server.url}/none/", f"{server.url}/wrong/", f"{server.url}/cut/", closed)
+    what, where, todo = str(raised.value).splitlines()
+    assert "tiny is not here" in what
+    for reason in ("/none/train-images-idx3-ubyte.gz: HTTPError: 404", "/wrong/", "/cut/", "127.0.0.1:9/"):
+        assert reason in where
+    assert "put train-images" in todo
+    assert files(tmp_path / "tiny") == []
+
+
+def test_two_processes_at_once_download_once(server, monkeypatch):
+    script = "import sys, tinyset; print(tinyset.right(tinyset.load(None, sys.argv[1])))"
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    both = [
+        subprocess.Popen([sys.executable, "-c", script, f"{server.url}/slow/"], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    assert [process.communicate(timeout=120)[0] for process in both] == ["True\n", "True\n"]
+    assert len(server.asked) == 4
+    assert set(server.asked.values()) == {1}
+
+
+def test_a_folder_that_cannot_be_written_is_passed_over(tmp_path, server, monkeypatch):
+    monkeypatch.setattr("gatelab.tasks.store._writable", lambda place: "given" not in str(place))
+    assert tinyset.right(tinyset.load(tmp_path / "given", f"{server.url}/good/"))
+    assert files(tmp_path / "cache" / "data" / "tiny") == sorted(tinyset.GZIPPED)
+
+
+def test_the_bar_counts_in_bytes(server, tmp_path, monkeypatch):
+    """On a terminal there is a bar; here its verbs are called as pooch calls them."""
+    from rich.progress import Progress
+
+    with Progress(disable=True) as progress:
+        bar = download._Bar(progress, download.Download("file", 100, "md5:0", ()))
+        bar.update(40)
+        assert progress.tasks[0].completed == 40
+        bar.reset()
+        bar.update(100)
+        bar.close()
+        assert progress.tasks[0].finished

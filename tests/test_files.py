@@ -1,0 +1,281 @@
+"""People's own files: what is right is read exactly, what is wrong is refused in words, and nothing is touched."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from gatelab import tasks
+from gatelab.errors import DataError
+
+
+def series_file(folder: Path, rows: int = 200, header: str = "date,a,b") -> Path:
+    lines = [f"day {i},{np.sin(i / 5):.6f},{i * 1000}" for i in range(rows)]
+    path = folder / "series.csv"
+    path.write_text("\n".join([header, *lines]) + "\n")
+    return path
+
+
+def test_a_series_is_read_scaled_and_divided_by_time(tmp_path):
+    task = tasks.get("files", path=series_file(tmp_path), columns="a", inputs="b", length=5)
+    assert (task.input_size, task.output_size, task.steps, task.per_step) == (2, 1, 5, True)
+    assert task.sizes == (135, 25, 25)
+    x, y, _ = task.train.first(135)
+    assert torch.equal(x[:, 1:, :1], y[:, :-1])
+    a = np.round(np.sin(np.arange(200) / 5), 6)
+    expected = (a - a[:140].mean()) / a[:140].std()
+    np.testing.assert_allclose(x[0, :, 0], expected[:5], rtol=1e-5)
+    np.testing.assert_allclose(task.test.first(1).x[0, :, 0], expected[170:175], rtol=1e-5)
+    np.testing.assert_allclose(task.target_scaling.undo(y[0].numpy().astype(float))[:, 0], a[1:6], rtol=1e-5)
+    both = tasks.get("files", path=series_file(tmp_path), length=5)
+    assert both.output_size == 2  # without a choice every column of numbers is forecast; the dates are not one
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("header", [True, False])
+def test_tables_come_in_many_forms(tmp_path, separator, header):
+    path = tmp_path / "table.csv"
+    lines = [separator.join([str(i), f"{i / 3:.4f}"]) for i in range(80)]
+    path.write_bytes(("﻿" + "\r\n".join(([f'"time of day"{separator}v'] if header else []) + lines + [""])).encode())
+    task = tasks.get("files", path=path, length=3, columns="v" if header else "2")
+    np.testing.assert_allclose(task.content.inputs[:, 0], [float(f"{i / 3:.4f}") for i in range(80)])
+
+
+def test_parquet_is_read_too(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    import pyarrow.parquet as pq
+
+    table = pa.table({"when": [f"day {i}" for i in range(90)], "v": list(range(90)), "w": [i / 7 for i in range(90)]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    task = tasks.get("files", path=tmp_path / "t.parquet", columns="w+v", length=4)
+    np.testing.assert_allclose(task.content.inputs, np.stack([np.arange(90) / 7, np.arange(90)], -1))
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(DataError, match=r"bad\.parquet cannot be read as Parquet"):
+        tasks.get("files", path=tmp_path / "bad.parquet").sizes  # noqa: B018
+    gap = pa.table({"v": [1.0, None, *range(88)]})
+    pq.write_table(gap, tmp_path / "gap.parquet")
+    with pytest.raises(DataError, match="line 2, column 'v': nan"):
+        tasks.get("files", path=tmp_path / "gap.parquet", length=4).sizes  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("", {}, "is empty"),
+        ("a,b\n", {}, "has a header and nothing below it"),
+        ("a,b\n1,2\n3\n", {}, "line 3: 1 cells, expected 2"),
+        ("a,b\n1,2\n3,x\n", {}, "line 3, column 'b': 'x' is not a number"),
+        ("a,a\n1,2\n", {}, "needs a different name for every column"),
+        ("a,b\n1,2\n3,\n5,6\n", {}, "line 3, column 'b': nan"),
+        ("a,b\n1,2\n3,inf\n5,6\n", {}, "line 3, column 'b': inf"),
+        ("a,b\n1,2\n", {"columns": "c"}, "has no column 'c'; the columns of numbers are: a, b"),
+        ("a,b\nx,2\n", {"columns": "a"}, "column 'a' does not hold numbers; those that do: b"),
+        ("a\nx\ny\n", {}, "no column of numbers to forecast"),
+        ("a,b\n1,2\n", {}, "has 1 lines: windows of 50 in each of the three parts need at least"),
+        ("a,b\n1,2\n", {"columns": "a", "inputs": "a"}, "name it once"),
+        ('a,b\n1,"2\n', {}, "cannot be read as a CSV file"),
+    ],
+)
+def test_a_bad_table_is_refused_in_words(tmp_path, text, options, message):
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message) as raised:
+        tasks.get("files", path=path, **options).load()
+    assert "bad.csv" in str(raised.value) or "name it once" in message
+    assert path.read_text() == text
+
+
+def test_gaps_in_columns_that_are_not_wanted_do_not_matter(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "\n".join(f"{i},{'' if i % 3 else i}" for i in range(60)))
+    assert tasks.get("files", path=path, columns="a", length=3).sizes[0] > 0
+
+
+def test_other_things_that_paths_can_name(tmp_path):
+    with pytest.raises(DataError, match="there is no file or folder"):
+        tasks.get("files", path=tmp_path / "none.csv").load()
+    (tmp_path / "image.gif").write_bytes(b"GIF")
+    with pytest.raises(DataError, match=r"ends in '\.gif'"):
+        tasks.get("files", path=tmp_path / "image.gif").load()
+    (tmp_path / "latin.csv").write_bytes("größe\n1\n".encode("latin-1"))
+    with pytest.raises(DataError, match="in UTF-8"):
+        tasks.get("files", path=tmp_path / "latin.csv").load()
+    with pytest.raises(DataError, match="columns and inputs are for tables"):
+        tasks.get("files", path=tmp_path, columns="a").load()
+
+
+def npz(folder: Path, **arrays: object) -> Path:
+    np.savez(folder / "d.npz", **arrays)
+    return folder / "d.npz"
+
+
+X = np.random.RandomState(0).normal(size=(30, 6, 2))
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "per_step", "output_size"),
+    [
+        (np.arange(30) % 3, ("0", "1", "2"), False, 3),
+        (np.array(["b", "a"])[np.arange(30) % 2], ("a", "b"), False, 2),
+        (np.arange(180).reshape(30, 6) % 4, ("0", "1", "2", "3"), True, 4),
+        (np.linspace(0, 1, 30), None, False, 1),
+        (np.ones((30, 5)) * np.arange(30)[:, None], None, False, 5),
+        (np.random.RandomState(1).normal(size=(30, 6, 3)), None, True, 3),
+    ],
+    ids=["numbers", "words", "a class a step", "a value", "values", "values a step"],
+)
+def test_an_npz_tells_by_its_shapes_what_it_is(tmp_path, y, classes, per_step, output_size):
+    task = tasks.get("files", path=npz(tmp_path, X=X, y=y))
+    assert (task.classes, task.per_step, task.output_size) == (classes, per_step, output_size)
+    assert task.sizes == (22, 4, 4)
+    # Each answer still belongs to its sequence.
+    scale = task.scaling
+    given = {np.float32(row[0, 0]): answer for row, answer in zip(X, y, strict=True)}
+    for row, answer in zip(task.train.stored, task.train.targets, strict=True):
+        first = scale.undo(row.numpy().astype(float))[0, 0]
+        nearest = given[min(given, key=lambda known: abs(known - first))]
+        if classes is not None:
+            assert np.array(classes)[answer.numpy()].tolist() == np.asarray(nearest).astype(str).tolist()
+        else:
+            np.testing.assert_allclose(
+                task.target_scaling.undo(answer.numpy().astype(float)), np.atleast_1d(nearest), atol=1e-5
+            )
+
+
+def test_lengths_cut_off_what_lies_beyond(tmp_path):
+    spoilt = X.copy()
+    spoilt[3, 4:] = np.nan  # beyond its end, so it does not matter
+    lengths = np.full(30, 6)
+    lengths[3] = 4
+    task = tasks.get("files", path=npz(tmp_path, X=spoilt, y=np.arange(30) % 2, lengths=lengths))
+    for part in task.parts:
+        x, _, ends = part.first(99)
+        assert x.isfinite().all()
+        for row, end in zip(x, ends, strict=True):
+            assert (row[end:] == 0).all()
+    inside = np.concatenate(
+        [row[:end] for row, end in zip(spoilt[task._places[0]], lengths[task._places[0]], strict=True)]
+    )
+    np.testing.assert_allclose(task.scaling.mean, inside.mean(0))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"X": X}, "y missing"),
+        ({"x": X, "y": np.zeros(30)}, "X missing"),
+        ({"X": X[:2], "y": np.zeros(2)}, "has 2 sequences"),
+        ({"X": X, "y": np.zeros(29)}, "expected an answer for each of the 30"),
+        ({"X": X[0, 0], "y": np.zeros(2)}, r"expected numbers \(N, T, D\)"),
+        ({"X": np.where(X > 2, np.nan, X), "y": np.zeros(30)}, r"X\[\d+, \d+, \d+\] is nan"),
+        ({"X": X, "y": np.full(30, np.inf)}, "y has values that are not finite"),
+        ({"X": X, "y": np.zeros(30, int)}, "y has 1 class: expected two"),
+        ({"X": X, "y": np.zeros((30, 5), int)}, r"classes of shape \(30, 5\)"),
+        ({"X": X, "y": np.arange(30) % 2, "lengths": np.full(30, 7)}, "integers from 1 to 6"),
+        ({"X": X, "y": np.zeros((30, 5, 1))}, r"float64 of shape \(30, 5, 1\)"),
+        ({"X": X, "y": np.array([None] * 30)}, "cannot be read as an .npz of plain arrays"),
+    ],
+)
+def test_a_bad_npz_is_refused_in_words(tmp_path, arrays, message):
+    path = npz(tmp_path, **arrays)
+    with pytest.raises(DataError, match=message):
+        tasks.get("files", path=path).load()
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(DataError, match=r"cannot be read as an \.npz"):
+        tasks.get("files", path=path).load()
+
+
+def test_a_folder_of_class_folders(tmp_path):
+    random = np.random.RandomState(0)
+    for name, count in (("left", 10), ("right", 20)):
+        (tmp_path / name).mkdir()
+        for i in range(count):
+            np.save(tmp_path / name / f"{i}.npy", random.normal(size=(3 + i % 4, 2)) + (name == "right") * 100)
+    task = tasks.get("files", path=tmp_path)
+    assert task.classes == ("left", "right")
+    assert (task.steps, task.input_size) == (6, 2)
+    for part in task.parts:
+        x, y, _ = part.first(99)
+        assert torch.equal((x[:, 0, 0] > 0).long(), y)
+    assert torch.bincount(task.train.targets).tolist() in ([7, 15], [8, 14])
+    np.save(tmp_path / "left" / "odd.npy", np.zeros((4, 3)))
+    with pytest.raises(DataError, match=r"odd.npy has 3 numbers in a step, and the first sequence has 2"):
+        tasks.get("files", path=tmp_path).load()
+    (tmp_path / "left" / "odd.npy").write_bytes(b"not numpy")
+    with pytest.raises(DataError, match=r"odd.npy cannot be read"):
+        tasks.get("files", path=tmp_path).load()
+    np.save(tmp_path / "left" / "odd.npy", np.full((4, 2), np.nan))
+    with pytest.raises(DataError, match=r"odd.npy, step 0, number 0: nan"):
+        tasks.get("files", path=tmp_path).load()
+    os.mkdir(tmp_path / "empty")
+    with pytest.raises(DataError, match="empty has 0 sequences"):
+        tasks.get("files", path=tmp_path).load()
+    with pytest.raises(DataError, match="has 0 folders: expected one for each class"):
+        tasks.get("files", path=tmp_path / "empty").load()
+
+
+cells = st.one_of(
+    st.floats().map(repr),
+    st.floats(-1e6, 1e6).map(repr),
+    st.sampled_from(["", " ", "nan", "x", "1,5", "1e400", "-0", '"', "\0", "2026-01-01"]),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@given(
+    rows=st.lists(st.lists(cells, min_size=1, max_size=3), max_size=30),
+    header=st.booleans(),
+    length=st.integers(1, 3),
+    quoted=st.booleans(),
+)
+def test_any_table_is_read_or_refused(tmp_path, rows, header, length, quoted):
+    path = tmp_path / "any.csv"
+    if quoted:
+        text = io.StringIO()
+        csv.writer(text).writerows(([["a", "b", "c"]] if header else []) + rows)
+        content = text.getvalue()
+    else:
+        content = "\n".join(",".join(row) for row in ([["a", "b"]] if header else []) + rows)
+    path.write_bytes(content.encode("utf-8", "surrogatepass"))
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
+    read_or_refused(path, length=length)
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == before
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@given(
+    X=hnp.arrays(
+        st.sampled_from([np.float64, np.float32, np.int32, np.bool_]),
+        hnp.array_shapes(min_dims=1, max_dims=4, max_side=6),
+    ),
+    y=hnp.arrays(
+        st.sampled_from([np.float64, np.int64, np.dtype("U2"), np.complex128]),
+        hnp.array_shapes(min_dims=1, max_dims=3, max_side=6),
+    ),
+)
+def test_any_arrays_are_read_or_refused(tmp_path, X, y):
+    read_or_refused(npz(tmp_path, X=X, y=y))
+
+
+def read_or_refused(path: Path, **options: object) -> None:
+    try:
+        task = tasks.get("files", path=path, **options)
+        parts = task.load()
+    except DataError as error:
+        said = str(error)
+    else:
+        said = ""
+        assert tuple(map(len, parts)) == task.sizes
+        assert all(part.first(99).x.isfinite().all() for part in parts)
+        assert all(part.targets.isfinite().all() for part in parts)
+    assert not said or (path.name in said and len(said) > 30)

@@ -1,0 +1,157 @@
+"""Data sets on disk: found in every usual layout, checked, and never half-read."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tinyset
+
+from gatelab.errors import DataError
+from gatelab.tasks import sources, store
+from gatelab.tasks.download import Download
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("GATELAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("GATELAB_DATA", raising=False)
+
+
+@pytest.mark.parametrize("files", [tinyset.PLAIN, tinyset.GZIPPED], ids=["plain", "gzipped"])
+@pytest.mark.parametrize("layout", ["tiny", "tiny/raw", "TINY/raw"])
+def test_usual_layouts_are_found(tmp_path, files, layout):
+    tinyset.write(tmp_path / "data" / layout, files)
+    assert store.is_here(tinyset.source(), tmp_path / "data")
+    assert tinyset.right(tinyset.load(tmp_path / "data"))
+
+
+def test_the_places_are_looked_through_in_order(tmp_path, monkeypatch):
+    monkeypatch.setenv("GATELAB_DATA", str(tmp_path / "named"))
+    assert store.places(tmp_path / "given") == [tmp_path / "given", tmp_path / "named", tmp_path / "cache" / "data"]
+    tinyset.write(tmp_path / "named" / "tiny", tinyset.PLAIN)
+    (tmp_path / "given" / "tiny").mkdir(parents=True)
+    (tmp_path / "given" / "tiny" / "train-labels-idx1-ubyte").write_bytes(b"another file")
+    with pytest.raises(DataError, match=f"{tmp_path}/given/tiny/train-labels-idx1-ubyte does not hold tiny's"):
+        tinyset.load(tmp_path / "given")
+    assert tinyset.right(tinyset.load(None))
+
+
+def test_missing_data_is_three_lines_what_where_and_what_to_do(tmp_path):
+    with pytest.raises(DataError) as raised:
+        tinyset.load(tmp_path / "data")
+    what, where, todo = str(raised.value).splitlines()
+    assert what.startswith("tiny is not here: train-images-idx3-ubyte, train-labels")
+    assert str(tmp_path / "data") in where
+    assert str(tmp_path / "cache" / "data") in where
+    assert "GATELAB_OFFLINE forbids downloads" in where
+    assert f"into {tmp_path}/data/tiny" in todo
+    assert "train-images-idx3-ubyte.gz" in todo
+    assert "digits" in todo
+
+
+@pytest.mark.parametrize("keep", [0, 5, -1])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_file_that_is_cut_off_is_named_and_left_alone(tmp_path, suffix, keep):
+    files = tinyset.GZIPPED if suffix else tinyset.PLAIN
+    name = f"t10k-images-idx3-ubyte{suffix}"
+    tinyset.write(tmp_path / "tiny", {**files, name: files[name][:keep]})
+    with pytest.raises(DataError, match=f"tiny/{name} (is cut off, damaged|does not hold)"):
+        tinyset.load(tmp_path)
+    assert (tmp_path / "tiny" / name).read_bytes() == files[name][:keep]
+    tinyset.write(tmp_path / "tiny", {name: files[name]})
+    assert tinyset.right(tinyset.load(tmp_path))
+
+
+def test_a_damaged_byte_is_found(tmp_path):
+    name = "train-images-idx3-ubyte.gz"
+    spoilt = bytearray(tinyset.GZIPPED[name])
+    spoilt[len(spoilt) // 2] ^= 0x40
+    tinyset.write(tmp_path / "tiny", {**tinyset.GZIPPED, name: bytes(spoilt)})
+    with pytest.raises(DataError, match=name):
+        tinyset.load(tmp_path)
+
+
+def test_decoded_arrays_are_kept_checked_and_made_again(tmp_path):
+    tinyset.write(tmp_path / "data" / "tiny", tinyset.PLAIN)
+    tinyset.load(tmp_path / "data")
+    (kept,) = (tmp_path / "cache" / "decoded").iterdir()
+    assert kept.name.startswith("tiny-bytes-")
+    whole = kept.read_bytes()
+
+    def decode(_: dict[str, bytes]) -> store.Arrays:
+        raise AssertionError("decoded again")
+
+    store.load(tinyset.source(), tmp_path / "data", "bytes", decode)  # comes from the cache
+    place = whole.find(tinyset.ARRAYS["t10k-images-idx3-ubyte"].tobytes()) + 7
+    for spoilt in (whole[:-30], whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :], b""):
+        kept.write_bytes(spoilt)
+        assert tinyset.right(tinyset.load(tmp_path / "data"))
+        assert kept.read_bytes() == whole
+
+
+def test_no_room_for_the_cache_is_no_error(tmp_path, monkeypatch):
+    tinyset.write(tmp_path / "data" / "tiny", tinyset.PLAIN)
+    (tmp_path / "occupied").write_text("a file where a folder should be")
+    monkeypatch.setenv("GATELAB_CACHE", str(tmp_path / "occupied"))
+    assert tinyset.right(tinyset.load(tmp_path / "data"))
+
+
+def test_a_tarball_is_read_in_place(tmp_path):
+    content = {"a.bin": b"first", "b.bin": b"second"}
+    import hashlib
+
+    source = store.Source(
+        name="packed",
+        folders=("packed", "packed/inner"),
+        contents={name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
+        downloads=(Download("packed.tar.gz", 1, "md5:0", tuple(content)),),
+        mirrors=(),
+    )
+    (tmp_path / "packed").mkdir()
+    with tarfile.open(tmp_path / "packed" / "packed.tar.gz", "w:gz") as tar:
+        for name, data in content.items():
+            member = tarfile.TarInfo(f"inner/{name}")
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    seen = {}
+
+    def decode(files: dict[str, bytes]) -> store.Arrays:
+        seen.update(files)
+        return {"n": np.zeros(1)}
+
+    store.load(source, tmp_path, "bytes", decode)
+    assert seen == content
+    assert os.listdir(tmp_path / "packed") == ["packed.tar.gz"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "not an idx file"),
+        (b"\0\0\x0d\x01\0\0\0\x01....", "not an idx file"),
+        (b"\0\0\x08\x03\0\0", "not an idx file"),
+        (tinyset.idx(np.zeros((2, 3), np.uint8))[:-1], r"should hold \(2, 3\) bytes by its header, and holds 5"),
+        (tinyset.idx(np.zeros((2, 3), np.uint8)) + b"x", "and holds 7"),
+    ],
+)
+def test_an_idx_file_is_what_its_header_says(content, message):
+    with pytest.raises(DataError, match=message):
+        sources.read_idx(content, "some file")
+
+
+def test_the_published_sets_have_all_they_need():
+    for source in (sources.MNIST, sources.FASHION_MNIST, sources.CIFAR10):
+        assert source.folders[0] == source.name
+        assert {member for d in source.downloads for member in d.members} == set(source.contents)
+        assert len(source.mirrors) >= 2
+        assert all(mirror.endswith("/") for mirror in source.mirrors)
+        assert all(len(total) == 64 for total in source.contents.values())
+        for download in source.downloads:
+            kind, _, digits = download.hash.partition(":")
+            assert len(digits) == {"md5": 32, "sha256": 64}[kind]
+    assert not any(Path(d.name).suffix == ".pkl" for d in sources.CIFAR10.downloads)

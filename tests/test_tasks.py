@@ -1,0 +1,184 @@
+"""What holds for every task."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+import torch
+
+from gatelab import style, tasks
+from gatelab.tasks import Task
+from gatelab.tasks.images import Published
+
+CASES = [
+    "digits",
+    "digits:order=pixels,noise_pad=20",
+    "digits:order=permuted,limit=200,seed=3",
+    "mnist1d",
+    "mnist1d:shuffled=true,seed=1",
+    "sine:length=20,duration=400",
+    "adding:size=200,length=30",
+    "copy:size=200,pause=12",
+    "recall:size=200,delay=12",
+    "agreement:size=200",
+    "mnist",
+    "mnist:order=permuted,limit=1000,noise_pad=10",
+    "fashion_mnist:order=pixels",
+    "cifar10:order=pixels",
+    "cifar10:color=rgb,limit=500",
+    "files:path=series.csv,columns=temperature+wind,inputs=sun,length=10",
+    "files:path=arrays.npz",
+    "files:path=folder",
+]
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory) -> Path:
+    """Files of each kind that people may bring."""
+    folder = tmp_path_factory.mktemp("own")
+    random = np.random.RandomState(0)
+    lines = [f"2026-01-{i},{random.normal():.4f},{random.normal():.4f},{i % 7}" for i in range(200)]
+    (folder / "series.csv").write_text("\n".join(["date,temperature,wind,sun", *lines]))
+    np.savez(
+        folder / "arrays.npz", X=random.normal(size=(60, 9, 3)), y=np.array(["up", "down", "level"])[np.arange(60) % 3]
+    )
+    for name in ("left", "right"):
+        (folder / "folder" / name).mkdir(parents=True)
+        for i in range(12):
+            values = random.normal(size=(5 + i, 2))
+            if i % 2:
+                np.save(folder / "folder" / name / f"{i}.npy", values)
+            else:
+                np.savetxt(folder / "folder" / name / f"{i}.csv", values, delimiter=",")
+    return folder
+
+
+@pytest.fixture(params=CASES)
+def task(request, own) -> Task:
+    spec = request.param.replace("path=", f"path={own}/")
+    made = tasks.get(spec)
+    if not made.is_here():
+        pytest.skip(f"{made.name} is not on this machine: name a folder that has it in GATELAB_DATA")
+    return made
+
+
+def test_parts_are_as_announced(task):
+    assert tuple(len(part) for part in task.parts) == task.sizes
+    for part in task.parts:
+        x, y, lengths = part.batch(torch.arange(min(3, len(part))))
+        assert x.dtype == torch.float32
+        assert x.shape == (len(x), task.steps, task.input_size)
+        assert x.isfinite().all()
+        if lengths is not None:
+            assert lengths.dtype == torch.int64
+            assert ((lengths >= 1) & (lengths <= task.steps)).all()
+        expected: tuple[int, ...] = (len(x), task.steps) if task.per_step else (len(x),)
+        if task.classes is None:
+            assert y.dtype == torch.float32
+            assert y.shape == (*expected, task.output_size)
+        else:
+            assert y.dtype == torch.int64
+            assert y.shape == expected
+            assert task.output_size == len(task.classes)
+            assert ((part.targets >= 0) & (part.targets < len(task.classes))).all()
+
+
+def test_the_same_options_give_the_same_data_and_another_seed_does_not(task):
+    again = task.with_options()
+    other = task.with_options(seed=task.seed + 1)
+    for mine, same in zip(task.parts, again.parts, strict=True):
+        assert fingerprint(mine) == fingerprint(same)
+    if not (
+        isinstance(task, tasks.find("files")) and task.classes is None
+    ):  # a series is divided by time, not by chance
+        assert fingerprint(task.train) != fingerprint(other.train)
+
+
+def test_no_example_is_in_two_parts(task):
+    seen = [{row.numpy().tobytes() for row in part.stored} for part in task.parts]
+    if isinstance(task, Published):
+        # The published sets do hold a few images twice; that the division adds none is tested on their indices.
+        seen = [set(list(part)[:300]) for part in seen]
+    assert not seen[0] & seen[1]
+    assert not seen[0] & seen[2]
+    assert not seen[1] & seen[2]
+
+
+def test_inputs_are_scaled_by_training_alone(task):
+    if task.classes is not None and not hasattr(task, "vocabulary") and task.name != "cifar10":
+        x, _, lengths = task.train.batch(torch.arange(min(4000, len(task.train))))
+        pad = getattr(task, "noise_pad", 0)
+        image = x[:, : x.shape[1] - pad]
+        inside = image if lengths is None else image[torch.arange(image.shape[1]) < lengths[:, None]]
+        assert abs(float(inside.mean())) < 0.05
+        assert abs(float(inside.std()) - 1) < 0.05
+
+
+def test_it_describes_itself(task):
+    description = task.describe()
+    text = str(description)
+    for fact in (
+        task.name,
+        f"{task.steps:,} steps",
+        f"{task.sizes[0]:,} to train",
+        description.source,
+        "without learning",
+    ):
+        assert fact in text
+    assert description.what.endswith((".", "?"))
+    assert description.baseline is not None
+    if description.baseline.metric == "accuracy":
+        assert 0 <= description.baseline.value <= 1
+    else:
+        assert description.baseline.value > 0
+    assert all(field.description for field in type(task).model_fields.values())
+
+
+def test_it_draws_itself(task, tmp_path):
+    style.save(task.picture(), tmp_path / "picture.png")
+    pixels = matplotlib.image.imread(tmp_path / "picture.png")
+    assert pixels.shape[0] > 300
+    assert pixels.shape[1] > 1000
+    assert (pixels[..., :3].min(-1) < 0.5).mean() > 0.003  # there is something on the paper
+    with pytest.raises(ValueError, match=r"expected a name that ends in \.png"):
+        style.save(task.picture(), tmp_path / "picture.gif")
+
+
+def test_every_task_has_a_case_and_a_row_in_the_docs():
+    assert {case.partition(":")[0] for case in CASES} == set(tasks.names())
+    docs = (Path(__file__).parent.parent / "docs" / "tasks.md").read_text()
+    for name in tasks.names():
+        assert f"`{name}`" in docs
+        for option in tasks.find(name).model_fields:
+            assert f"`{option}`" in docs, f"{name}'s {option} is not in docs/tasks.md"
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    with pytest.raises(ValueError, match=r"did you mean 'order'.*") as raised:
+        tasks.get("mnist", ordr="pixels", limit=2, seed=-1)
+    lines = str(raised.value).splitlines()
+    assert len(lines) == 3
+    assert any("limit is 2" in line for line in lines)
+    with pytest.raises(ValueError, match="unknown task 'mnits'; did you mean 'mnist'"):
+        tasks.get("mnits")
+    with pytest.raises(ValueError, match="not understood at 'pixels'"):
+        tasks.get("mnist:pixels")
+    with pytest.raises(ValueError, match="'limit' of the task 'mnist' is given twice"):
+        tasks.get("mnist:limit=100", limit=200)
+    with pytest.raises(ValueError, match="'path' has to be given"):
+        tasks.get("files")
+
+
+def test_tasks_are_values():
+    assert tasks.get("digits:limit=100") == tasks.get("digits", limit=100)
+    with pytest.raises(ValueError, match="frozen"):
+        tasks.get("digits").limit = 5
+
+
+def fingerprint(part) -> str:
+    x, y, _ = part.batch(torch.arange(min(300, len(part))))
+    return hashlib.sha256(x.numpy().tobytes() + y.numpy().tobytes()).hexdigest()
