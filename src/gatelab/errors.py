@@ -28,6 +28,11 @@ def unknown(kind: str, given: object, known: Iterable[str]) -> ValueError:
     return ValueError(f"unknown {kind} {given!r}{hint} (known: {listed})")
 
 
+def expectation(message: str) -> str:
+    """pydantic's "Input should be greater than 0" in our words."""
+    return message.replace("Input should be", "expected").replace("a valid", "a", 1)
+
+
 def invalid(kind: str, error: ValidationError, known: Iterable[str]) -> ValueError:
     """All that is wrong with some options, a line each, in our words."""
     names, lines = list(known), []
@@ -40,6 +45,5 @@ def invalid(kind: str, error: ValidationError, known: Iterable[str]) -> ValueErr
         elif wrong["type"] == "value_error":
             lines.append(f"{kind}: {wrong['ctx']['error']}")
         else:
-            expected = wrong["msg"][0].lower() + wrong["msg"][1:]
-            lines.append(f"{kind}: {option} is {wrong['input']!r}: {expected}")
+            lines.append(f"{kind}: {option} is {wrong['input']!r}: {expectation(wrong['msg'])}")
     return ValueError("\n".join(lines))

@@ -25,9 +25,9 @@ def flags(**given: Any) -> None:
             raise ValueError(f"{name} is {value!r}: expected True or False")
 
 
-def dropout(p: Any) -> None:
+def dropout(p: Any, name: str = "dropout") -> None:
     if not isinstance(p, (int, float)) or not 0 <= p < 1:  # NaN fails the comparison
-        raise ValueError(f"dropout is {p!r}: expected a probability, from 0 up to but not 1")
+        raise ValueError(f"{name} is {p!r}: expected a probability, from 0 up to but not 1")
 
 
 def sequences(x: Any, input_size: int, batch_first: bool, like: Tensor) -> None:

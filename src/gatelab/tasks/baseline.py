@@ -29,14 +29,14 @@ class Baseline:
 
 def commonest_class(task: Task) -> Baseline:
     assert task.classes is not None
-    commonest = int(torch.bincount(answers(task, task.train)).argmax())
-    share = float((answers(task, task.test) == commonest).double().mean())
+    commonest = int(torch.bincount(_answers(task, task.train)).argmax())
+    share = float((_answers(task, task.test) == commonest).double().mean())
     return Baseline(f"always {task.classes[commonest]!r}, the commonest in training", "accuracy", share)
 
 
 def training_mean(task: Task) -> Baseline:
-    mean = answers(task, task.train).mean(0)
-    error = (answers(task, task.test) - mean).square().mean()
+    mean = _answers(task, task.train).mean(0)
+    error = (_answers(task, task.test) - mean).square().mean()
     return Baseline("always the mean of training", "mse", float(error))
 
 
@@ -50,13 +50,5 @@ def same_as_now(task: Task, block: int = 4096) -> Baseline:
     return Baseline("the same as now", "mse", total / count)
 
 
-def answers(task: Task, part: Examples) -> Tensor:
-    """All answers that count, one after the other: classes (M,), values (M, K)."""
-    y = part.targets
-    if not task.per_step:
-        return y
-    counts = torch.zeros(y.shape[:2], dtype=torch.bool)
-    counts[:, task.scored_steps] = True
-    if part.lengths is not None:
-        counts &= torch.arange(y.shape[1]) < part.lengths[:, None]
-    return y[counts]
+def _answers(task: Task, part: Examples) -> Tensor:
+    return task.counted(part.targets, part.lengths)

@@ -47,6 +47,13 @@ class Examples:
         return self.batch(torch.arange(min(count, len(self))))
 
 
+def inside(values: Tensor, lengths: Tensor | None) -> Tensor:
+    """For values (B, T, …) which steps lie before the end of their sequence, (B, T)."""
+    if lengths is None:
+        return torch.ones(values.shape[:2], dtype=torch.bool)
+    return torch.arange(values.shape[1]) < lengths[:, None]
+
+
 class Parts(NamedTuple):
     """A task's data: to learn from, to choose by, and to be judged by once at the end."""
 

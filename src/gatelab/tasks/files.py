@@ -86,6 +86,10 @@ class Files(Task):
         return self.content.per_step
 
     @property
+    def forecasts(self) -> bool:  # type: ignore[override]
+        return self.content.answers is None
+
+    @property
     def sizes(self) -> tuple[int, int, int]:
         if self.content.answers is None:
             return series.window_counts(len(self.content.inputs), self.length)

@@ -95,7 +95,7 @@ def signals(task: Task) -> Figure:
         for axes in grid[-1]:
             axes.set_xlabel("step")
         for axes in grid[:, 0]:
-            axes.set_ylabel("scaled value")
+            axes.set_ylabel("scaled value" if task.input_size == 1 else f"the first of {task.input_size} numbers")
         figure.suptitle(f"{task.name}: training examples of each class", x=0.01, ha="left", weight="bold")
     return figure
 

@@ -24,6 +24,7 @@ class Sine(Task):
     source = "made up"
     rule = series.RULE
     per_step = True
+    forecasts = True
 
     length: int = Field(50, ge=2, description="steps of a window")
     duration: int = Field(3000, ge=20, description="steps of the whole wave")

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import torch
 from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
 
 from gatelab.tasks.baseline import Baseline, commonest_class, training_mean
-from gatelab.tasks.examples import Examples, Parts
+from gatelab.tasks.examples import Examples, Parts, inside
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,6 +32,7 @@ class Task(BaseModel):
     source: ClassVar[str]  # where it comes from, and its licence
     rule: ClassVar[str]  # how it is divided into training, validation and test
     per_step: ClassVar[bool] = False  # whether there is an answer at every step, or one at the end
+    forecasts: ClassVar[bool] = False  # whether the answer at a step is the input of the next
 
     seed: int = Field(0, ge=0, description="of everything drawn by chance: the division, the noise, made-up data")
 
@@ -68,6 +71,14 @@ class Task(BaseModel):
     def scored_steps(self) -> slice:
         """Where every step has an answer: the steps by which it is judged."""
         return slice(None)
+
+    def counted(self, answers: Tensor, lengths: Tensor | None) -> Tensor:
+        """The answers by which it is judged, one after the other: (B, …) as they are, of (B, T, …) the scored steps."""
+        if not self.per_step:
+            return answers
+        counts = torch.zeros(answers.shape[:2], dtype=torch.bool)
+        counts[:, self.scored_steps] = True
+        return answers[counts & inside(answers, lengths)]
 
     # The data.
 

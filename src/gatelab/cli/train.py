@@ -1,0 +1,94 @@
+"""`gatelab train`: one run, from flags or a config file, and going on with one that was stopped."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from gatelab.training.spec import RunSpec
+
+EXIT_CODES = {"done": 0, "diverged": 3, "interrupted": 130}  # 130 is what shells expect after Ctrl-C
+
+
+def train(
+    config: Annotated[Path | None, typer.Argument(help="A YAML file; `gatelab config` prints one.")] = None,
+    task: Annotated[str | None, typer.Option(help="What to learn: mnist, or mnist:order=pixels,limit=1000.")] = None,
+    cell: Annotated[str | None, typer.Option(help="A cell, or FILE.py:NAME for one of your own.")] = None,
+    hidden_size: Annotated[int | None, typer.Option(help="Units of a layer.")] = None,
+    layers: Annotated[int | None, typer.Option(help="Layers.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Times through the training data.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Examples in a batch.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Of the optimiser.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of starting values, order and dropout.")] = None,
+    engine: Annotated[str | None, typer.Option(help="auto, fused, native or eager.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Processor threads.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="A folder with one folder per data set.")] = None,
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any key of a config: optimization.schedule=cosine"),
+    ] = None,
+    output_dir: Annotated[Path | None, typer.Option(metavar="RUN", help="The run directory.")] = None,
+    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing unless something goes wrong.")] = False,
+) -> None:
+    """Train one model on one task. Ctrl-C stops after the batch, and --resume goes on to the bit."""
+    from gatelab.training import Run
+    from gatelab.training import train as run_training
+    from gatelab.training.progress import reporter
+
+    flags = {
+        ("task",): task,
+        ("model", "cell"): cell,
+        ("model", "hidden_size"): hidden_size,
+        ("model", "num_layers"): layers,
+        ("model", "engine"): engine,
+        ("training", "num_epochs"): epochs,
+        ("training", "batch_size"): batch_size,
+        ("training", "seed"): seed,
+        ("training", "threads"): threads,
+        ("optimization", "learning_rate"): learning_rate,
+    }
+    changes = {key: value for key, value in flags.items() if value is not None} | _settings(change or [])
+    if resume is not None:
+        if config is not None or changes or output_dir is not None:
+            raise ValueError(f"--resume {resume} goes on with the run as it is: leave out everything else")
+        spec, where = Run(resume).spec(), resume
+    else:
+        spec = _spec(config, changes)
+        where = output_dir or Path("runs") / f"{spec.task.name}-{Path(spec.model.cell).name}-seed{spec.training.seed}"
+    if data_dir is not None:
+        spec = _with_data_dir(spec, data_dir)
+    raise typer.Exit(EXIT_CODES[run_training(spec, where, reporter(quiet)).status])
+
+
+def _spec(config: Path | None, changes: dict[Any, Any]) -> RunSpec:
+    from gatelab.training import config as configs
+
+    if config is not None:
+        return configs.load(config, changes)
+    return configs.parse(configs.changed({}, changes), "the command line")
+
+
+def _settings(given: list[str]) -> dict[tuple[str, ...], Any]:
+    """`--set training.patience=5`: the value is read as YAML has it."""
+    import yaml
+
+    settings = {}
+    for setting in given:
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise ValueError(
+                f"--set {shlex.quote(setting)} is not understood: expected KEY=VALUE, as training.patience=5"
+            )
+        settings[tuple(key.strip().split("."))] = yaml.safe_load(value)
+    return settings
+
+
+def _with_data_dir(spec: RunSpec, folder: Path) -> RunSpec:
+    if "data_dir" not in type(spec.task).model_fields:
+        return spec  # it comes along, or is made up
+    return spec.model_copy(update={"task": spec.task.with_options(data_dir=folder)})

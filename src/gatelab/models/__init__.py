@@ -1,0 +1,7 @@
+"""Models: a stack of recurrent layers with a head, over any cell."""
+
+from gatelab.models.classifier import SequenceClassifier
+from gatelab.models.forecaster import Forecast, Forecaster
+from gatelab.models.predictor import StepPredictor
+
+__all__ = ["Forecast", "Forecaster", "SequenceClassifier", "StepPredictor"]

@@ -1,0 +1,25 @@
+"""The linear head that models end with."""
+
+from __future__ import annotations
+
+from torch import Generator, nn
+
+from gatelab.engine import Recurrent, checks
+
+
+def head(layer: Recurrent, output_size: int, dropout: float) -> nn.Sequential:
+    """Dropout, and a linear map of what the layer puts out."""
+    checks.sizes(output_size=output_size)
+    checks.dropout(dropout, "head_dropout")
+    like = next(layer.parameters())
+    linear = nn.Linear(layer.hidden_size * len(layer.directions), output_size, device=like.device, dtype=like.dtype)
+    return nn.Sequential(nn.Dropout(dropout), linear)
+
+
+def reset_head(head: nn.Sequential, generator: Generator | None) -> None:
+    """Starting values as nn.Linear has them, uniform in ±1/√(inputs), from a generator of one's own."""
+    linear = head[-1]
+    assert isinstance(linear, nn.Linear)
+    bound = linear.in_features**-0.5
+    for parameter in linear.parameters():
+        nn.init.uniform_(parameter, -bound, bound, generator=generator)

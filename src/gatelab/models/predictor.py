@@ -1,0 +1,53 @@
+"""An answer at every step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Generator, Tensor, nn
+
+from gatelab.engine import Recurrent
+from gatelab.engine.recurrent import State
+from gatelab.lang import Cell
+from gatelab.models.head import head, reset_head
+
+
+class StepPredictor(nn.Module):
+    """Recurrent layers with a linear head at every step: scores of classes, or numbers.
+
+    The arguments are those of `SequenceClassifier`, without `read`.
+    """
+
+    def __init__(
+        self,
+        cell: str | Cell,
+        input_size: int,
+        hidden_size: int,
+        output_size: int,
+        num_layers: int = 1,
+        *,
+        dropout: float = 0.0,
+        head_dropout: float = 0.0,
+        **layer_options: Any,
+    ) -> None:
+        super().__init__()
+        self.recurrent = Recurrent(cell, input_size, hidden_size, num_layers, dropout=dropout, **layer_options)
+        self.head = head(self.recurrent, output_size, head_dropout)
+
+    def reset_parameters(self, generator: Generator | None = None) -> None:
+        """Starting values anew, drawn from `generator`."""
+        self.recurrent.reset_parameters(generator)
+        reset_head(self.head, generator)
+
+    def forward(self, x: Tensor, *, lengths: Tensor | Sequence[int] | None = None) -> Tensor:
+        """(B, T, D) → (B, T, output_size)."""
+        return self.step(x, None, lengths=lengths)[0]
+
+    def step(
+        self, x: Tensor, state: State | None, *, lengths: Tensor | Sequence[int] | None = None
+    ) -> tuple[Tensor, State]:
+        """The same from a state on, and the state it ends in: sequences can be read piece by piece."""
+        output, state = self.recurrent(x, state, lengths=lengths)
+        assert state is not None
+        return self.head(output), state

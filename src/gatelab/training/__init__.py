@@ -1,0 +1,7 @@
+"""Training: one loop that a person can read, that stops anywhere and goes on to the bit."""
+
+from gatelab.training.loop import Outcome, evaluate, train
+from gatelab.training.run import Run
+from gatelab.training.spec import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec
+
+__all__ = ["ModelSpec", "OptimizationSpec", "Outcome", "Run", "RunSpec", "TrainingSpec", "evaluate", "train"]

@@ -1,0 +1,93 @@
+"""All that a run needs to go on, in one file: tensors as safetensors, the rest as JSON in its header."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from gatelab.disk import whole_file
+from gatelab.errors import DataError
+from gatelab.training import optimizers
+from gatelab.training.objective import Objective, Tally
+from gatelab.training.schedule import Schedule
+
+SCHEMA = 1
+
+
+@dataclass
+class Place:
+    """Where a run is, and what it has seen: everything beside weights, optimiser and schedule."""
+
+    epoch: int = 0
+    batch: int = 0  # the next one
+    best_epoch: int | None = None
+    best_score: float | None = None
+    waited: int = 0  # epochs since the best
+    history: list[dict[str, Any]] = field(default_factory=list)
+    tally: dict[str, float] = field(default_factory=dict)  # of the epoch that was interrupted
+    norm: float = 0.0  # sum of gradient norms in it
+    seconds: float = 0.0  # spent on it
+    total_seconds: float = 0.0  # spent on training before it
+
+
+def write(path: Path, model: nn.Module, optimizer: Optimizer, schedule: Schedule, place: Place) -> None:
+    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    tensors |= {f"optimizer.{name}": value for name, value in optimizers.tensors(optimizer).items()}
+    state = {"schema": SCHEMA, "place": asdict(place), "schedule": schedule.state()}
+    _write(path, tensors, state)
+
+
+def read(path: Path, model: nn.Module, optimizer: Optimizer, schedule: Schedule) -> Place:
+    """Put everything back as it was."""
+    tensors, state = _read(path)
+    if state.get("schema", 0) > SCHEMA:
+        raise DataError(
+            f"{path} was written by a newer gatelab (schema {state['schema']}, this one reads up to {SCHEMA})"
+        )
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}}
+    for key, value in tensors.items():
+        part, _, name = key.partition(".")
+        parts[part][name] = value
+    model.load_state_dict(parts["model"])
+    optimizers.restore(optimizer, parts["optimizer"])
+    for name, value in state["schedule"].items():
+        setattr(schedule, name, value)
+    return Place(**state["place"])
+
+
+def write_weights(path: Path, model: nn.Module) -> None:
+    _write(path, model.state_dict(), {"schema": SCHEMA})
+
+
+def read_weights(path: Path, model: nn.Module) -> None:
+    model.load_state_dict(_read(path)[0])
+
+
+def saved_tally(tally: Tally) -> dict[str, float]:
+    return {name: value for name, value in vars(tally).items() if name != "objective"}
+
+
+def restored_tally(objective: Objective, saved: dict[str, Any]) -> Tally:
+    return Tally(objective, **saved)
+
+
+def _write(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+    plain = {name: value.detach().contiguous() for name, value in tensors.items()}
+    with whole_file(path) as file:
+        file.write(save(plain, metadata={"state": json.dumps(state)}))
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+            return tensors, json.loads((file.metadata() or {})["state"])
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error

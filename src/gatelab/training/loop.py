@@ -1,0 +1,236 @@
+"""The training loop, top to bottom: epochs, batches, a step; evaluation; and the way back after a stop."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from gatelab.tasks import Batch, Examples
+from gatelab.training import build, checkpoint, optimizers, seeds
+from gatelab.training.checkpoint import Place
+from gatelab.training.objective import Metrics, Objective, Tally, macro_metrics
+from gatelab.training.process import Stop, alone_in, prepared, stoppable
+from gatelab.training.progress import Reporter
+from gatelab.training.run import Run, Status, now
+from gatelab.training.schedule import Schedule
+from gatelab.training.spec import RunSpec
+
+EVALUATED_AT_ONCE = 500  # sequences
+
+
+class DivergenceError(Exception):
+    """A loss or a gradient that is no finite number."""
+
+    def __init__(self, what: str, epoch: int, batch: int, gradients: dict[str, float]) -> None:
+        super().__init__(f"{what} in epoch {epoch}, batch {batch}")
+        self.facts = {"what": what, "epoch": epoch, "batch": batch, "largest_gradients": gradients}
+
+
+class InterruptedRunError(Exception):
+    """Someone asked the run to stop."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    status: Status
+    run: Run
+    test: Metrics  # of the best validation epoch; empty unless done
+    best_epoch: int | None
+
+
+@dataclass
+class Work:
+    """What the loop works on."""
+
+    spec: RunSpec
+    run: Run
+    manifest: dict[str, Any]
+    model: nn.Module
+    optimizer: Optimizer
+    schedule: Schedule
+    objective: Objective
+    place: Place
+    report: Reporter
+    stop: Stop
+    saved: float  # when the last checkpoint was written
+
+
+def train(spec: RunSpec, run_dir: Path | str, report: Reporter | None = None) -> Outcome:
+    """Train, keep the best validation epoch, and test it once. All of it is in the run directory afterwards.
+
+    A directory in which the same run was stopped is gone on with, to the bit; one that holds another run is refused.
+    """
+    run = Run(Path(run_dir))
+    with alone_in(run.path), prepared(spec.training, run) as threads, stoppable() as stop:
+        work = _begin(spec, run, threads, report or Reporter(), stop)
+        if work.manifest["status"] == "done":
+            outcome = Outcome("done", run, work.manifest["test"], work.manifest["best_epoch"])
+            work.report.end(outcome, work.manifest)
+            return outcome
+        work.report.start(spec, work.manifest, work.place)
+        try:
+            fit(work)
+            facts: dict[str, Any] = {"status": "done", "test": test(work)}
+        except InterruptedRunError:
+            _save(work)
+            facts = {"status": "interrupted"}
+        except DivergenceError as divergence:
+            facts = {"status": "diverged", "divergence": divergence.facts}
+        except BaseException as error:
+            _end(work, {"status": "failed", "error": f"{type(error).__name__}: {error}"})
+            raise
+        return _end(work, facts)
+
+
+def fit(work: Work) -> None:
+    """Epochs until there are enough, or until validation has not become better for long enough."""
+    place, training = work.place, work.spec.training
+    while place.epoch < training.num_epochs and not (training.patience and place.waited >= training.patience):
+        train_epoch(work)
+        begin = time.perf_counter()
+        validation = evaluate(work.model, work.spec.task.validation, work.objective)[0]
+        _end_epoch(work, validation, time.perf_counter() - begin)
+
+
+def train_epoch(work: Work) -> None:
+    """One time through the training data, from where the run is."""
+    task, place, training = work.spec.task, work.place, work.spec.training
+    batches = torch.split(seeds.order(training.seed, place.epoch, len(task.train)), training.batch_size)
+    tally = checkpoint.restored_tally(work.objective, place.tally)
+    begin = time.perf_counter() - place.seconds
+    work.model.train()
+    while place.batch < len(batches):
+        rate = work.schedule.learning_rate(place.epoch, place.batch, len(batches))
+        place.norm += train_step(work, task.train.batch(batches[place.batch]), rate, tally)
+        place.batch += 1
+        place.tally, place.seconds = checkpoint.saved_tally(tally), time.perf_counter() - begin
+        work.report.batch(place.epoch, place.batch, len(batches), tally)
+        if work.stop.asked:
+            raise InterruptedRunError
+        if time.perf_counter() - work.saved > training.checkpoint_seconds:
+            _save(work)
+
+
+def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally) -> float:
+    """Forwards, backwards, one step of the optimiser. Returns the length of the gradient before it was clipped."""
+    model, optimizer, place = work.model, work.optimizer, work.place
+    if work.spec.model.dropout or work.spec.model.head_dropout:
+        # The position decides about the dropout: nothing to save, and nothing else can disturb it.
+        torch.default_generator.manual_seed(seeds.number(work.spec.training.seed, "dropout", place.epoch, place.batch))
+    optimizer.zero_grad(set_to_none=True)
+    prediction: Tensor = model(batch.x, lengths=batch.lengths)
+    loss = work.objective.loss(prediction, batch)
+    loss.backward()  # type: ignore[no-untyped-call]
+    norm = optimizers.gradient_norm(optimizer, work.spec.optimization.clip_norm)
+    value = loss.item()
+    if not (math.isfinite(value) and math.isfinite(norm)):
+        what = f"the loss is {value}" if not math.isfinite(value) else f"the gradient's length is {norm}"
+        raise DivergenceError(what, place.epoch + 1, place.batch + 1, optimizers.largest_gradients(model))
+    optimizers.set_learning_rate(optimizer, learning_rate)
+    optimizer.step()
+    tally.add(prediction, batch, value)
+    return norm
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, part: Examples, objective: Objective) -> tuple[Metrics, Tensor]:
+    """The metrics on a part of the data, and the predictions. Draws nothing by chance and changes nothing."""
+    training, _ = model.training, model.eval()
+    tally, predictions = Tally(objective), []
+    for index in torch.split(torch.arange(len(part)), EVALUATED_AT_ONCE):
+        batch = part.batch(index)
+        prediction: Tensor = model(batch.x, lengths=batch.lengths)
+        tally.add(prediction, batch, objective.loss(prediction, batch).item())
+        predictions.append(prediction)
+    model.train(training)
+    return tally.metrics(), torch.cat(predictions)
+
+
+def test(work: Work) -> Metrics:
+    """The weights of the best validation epoch on the test set, once, at the very end."""
+    task = work.spec.task
+    checkpoint.read_weights(work.run.best_path, work.model)
+    metrics, predictions = evaluate(work.model, task.test, work.objective)
+    work.run.write_predictions(predictions, task.test.targets, task.test.lengths)
+    return metrics | macro_metrics(task, predictions, task.test.targets, task.test.lengths)
+
+
+def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop) -> Work:
+    """A new run, or one that was stopped as it stood at its last checkpoint."""
+    manifest = run.checked_against(spec) if run.exists() else None
+    model = build.model(spec.model, spec.task, spec.training.seed)
+    optimizer = optimizers.optimizer(spec.optimization, model)
+    schedule = Schedule(spec.optimization, spec.training.num_epochs)
+    place = Place()
+    if manifest is None:
+        manifest = run.begin(spec, threads, sum(parameter.numel() for parameter in model.parameters()))
+    elif manifest["status"] != "done":
+        if run.checkpoint_path.is_file():
+            place = checkpoint.read(run.checkpoint_path, model, optimizer, schedule)
+        run.write_metrics(place.history)  # it may have run ahead of the checkpoint
+        manifest |= {"status": "running", "resumed": [*manifest["resumed"], now()]}
+        run.write_manifest(manifest)
+    objective = Objective(spec.task, spec.training)
+    return Work(spec, run, manifest, model, optimizer, schedule, objective, place, report, stop, time.perf_counter())
+
+
+def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:
+    """Write down the epoch; keep the weights if they are the best so far."""
+    place, task = work.place, work.spec.task
+    trained = checkpoint.restored_tally(work.objective, place.tally).metrics()
+    line = {
+        "epoch": place.epoch + 1,
+        **{f"train_{name}": value for name, value in trained.items()},
+        **{f"validation_{name}": value for name, value in validation.items()},
+        "learning_rate": work.optimizer.param_groups[0]["lr"],
+        "gradient_norm": place.norm / place.batch,
+        "seconds": round(place.seconds, 4),
+        "validation_seconds": round(seconds, 4),
+        "samples_per_second": round(len(task.train) / place.seconds, 1),
+    }
+    score = work.objective.score(validation)
+    better = place.best_score is None or score > place.best_score
+    if better:
+        checkpoint.write_weights(work.run.best_path, work.model)
+        place.best_score, place.best_epoch, place.waited = score, place.epoch + 1, 0
+    else:
+        place.waited += 1
+    work.schedule.observe(score)
+    place.history.append(line)
+    place.total_seconds += place.seconds + seconds
+    place.epoch, place.batch, place.tally, place.norm, place.seconds = place.epoch + 1, 0, {}, 0.0, 0.0
+    _save(work)
+    work.run.write_metrics(place.history)
+    work.report.epoch(line, better)
+
+
+def _save(work: Work) -> None:
+    checkpoint.write(work.run.checkpoint_path, work.model, work.optimizer, work.schedule, work.place)
+    work.saved = time.perf_counter()
+
+
+def _end(work: Work, facts: dict[str, Any]) -> Outcome:
+    place = work.place
+    engine = getattr(work.model.recurrent, "engine_in_use", None)
+    work.manifest |= {"engine": engine, "best_epoch": place.best_epoch, "epochs": place.epoch, "ended": now(), **facts}
+    work.run.write_timing(
+        {
+            "seconds": round(place.total_seconds + place.seconds, 4),
+            "train_seconds": round(sum(line["seconds"] for line in place.history) + place.seconds, 4),
+            "validation_seconds": round(sum(line["validation_seconds"] for line in place.history), 4),
+            "seconds_per_epoch": round(sum(line["seconds"] for line in place.history) / max(1, len(place.history)), 4),
+        }
+    )
+    work.run.write_manifest(work.manifest)
+    outcome = Outcome(facts["status"], work.run, facts.get("test", {}), place.best_epoch)
+    work.report.end(outcome, work.manifest)
+    return outcome

@@ -1,0 +1,68 @@
+"""torch's optimisers by name, and their state as plain tensors and numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
+
+from gatelab.training.spec import OptimizationSpec
+
+
+def optimizer(spec: OptimizationSpec, model: nn.Module) -> Optimizer:
+    """For the parameters that are learned: what is frozen no optimiser ever sees, so that nothing can move it."""
+    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    rate, decay = spec.learning_rate, spec.weight_decay
+    # `fused` does one pass over all parameters: on small models the loop over them would cost more than the step.
+    fused = all(parameter.device.type in ("cpu", "cuda") for parameter in learned)
+    if spec.optimizer == "adam":
+        return Adam(learned, rate, weight_decay=decay, fused=fused)
+    if spec.optimizer == "adamw":
+        return AdamW(learned, rate, weight_decay=decay, fused=fused)
+    if spec.optimizer == "sgd":
+        return SGD(learned, rate, momentum=spec.momentum, weight_decay=decay, fused=fused)
+    return RMSprop(learned, rate, momentum=spec.momentum, weight_decay=decay)
+
+
+def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def tensors(optimizer: Optimizer) -> dict[str, Tensor]:
+    """The state of an optimiser by parameter and name, `3.exp_avg`."""
+    state: dict[int, dict[str, Any]] = optimizer.state_dict()["state"]
+    return {
+        f"{number}.{name}": value
+        for number, values in state.items()
+        for name, value in values.items()
+        if isinstance(value, Tensor)
+    }
+
+
+def restore(optimizer: Optimizer, saved: dict[str, Tensor]) -> None:
+    """The inverse of `tensors`."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in saved.items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def gradient_norm(optimizer: Optimizer, clip: float | None) -> float:
+    """The length of the whole gradient; if it is longer than `clip`, it is shortened to that afterwards."""
+    gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients))))
+    if clip is not None and clip < norm < math.inf:
+        torch._foreach_mul_(gradients, clip / norm)
+    return norm
+
+
+def largest_gradients(model: nn.Module, count: int = 5) -> dict[str, float]:
+    """The parameters with the longest gradients, what is not finite first."""
+    norms = {name: float(p.grad.norm()) for name, p in model.named_parameters() if p.grad is not None}
+    ordered = sorted(norms, key=lambda name: (math.isfinite(norms[name]), -norms[name]))
+    return {name: norms[name] for name in ordered[:count]}

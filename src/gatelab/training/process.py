@@ -1,0 +1,82 @@
+"""What surrounds a run in its process: one run a directory, threads, denormals, and a way to stop between batches."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import torch
+
+from gatelab.training.run import Run
+from gatelab.training.spec import TrainingSpec
+
+
+@contextmanager
+def alone_in(path: Path) -> Iterator[None]:
+    """Nobody else trains in this directory meanwhile. The lock goes with the process, however that ends."""
+    from filelock import FileLock, Timeout
+
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(path / ".lock", timeout=0):
+            yield
+    except Timeout:
+        raise ValueError(f"another process is training in {path}: wait for it, or choose another directory") from None
+
+
+@contextmanager
+def prepared(spec: TrainingSpec, run: Run) -> Iterator[int]:
+    """Threads and denormals set for the run, and put back afterwards, with torch's generator as it was.
+
+    A run that is continued has as many threads as before: sums in another order differ in the last bit.
+    """
+    threads, before = spec.threads, torch.get_num_threads()
+    if threads is None and run.exists():
+        threads = run.manifest()["threads"]
+    flushed, random = _flushes(), torch.get_rng_state()
+    torch.set_num_threads(threads or before)
+    torch.set_flush_denormal(True)
+    try:
+        yield torch.get_num_threads()
+    finally:
+        torch.set_flush_denormal(flushed)
+        torch.set_num_threads(before)
+        torch.set_rng_state(random)
+
+
+def _flushes() -> bool:
+    """Whether denormals count as zero now."""
+    return not bool(torch.tensor(1e-39) * torch.tensor(1.0) > 0)
+
+
+@dataclass
+class Stop:
+    """Whether someone asked the run to stop."""
+
+    asked: bool = False
+
+
+@contextmanager
+def stoppable() -> Iterator[Stop]:
+    """Ctrl-C or a polite kill asks to stop after the batch; a second Ctrl-C stops at once."""
+    stop = Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop  # only the main thread may handle signals
+        return
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if stop.asked:
+            raise KeyboardInterrupt
+        stop.asked = True
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

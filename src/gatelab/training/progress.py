@@ -1,0 +1,129 @@
+"""How a run tells what it does: a live bar on a terminal, plain lines in a pipe, or nothing."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from gatelab.training.spec import RunSpec
+
+if TYPE_CHECKING:
+    from gatelab.training.checkpoint import Place
+    from gatelab.training.loop import Outcome
+    from gatelab.training.objective import Tally
+
+
+class Reporter:
+    """What the loop calls. This one says nothing."""
+
+    def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
+        """Before the first batch."""
+
+    def batch(self, epoch: int, batch: int, batches: int, tally: Tally) -> None:
+        """After each batch."""
+
+    def epoch(self, line: dict[str, Any], better: bool) -> None:
+        """After each epoch, with its line of metrics."""
+
+    def end(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
+        """At the end, however it came."""
+
+
+class Lines(Reporter):
+    """A line an epoch: for pipes, logs and CI."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(highlight=False)
+
+    def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
+        self.epochs = spec.training.num_epochs
+        model = f"{spec.model.cell}, {manifest['parameters']:,} parameters"
+        threads = f"{manifest['threads']} thread{'s' if manifest['threads'] > 1 else ''}"
+        self.say(f"{spec.task.name}: {model}, seed {spec.training.seed}, {threads}")
+        if place.epoch or place.batch:
+            self.say(f"going on in epoch {place.epoch + 1}, after {place.batch} batches")
+
+    def epoch(self, line: dict[str, Any], better: bool) -> None:
+        seconds = f"{line['seconds']:.1f} s, {line['samples_per_second']:,.0f}/s"
+        self.say(f"epoch {line['epoch']:>3}/{self.epochs}  {summary(line)}  {seconds}{'  *' if better else ''}")
+
+    def end(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
+        if outcome.status == "done":
+            self.say(f"test, with the weights of epoch {outcome.best_epoch}: {_shown(outcome.test)}")
+            self.say(f"The run is in {outcome.run.path}")
+        elif outcome.status == "interrupted":
+            self.say(f"stopped; go on with: gatelab train --resume {outcome.run.path}")
+        elif outcome.status == "diverged":
+            facts = manifest["divergence"]
+            self.say(f"diverged: {facts['what']} in epoch {facts['epoch']}, batch {facts['batch']}")
+            for name, size in facts["largest_gradients"].items():
+                self.say(f"  gradient of {name}: {size:g}")
+            self.say("try a smaller learning_rate, or clip_norm")
+
+    def say(self, text: str) -> None:
+        self.console.print(text, soft_wrap=True)
+
+
+class Bar(Lines):
+    """A live bar for the epoch under the lines of those that are over."""
+
+    EVERY = 0.1  # seconds between two looks
+    bar: Progress | None = None
+
+    def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
+        super().start(spec, manifest, place)
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[said]}"))
+        self.bar = Progress(*columns, TimeRemainingColumn(), console=self.console, transient=True)
+        self.row = self.bar.add_task("", said="")
+        self.bar.start()
+        self.looked = self.begin = time.monotonic()
+        self.done = 0
+
+    def batch(self, epoch: int, batch: int, batches: int, tally: Tally) -> None:
+        self.done += 1
+        if self.bar is None or (moment := time.monotonic()) - self.looked < self.EVERY:
+            return
+        self.looked = moment
+        metrics = {f"train_{name}": value for name, value in tally.metrics().items()}
+        speed = tally.answers / max(1, batch) * self.done / (moment - self.begin)
+        self.bar.update(
+            self.row,
+            description=f"epoch {epoch + 1}/{self.epochs}",
+            completed=epoch * batches + batch,
+            total=self.epochs * batches,
+            said=f"batch {batch}/{batches}  {summary(metrics)}  {speed:,.0f}/s",
+        )
+
+    def end(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+        super().end(outcome, manifest)
+
+
+def reporter(quiet: bool) -> Reporter:
+    """The right one for where the output goes."""
+    if quiet:
+        return Reporter()
+    console = Console(highlight=False)
+    return Bar(console) if console.is_terminal else Lines(console)
+
+
+def summary(line: dict[str, Any]) -> str:
+    """The metrics of training and validation, shortly."""
+    parts = []
+    for part in ("train", "validation"):
+        own = {name.removeprefix(f"{part}_"): value for name, value in line.items() if name.startswith(f"{part}_")}
+        own.pop("seconds", None)
+        if own:
+            parts.append(f"{part} {_shown(own)}")
+    return "  ".join(parts)
+
+
+def _shown(metrics: dict[str, float]) -> str:
+    return ", ".join(
+        f"{name} {100 * value:.2f} %" if name in ("accuracy", "precision", "recall", "f1") else f"{name} {value:.4f}"
+        for name, value in metrics.items()
+    )

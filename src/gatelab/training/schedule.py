@@ -1,0 +1,48 @@
+"""The learning rate over time, as a function of where the run is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gatelab.training.spec import OptimizationSpec
+
+
+@dataclass
+class Schedule:
+    """The learning rate of each batch. Only `plateau` remembers anything; the rest follows from the batch's number."""
+
+    spec: OptimizationSpec
+    num_epochs: int
+    factor: float = 1.0  # of plateau
+    best: float | None = None
+    waited: int = 0
+
+    def learning_rate(self, epoch: int, batch: int, batches: int) -> float:
+        """For batch `batch` of `batches` in epoch `epoch`, all counted from 0."""
+        spec = self.spec
+        rate = spec.learning_rate
+        if spec.schedule == "cosine":
+            way = epoch / max(1, self.num_epochs - 1)
+            low = spec.final_learning_rate
+            rate = low + (rate - low) * (1 + math.cos(math.pi * way)) / 2
+        elif spec.schedule == "step":
+            rate *= spec.step_factor ** (epoch // spec.step_epochs)
+        elif spec.schedule == "plateau":
+            rate = max(rate * self.factor, spec.final_learning_rate)
+        done = epoch * batches + batch + 1
+        return rate * min(1.0, done / spec.warmup_steps) if spec.warmup_steps else rate
+
+    def observe(self, score: float) -> None:
+        """After each epoch: the validation score, larger is better."""
+        if self.spec.schedule != "plateau":
+            return
+        if self.best is None or score > self.best:
+            self.best, self.waited = score, 0
+            return
+        self.waited += 1
+        if self.waited >= self.spec.plateau_patience:
+            self.factor, self.waited = self.factor * self.spec.step_factor, 0
+
+    def state(self) -> dict[str, float | int | None]:
+        return {"factor": self.factor, "best": self.best, "waited": self.waited}
