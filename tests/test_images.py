@@ -42,6 +42,7 @@ def test_orders_read_the_same_image_differently():
     order = np.random.RandomState(0).permutation(64)
     assert torch.equal(b[:, order], c)
     assert torch.equal(rows.train.targets, permuted.train.targets)
+    assert permuted.train.stored.is_contiguous()
 
 
 def test_the_permutation_is_the_documented_one_whatever_the_seed():
@@ -75,9 +76,10 @@ def test_noise_follows_the_image_and_is_always_the_same():
     assert torch.equal(noisy.train.batch(torch.tensor([7, 3])).x[1], x[3])
 
 
-def test_a_limit_is_balanced_and_shrinks_all_parts():
+def test_a_limit_is_balanced_and_leaves_the_test_part():
     task = tasks.get("digits", limit=125)
-    assert task.sizes == (125, 18, 36)
+    assert task.sizes == (125, 18, 360)
+    assert tasks.get("digits", limit=10).sizes == (10, 10, 360)
     counts = torch.bincount(task.train.targets)
     assert counts.min() >= 12
     assert counts.max() <= 13

@@ -26,7 +26,7 @@ def _own_cache(tmp_path, monkeypatch):
 @pytest.mark.parametrize("layout", ["tiny", "tiny/raw", "TINY/raw"])
 def test_usual_layouts_are_found(tmp_path, files, layout):
     tinyset.write(tmp_path / "data" / layout, files)
-    assert store.is_here(tinyset.source(), tmp_path / "data")
+    assert store.is_here(tinyset.source(), tmp_path / "data", "bytes")
     assert tinyset.right(tinyset.load(tmp_path / "data"))
 
 
@@ -36,6 +36,7 @@ def test_the_places_are_looked_through_in_order(tmp_path, monkeypatch):
     tinyset.write(tmp_path / "named" / "tiny", tinyset.PLAIN)
     (tmp_path / "given" / "tiny").mkdir(parents=True)
     (tmp_path / "given" / "tiny" / "train-labels-idx1-ubyte").write_bytes(b"another file")
+    assert not list((tmp_path / "cache").rglob("*.npz"))
     with pytest.raises(DataError, match=f"{tmp_path}/given/tiny/train-labels-idx1-ubyte does not hold tiny's"):
         tinyset.load(tmp_path / "given")
     assert tinyset.right(tinyset.load(None))
@@ -87,6 +88,8 @@ def test_decoded_arrays_are_kept_checked_and_made_again(tmp_path):
         raise AssertionError("decoded again")
 
     store.load(tinyset.source(), tmp_path / "data", "bytes", decode)  # comes from the cache
+    store.load(tinyset.source(), tmp_path / "nowhere", "bytes", decode)  # even where the files are gone
+    assert store.is_here(tinyset.source(), tmp_path / "nowhere", "bytes")
     place = whole.find(tinyset.ARRAYS["t10k-images-idx3-ubyte"].tobytes()) + 7
     for spoilt in (whole[:-30], whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :], b""):
         kept.write_bytes(spoilt)
@@ -124,6 +127,11 @@ def test_a_tarball_is_read_in_place(tmp_path):
         seen.update(files)
         return {"n": np.zeros(1)}
 
+    whole = (tmp_path / "packed" / "packed.tar.gz").read_bytes()
+    (tmp_path / "packed" / "packed.tar.gz").write_bytes(whole[:-30])
+    with pytest.raises(DataError, match=r"packed\.tar\.gz is cut off"):
+        store.load(source, tmp_path, "bytes", decode)
+    (tmp_path / "packed" / "packed.tar.gz").write_bytes(whole)  # put right while the process runs on
     store.load(source, tmp_path, "bytes", decode)
     assert seen == content
     assert os.listdir(tmp_path / "packed") == ["packed.tar.gz"]

@@ -100,6 +100,15 @@ def assert_grammatical(words: list[str]) -> None:
             words = words[3:]
 
 
+def test_all_parts_of_agreement_are_alike():
+    """Short sentences are soon used up; that must not leave the test part with long ones."""
+    task = tasks.get("agreement", gap=6, size=10_000)
+    train, test = (torch.bincount(part.lengths, minlength=9) / len(part) for part in (task.train, task.test))
+    assert float((train - test).abs().max()) < 0.04
+    x, _, lengths = task.train.first(50)
+    assert all((row[end:] == 0).all() for row, end in zip(x, lengths, strict=True))  # nothing to read beyond the end
+
+
 @pytest.mark.parametrize("gap", range(8))
 def test_every_gap_has_exactly_its_words(gap):
     random = np.random.RandomState(0)
@@ -125,8 +134,17 @@ def test_sine_asks_for_the_next_value_and_is_divided_by_time():
     # A sine obeys s[t+1] + s[t-1] = 2 cos(ω) s[t], whatever its phase; the scaling only shifts and stretches it.
     inner = wave - wave[:200].mean()  # ten whole periods
     torch.testing.assert_close(inner[2:] + inner[:-2], 2 * np.cos(2 * np.pi / 20) * inner[1:-1], atol=1e-4, rtol=0)
-    with pytest.raises(ValueError, match="has no window of 100 in each part"):
+    with pytest.raises(ValueError, match="has no window of 100 in each part: the duration must be at least 6"):
         tasks.get("sine", length=100, duration=300)
+    with pytest.raises(ValueError, match="noise is inf"):
+        tasks.get("sine", noise=float("inf"))
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 50])
+def test_the_least_number_of_steps_is_the_least(length):
+    least = series.least_steps(length)
+    assert min(series.window_counts(least, length)) == 1
+    assert min(series.window_counts(least - 1, length)) < 1
 
 
 def test_same_as_now_is_what_it_says():

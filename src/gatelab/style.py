@@ -37,6 +37,7 @@ SETTINGS: Any = {
     "legend.frameon": False,
     "lines.linewidth": 1.4,
     "svg.fonttype": "none",
+    "svg.hashsalt": "gatelab",  # the same picture is the same file
 }
 
 
@@ -64,7 +65,7 @@ def save(figure: Figure, path: Path) -> None:
         raise ValueError(
             f"a picture cannot be saved as {path.name!r}: expected a name that ends in .{', .'.join(FORMATS)}"
         )
-    # No date in it: the same picture is the same file.
+    # No date in it, for the same reason.
     metadata = {"png": None, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
     with house(), whole_file(path) as file:
         figure.savefig(file, format=kind, metadata=metadata)

@@ -37,6 +37,6 @@ def main() -> None:
     """The entry point: what the user got wrong is one line and exit code 2, not a traceback."""
     try:
         app()
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         typer.echo(f"gatelab: {error}", err=True)
         sys.exit(2)

@@ -28,7 +28,7 @@ def tasks(
     from gatelab import style
     from gatelab import tasks as library
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     if name is None:
         if show is not None:
             raise ValueError("--show is for one task: name it, as in `gatelab tasks digits --show digits.png`")
@@ -91,11 +91,6 @@ def _options(kind: type[Task], values: dict[str, Any]) -> Table:
     grid = Table.grid(padding=(0, 2))
     for name, field in sorted(kind.model_fields.items(), key=lambda item: item[0] == "seed"):  # its own come first
         value = values.get(name, "…" if field.is_required() else field.default)
-        grid.add_row(f"  {name}={_shown(value)}", field.description or "")
+        shown = "+".join(value) if isinstance(value, tuple) else value
+        grid.add_row(f"  {name}" if shown in (None, "") else f"  {name}={shown}", field.description or "")
     return grid
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "-"
-    return "+".join(value) if isinstance(value, tuple) else str(value)

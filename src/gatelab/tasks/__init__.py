@@ -4,11 +4,10 @@ task = tasks.get("mnist", order="pixels")
 x, y, lengths = task.train.batch(torch.arange(32))
 """
 
+from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from gatelab.errors import invalid, unknown
+from gatelab.errors import unknown
 from gatelab.tasks.adding import Adding
 from gatelab.tasks.agreement import Agreement
 from gatelab.tasks.baseline import Baseline
@@ -37,6 +36,8 @@ def names() -> list[str]:
 def find(name: str) -> type[Task]:
     """The task of that name, without options yet."""
     if name not in _LIBRARY:
+        if Path(name).exists():
+            raise ValueError(f"{name} is a file or folder: as a task it is called files:path={name}")
         raise unknown("task", name, _LIBRARY)
     return _LIBRARY[name]
 
@@ -44,13 +45,9 @@ def find(name: str) -> type[Task]:
 def get(name: str, **options: Any) -> Task:
     """The task of that name with these options; on the command line, one word: `mnist:order=pixels,limit=1000`."""
     name, written = parse(name)
-    task = find(name)
     if twice := sorted(written.keys() & options.keys()):
         raise ValueError(f"the option {twice[0]!r} of the task {name!r} is given twice")
-    try:
-        return task.model_validate({**written, **options})
-    except ValidationError as error:
-        raise invalid(f"task {name!r}", error, task.model_fields) from None
+    return find(name).make({**written, **options})
 
 
 def parse(text: str) -> tuple[str, dict[str, str]]:
@@ -58,8 +55,11 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
     name, _, rest = text.partition(":")
     options: dict[str, str] = {}
     for piece in filter(None, rest.split(",")):
-        option, equals, value = piece.partition("=")
+        option, equals, value = (part.strip() for part in piece.partition("="))
         if not equals:
-            raise ValueError(f"{text!r} is not understood at {piece!r}: expected NAME:OPTION=VALUE,OPTION=VALUE")
-        options[option.strip()] = value.strip()
+            hint = "; a file is named with path=" if name.strip() == "files" else ""
+            raise ValueError(f"{text!r} is not understood at {piece!r}: expected NAME:OPTION=VALUE,OPTION=VALUE{hint}")
+        if option in options:
+            raise ValueError(f"the option {option!r} is in {text!r} twice")
+        options[option] = value
     return name.strip(), options

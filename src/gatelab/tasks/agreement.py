@@ -1,4 +1,4 @@
-"""Subject and verb that agree across a gap: "the cat that saw the dogs near the house … was"."""
+"""Subject and verb that agree across a gap: "the cat that saw the dogs in the garden … was"."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from gatelab.tasks import pictures
-from gatelab.tasks.examples import Encoding, OneHot
+from gatelab.tasks.examples import PADDING, Encoding, OneHot
 from gatelab.tasks.synthetic import Drawn, Synthetic
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class Agreement(Synthetic):
 
     `the SUBJECT`, then a gap of filler words: mostly a relative clause (`that saw the dogs`), phrases (`near the
     child`, `in the garden`) and adverbs. The nouns in the gap have a number of their own, drawn apart from the
-    subject's, so that only the subject tells. The length of the gap is drawn evenly from `shortest_gap` to `gap`.
+    subject's, so that only the subject tells. The length of the gap is drawn evenly from `shortest_gap` to `gap`,
+    as far as there are different sentences so short.
     """
 
     name = "agreement"
@@ -74,7 +75,7 @@ class Agreement(Synthetic):
         number = random.randint(0, 2, count).astype(np.int64)
         gaps = random.randint(self.shortest_gap, self.gap + 1, count)
         token = {word: i for i, word in enumerate(self.vocabulary)}
-        inputs = np.zeros((count, self.steps), np.uint8)
+        inputs = np.full((count, self.steps), PADDING, np.uint8)
         for row, plural, gap in zip(inputs, number, gaps, strict=True):
             sentence = ["the", _one(PLURAL if plural else SINGULAR, random), *_filler(int(gap), random)]
             row[: len(sentence)] = [token[word] for word in sentence]

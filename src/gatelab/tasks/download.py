@@ -31,7 +31,7 @@ def fetch(wanted: Callable[[], list[Download]], mirrors: tuple[str, ...], folder
     """
     from filelock import FileLock
 
-    if os.environ.get("GATELAB_OFFLINE"):
+    if os.environ.get("GATELAB_OFFLINE", "0") not in ("", "0"):
         return ["GATELAB_OFFLINE forbids downloads"]
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+PADDING = 255  # the token beyond the end of a sequence
+
 
 class Batch(NamedTuple):
     """What a model is given, and what it should answer."""
@@ -78,26 +80,27 @@ class Pixels:
     deviation: float
 
     def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
-        return torch.sub(rows, self.mean).mul_(1 / self.deviation)
+        return rows.to(torch.float32).sub_(self.mean).mul_(1 / self.deviation)
 
 
 @dataclass(frozen=True)
 class OneHot:
-    """Tokens, each as a vector with a single one."""
+    """Tokens, each as a vector with a single one; padding as zeros."""
 
     size: int
 
     def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
-        encoded = torch.zeros(*rows.shape, self.size)  # (B, T, D)
-        return encoded.scatter_(-1, rows.long().unsqueeze(-1), 1.0)
+        encoded = torch.zeros(*rows.shape, self.size, dtype=torch.float32)  # (B, T, D)
+        places = rows.long().clamp_(max=self.size - 1).unsqueeze(-1)
+        return encoded.scatter_(-1, places, (rows != PADDING).to(torch.float32).unsqueeze(-1))
 
 
 @dataclass(frozen=True)
 class NoiseAfter:
     """Another encoding, and then `steps` of Gaussian noise: what was seen has to be remembered through it.
 
-    Each example has a window of its own on one long tape of noise, always the same one: it costs no memory per example,
-    and an epoch sees the noise that the last one saw.
+    Each example has a window on one long tape of noise, always the same one: it costs no memory per example, and an
+    epoch sees the noise that the last one saw. Windows overlap, at places that have nothing to do with the answers.
     """
 
     inner: Encoding

@@ -11,7 +11,7 @@ import torch
 from pydantic import Field, field_validator
 
 from gatelab.errors import DataError
-from gatelab.tasks import own, pictures, readers, series
+from gatelab.tasks import own, pictures, series
 from gatelab.tasks.baseline import Baseline, same_as_now
 from gatelab.tasks.chance import divide, stream
 from gatelab.tasks.examples import Examples, Floats, Parts
@@ -19,6 +19,9 @@ from gatelab.tasks.task import Task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+TABLES = (".csv", ".tsv", ".txt", ".parquet")
 
 
 class Files(Task):
@@ -36,6 +39,7 @@ class Files(Task):
     )
     inputs: tuple[str, ...] = Field((), description="of a table: further columns to read but not to forecast, a+b")
     length: int = Field(50, ge=1, description="of a table: steps of a window")
+    header: bool | None = Field(None, description="of a CSV: whether the first line names the columns; else it is seen")
 
     @field_validator("columns", "inputs", mode="before")
     @classmethod
@@ -52,12 +56,12 @@ class Files(Task):
             raise DataError(
                 f"there is no file or folder {path}: expected a .csv, .parquet or .npz, or a folder of class folders"
             )
-        if path.suffix == ".npz":
+        if path.suffix.lower() == ".npz":
             self._only_for_tables("an .npz")
             return own.from_npz(path)
-        if path.suffix in readers.TABLES:
-            return own.from_table(path, self.columns, self.inputs, self.length)
-        raise DataError(f"{path} ends in {path.suffix!r}: expected {', '.join(readers.TABLES)}, .npz, or a folder")
+        if path.suffix.lower() in TABLES:
+            return own.from_table(path, self.columns, self.inputs, self.length, self.header)
+        raise DataError(f"{path} ends in {path.suffix!r}: expected {', '.join(TABLES)}, .npz, or a folder")
 
     def _only_for_tables(self, given: str) -> None:
         if self.columns or self.inputs:
@@ -151,6 +155,15 @@ class Files(Task):
         if not np.isfinite(scaled).all():
             raise DataError(f"{self.path}: values differ so much in size that they cannot be scaled to float32")
         return scaled
+
+    def remarks(self) -> dict[str, str]:
+        content = self.content
+        if content.answers is not None:
+            return {}
+        split = content.names[: content.columns], content.names[content.columns :], content.left_out
+        verbs = ("forecast", "only read", "left out")
+        said = [f"{verb}: {', '.join(names)}" for verb, names in zip(verbs, split, strict=True) if names]
+        return {"columns": "; ".join(said)}
 
     def baseline(self) -> Baseline:
         return same_as_now(self) if self.content.answers is None else super().baseline()

@@ -42,7 +42,7 @@ class Images(Task):
     limit: int | None = Field(
         None,
         ge=10,
-        description="so many training examples, as many of each class; the other parts shrink in proportion",
+        description="so many training examples, as many of each class; validation shrinks in proportion",
     )
 
     @property
@@ -66,8 +66,7 @@ class Images(Task):
         train, validation, test = self.all_sizes
         if self.limit is None or self.limit >= train:
             return self.all_sizes
-        share = self.limit / train
-        return self.limit, max(1, round(share * validation)), max(1, round(share * test))
+        return self.limit, max(len(self.names), round(validation * self.limit / train)), test
 
     def images(self) -> Arrays:
         """`train` and `test` as bytes (N, side, side, channels), with `train_labels` and `test_labels`."""
@@ -82,7 +81,7 @@ class Images(Task):
         answers = [labels[train], labels[validation], arrays["test_labels"]]
         if self.sizes != self.all_sizes:
             random = stream(self.seed, "limit")
-            for i, size in enumerate(self.sizes):
+            for i, size in enumerate(self.sizes[:2]):
                 chosen = balanced(answers[i], size, random)
                 places[i], answers[i] = places[i][chosen], answers[i][chosen]
         rows = [torch.from_numpy(self._in_order(pool[place])) for pool, place in zip(pools, places, strict=True)]
@@ -95,7 +94,8 @@ class Images(Task):
         if self.order == "rows":
             return images.reshape(len(images), self.side, self.input_size)
         flat = images.reshape(len(images), self.side**2, self.input_size)
-        return flat if self.order == "pixels" else flat[:, permutation(self.side**2)]
+        # take, unlike an index, leaves each image in one piece, and batches are cut ten times as fast from that.
+        return flat if self.order == "pixels" else flat.take(permutation(self.side**2), axis=1)
 
     def _scaling(self, train: Tensor) -> Pixels:
         """Mean 0 and deviation 1 over the training images. (The sums are of integers, so they are exact.)"""
@@ -167,11 +167,16 @@ class Published(Images):
         description="a folder with one folder per data set; then GATELAB_DATA and the user's cache are looked through",
     )
 
+    @property
+    def variant(self) -> str:
+        """Which decoded form of the set this task reads."""
+        return "bytes"
+
     def is_here(self) -> bool:
-        return store.is_here(self.published, self.data_dir)
+        return store.is_here(self.published, self.data_dir, self.variant)
 
     def images(self) -> Arrays:
-        return store.load(self.published, self.data_dir, "bytes", sources.decode_idx)
+        return store.load(self.published, self.data_dir, self.variant, sources.decode_idx)
 
 
 class Mnist(Published):
@@ -212,9 +217,13 @@ class Cifar10(Published):
     def channels(self) -> int:
         return 1 if self.color == "grey" else 3
 
+    @property
+    def variant(self) -> str:
+        return self.color
+
     def images(self) -> Arrays:
         grey = self.color == "grey"
-        return store.load(self.published, self.data_dir, self.color, lambda files: sources.decode_cifar(files, grey))
+        return store.load(self.published, self.data_dir, self.variant, lambda files: sources.decode_cifar(files, grey))
 
     def _scaling(self, train: Tensor) -> Pixels:
         return Pixels(127.5, 127.5)

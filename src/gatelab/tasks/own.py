@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from gatelab.errors import DataError
-from gatelab.tasks import readers, series
+from gatelab.tasks import readers, series, tables
 
 
 @dataclass(frozen=True)
@@ -22,24 +22,26 @@ class Own:
     lengths: np.ndarray | None = None
     classes: tuple[str, ...] | None = None
     columns: int = 0  # of a series: how many are forecast, the first ones
+    left_out: tuple[str, ...] = ()  # of a table: columns that are not read
 
 
-def from_table(path: Path, columns: tuple[str, ...], inputs: tuple[str, ...], length: int) -> Own:
-    table = readers.read_table(path)
+def from_table(path: Path, columns: tuple[str, ...], inputs: tuple[str, ...], length: int, header: bool | None) -> Own:
+    table = tables.read_table(path, header)
     names = columns or tuple(name for name in table.columns if name not in inputs)
     if not names:
         raise DataError(
             f"{path} has no column of numbers to forecast; its columns: {', '.join(table.others) or 'none'}"
         )
-    if double := [name for name in inputs if name in columns]:
-        raise DataError(f"{double[0]!r} is among the columns to forecast and among the further inputs: name it once")
+    if double := [name for name in (*columns, *inputs) if (*columns, *inputs).count(name) > 1]:
+        raise DataError(f"{path}: {double[0]!r} is named twice among the columns to forecast and the further inputs")
     values = table.pick((*names, *inputs))
     if min(series.window_counts(len(values), length)) < 1:
         raise DataError(
             f"{path} has {len(values):,} lines: windows of {length} in each of the three parts need at least "
-            f"{round((length + 2) / 0.15) + 1}; ask for shorter ones with length=, or bring more"
+            f"{series.least_steps(length)}; ask for shorter ones with length=, or bring more"
         )
-    return Own(values, None, True, (*names, *inputs), columns=len(names))
+    left_out = (*table.others, *(name for name in table.columns if name not in (*names, *inputs)))
+    return Own(values, None, True, (*names, *inputs), columns=len(names), left_out=left_out)
 
 
 def from_npz(path: Path) -> Own:
@@ -81,8 +83,10 @@ def from_npz(path: Path) -> Own:
             raise DataError(f"{path}: y has {len(known)} class: expected two at least")
         answers = np.zeros(y.shape, np.int64)
         answers[... if y.ndim == 1 else inside] = numbers
-        classes = tuple(c.decode() if isinstance(c, bytes) else str(c) for c in known)
+        classes = tuple(c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in known)
         return Own(X, answers, y.ndim == 2, names, lengths, classes)
+    if y.ndim == 2 and y.shape[1] == X.shape[1]:
+        y = y[..., None]  # one number at every step
     if y.dtype.kind != "f" or y.ndim > 3 or (y.ndim == 3 and y.shape[1] != X.shape[1]):
         raise DataError(
             f"{path}: y is {y.dtype} of shape {y.shape}: expected classes (integers or texts), or floats of shape "
@@ -99,10 +103,9 @@ def from_npz(path: Path) -> Own:
 
 
 def from_folder(path: Path) -> Own:
-    sequences, labels, classes = readers.read_folder(path)
+    sequences, labels, classes, names = readers.read_folder(path)
     lengths = np.array([len(sequence) for sequence in sequences], np.int64)
     padded = np.zeros((len(sequences), int(lengths.max()), sequences[0].shape[1]))
     for row, sequence in zip(padded, sequences, strict=True):
         row[: len(sequence)] = sequence
-    names = tuple(str(i + 1) for i in range(padded.shape[2]))
     return Own(padded, labels, False, names, lengths, classes)

@@ -28,11 +28,13 @@ def images(task: Images) -> Figure:
         figure = style.new_figure(9, 6.4)
         top, bottom = cast(np.ndarray, figure.subfigures(2, 1, height_ratios=[3, 1.5]))
         top.suptitle(f"{task.name}: the first {len(examples)} training examples", x=0.01, ha="left", weight="bold")
-        for axes, image, label in zip(top.subplots(down, across).flat, examples, plain.train.targets, strict=False):
+        grid = top.subplots(down, across)
+        for axes in grid.flat:
+            axes.axis("off")
+        for axes, image, label in zip(grid.flat, examples, plain.train.targets, strict=False):
             grey = task.channels == 1
             axes.imshow(image[..., 0] if grey else image, cmap="gray" if grey else None, interpolation="nearest")
             axes.set_title(task.classes[int(label)], loc="center", weight="normal", size=9)
-            axes.axis("off")
         axes = bottom.subplots()
         x = task.train.first(1).x[0].numpy()  # (T, D)
         axes.set_title(f"what the network reads of the first one: {len(x):,} steps of {x.shape[1]}")
@@ -56,7 +58,6 @@ def images(task: Images) -> Figure:
 def windows(task: Task, names: tuple[str, ...]) -> Figure:
     """Three windows: what is read, and what is asked for at each step."""
     x, y, lengths = task.train.batch(torch.linspace(0, len(task.train) - 1, 3).long())
-    per_step = y.ndim == 3
     with style.house():
         figure = style.new_figure(9, 6)
         for axes, seen, answer, row in zip(np.atleast_1d(figure.subplots(len(x), 1)), x, y, range(len(x)), strict=True):
@@ -64,18 +65,23 @@ def windows(task: Task, names: tuple[str, ...]) -> Figure:
             for column in range(seen.shape[1]):
                 name = names[column] if column < len(names) else str(column + 1)
                 axes.plot(seen[:end, column], color=style.COLOURS[column % 7], label=f"{name} (read)")
-            if per_step:
+            if task.forecasts:
                 for column in range(answer.shape[1]):
                     axes.plot(np.arange(1, end + 1), answer[:end, column], "o", markersize=3, fillstyle="none",
                               color=style.COLOURS[column % 7], label="what comes next (asked for)")  # fmt: skip
+            elif task.per_step:
+                for column in range(answer.shape[1]):
+                    axes.plot(
+                        answer[:end, column], ":", color=style.COLOURS[-1 - column % 7], label=f"answer {column + 1}"
+                    )
             else:
                 axes.set_title(f"answer: {', '.join(f'{value:.3g}' for value in answer)}")
             axes.set_ylabel("scaled value")
         figure.axes[-1].set_xlabel("step in the window")
         handles, labels = figure.axes[0].get_legend_handles_labels()
         shown = dict(zip(labels, handles, strict=True))
-        figure.legend(list(shown.values())[:8], list(shown)[:8], loc="outside upper right", ncols=min(4, len(shown)))
-        figure.suptitle(f"{task.name}: windows from the training part", x=0.01, ha="left", weight="bold")
+        figure.legend(list(shown.values())[:8], list(shown)[:8], loc="outside lower right", ncols=min(4, len(shown)))
+        figure.suptitle(f"{task.name}: three examples from the training part", x=0.01, ha="left", weight="bold")
     return figure
 
 

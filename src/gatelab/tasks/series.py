@@ -53,6 +53,14 @@ def window_counts(steps: int, length: int) -> tuple[int, int, int]:
     return train, validation, test
 
 
+def least_steps(length: int) -> int:
+    """The shortest series that has a window of this length in each part."""
+    steps = 3 * (length + 1)
+    while min(window_counts(steps, length)) < 1:
+        steps += 1
+    return steps
+
+
 def windows(scaled: np.ndarray, length: int, targets: int) -> Parts:
     """Every window of the (S, D) series; the answer at each step is what the first `targets` columns are at the next.
 

@@ -36,7 +36,7 @@ class Sine(Task):
         if min(self.sizes) < 1:
             raise ValueError(
                 f"a wave of {self.duration} steps has no window of {self.length} in each part: the duration must be at "
-                f"least {round((self.length + 2) / 0.15) + 1}"
+                f"least {series.least_steps(self.length)}"
             )
         return self
 

@@ -56,9 +56,9 @@ def places(data_dir: Path | None) -> list[Path]:
     return [*(Path(place).expanduser() for place in chosen if place), cache_folder("data")]
 
 
-def is_here(source: Source, data_dir: Path | None) -> bool:
-    """Whether the files are on this machine."""
-    return not _missing(source, data_dir)
+def is_here(source: Source, data_dir: Path | None, variant: str) -> bool:
+    """Whether no download is needed."""
+    return _cached(source, variant).is_file() or not _missing(source, data_dir)
 
 
 def load(source: Source, data_dir: Path | None, variant: str, decode: Callable[[dict[str, bytes]], Arrays]) -> Arrays:
@@ -67,20 +67,26 @@ def load(source: Source, data_dir: Path | None, variant: str, decode: Callable[[
     What the files hold is checked against known sums before it is decoded, so the cached arrays are the same wherever
     the files came from; `variant` (grey, rgb) is all that they depend on.
     """
-    if _missing(source, data_dir):
-        _get(source, data_dir)
-    key = hashlib.sha256(repr((source.contents, variant)).encode()).hexdigest()[:16]
-    cached = cache_folder("decoded") / f"{source.name}-{variant}-{key}.npz"
+    cached = _cached(source, variant)
     try:
         with cached.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}  # a zip file carries check sums, and reading compares them
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
         pass  # not there, or not whole: it is made again
-    arrays = decode({name: _checked(source, name, data_dir) for name in source.contents})
-    _members.cache_clear()
+    if _missing(source, data_dir):
+        _get(source, data_dir)
+    try:
+        arrays = decode({name: _checked(source, name, data_dir) for name in source.contents})
+    finally:
+        _members.cache_clear()
     with contextlib.suppress(OSError), whole_file(cached) as out:  # no room for it only costs time at the next start
         np.savez(out, allow_pickle=False, **arrays)
     return arrays
+
+
+def _cached(source: Source, variant: str) -> Path:
+    key = hashlib.sha256(repr((source.contents, variant)).encode()).hexdigest()[:16]
+    return cache_folder("decoded") / f"{source.name}-{variant}-{key}.npz"
 
 
 def _missing(source: Source, data_dir: Path | None) -> list[str]:

@@ -54,7 +54,11 @@ def distinct(
         for row in zip(*columns, strict=True):
             kept.setdefault(row[0].tobytes(), row)
         if len(kept) >= count:
-            inputs, answers, *lengths = (np.stack(column) for column in zip(*list(kept.values())[:count], strict=True))
+            # What is rare is used up early, so that the order of appearance is not the same all along: shuffle it, and
+            # all parts are alike.
+            rows = list(kept.values())[:count]
+            shuffled = [rows[i] for i in random.permutation(count)]
+            inputs, answers, *lengths = (np.stack(column) for column in zip(*shuffled, strict=True))
             return inputs, answers, lengths[0] if lengths else None
     raise ValueError(
         f"{name} with these options has not enough different sequences: {count:,} are wanted, {len(kept):,} were found "

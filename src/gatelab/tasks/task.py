@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
+from gatelab.errors import invalid
 from gatelab.tasks.baseline import Baseline, commonest_class, training_mean
 from gatelab.tasks.examples import Examples, Parts, inside
 
@@ -26,7 +27,7 @@ class Task(BaseModel):
     The data is made or read on first use, and the same options yield the same data on every machine.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(cached_property,))
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, ignored_types=(cached_property,))
 
     name: ClassVar[str]
     source: ClassVar[str]  # where it comes from, and its licence
@@ -36,9 +37,27 @@ class Task(BaseModel):
 
     seed: int = Field(0, ge=0, description="of everything drawn by chance: the division, the noise, made-up data")
 
+    @classmethod
+    def make(cls, options: dict[str, Any]) -> Self:
+        """The task with these options, or all that is wrong with them in one error."""
+        try:
+            return cls.model_validate(options)
+        except ValidationError as error:
+            raise invalid(f"task {cls.name!r}", error, cls.model_fields) from None
+
+    def options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in type(self).model_fields}
+
     def with_options(self, **changes: Any) -> Self:
         """The same task with other options. (A plain copy would take the loaded data along.)"""
-        return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
+        return self.make({**self.options(), **changes})
+
+    def __eq__(self, other: object) -> bool:
+        """Tasks are equal if their options are, whether or not their data is loaded."""
+        return type(self) is type(other) and isinstance(other, Task) and self.options() == other.options()
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self.options().values()))
 
     # What a model has to fit.
 
@@ -112,6 +131,10 @@ class Task(BaseModel):
         """What can be had without learning."""
         return training_mean(self) if self.classes is None else commonest_class(self)
 
+    def remarks(self) -> dict[str, str]:
+        """What else there is to say, by name."""
+        return {}
+
     def picture(self) -> Figure:
         """A few examples as a person can read them."""
         raise NotImplementedError
@@ -130,7 +153,8 @@ class Task(BaseModel):
             rule=type(self).rule,
             source=type(self).source,
             baseline=self.baseline() if self.is_here() else None,
-            options={name: getattr(self, name) for name in type(self).model_fields},
+            options=self.options(),
+            remarks=self.remarks(),
         )
 
 
@@ -150,6 +174,7 @@ class Description:
     source: str
     baseline: Baseline | None
     options: dict[str, Any]
+    remarks: dict[str, str]
 
     @property
     def answer(self) -> str:
@@ -164,6 +189,7 @@ class Description:
         yield "answer", self.answer
         yield "examples", "{:,} to train, {:,} to validate, {:,} to test".format(*self.sizes)
         yield "division", self.rule
+        yield from self.remarks.items()
         if self.baseline is not None:
             yield "without learning", str(self.baseline)
         yield "source", self.source
