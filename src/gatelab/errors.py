@@ -30,7 +30,11 @@ def unknown(kind: str, given: object, known: Iterable[str]) -> ValueError:
 
 def expectation(message: str) -> str:
     """pydantic's "Input should be greater than 0" in our words."""
-    return message.replace("Input should be", "expected").replace("a valid", "a", 1)
+    return (
+        message.replace("Input should be", "expected")
+        .replace("a valid integer", "an integer")
+        .replace("a valid ", "a ")
+    )
 
 
 def invalid(kind: str, error: ValidationError, known: Iterable[str]) -> ValueError:

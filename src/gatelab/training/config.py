@@ -136,17 +136,17 @@ def _validated(section: type[BaseModel], given: dict[str, Any]) -> tuple[BaseMod
                 if wrong["type"] == "extra_forbidden":
                     problems.append(Problem(key, str(unknown("key", key[-1], section.model_fields))))
                 elif not key:  # a combination
-                    problems += [_placed(sentence, left) for sentence in str(wrong["ctx"]["error"]).splitlines()]
+                    problems += [_placed(sentence, section) for sentence in str(wrong["ctx"]["error"]).splitlines()]
                     return section(), problems
                 else:
                     problems.append(Problem(key, f"this is {wrong['input']!r}: {expectation(wrong['msg'])}"))
             left = {name: value for name, value in left.items() if name not in {w["loc"][0] for w in error.errors()}}
 
 
-def _placed(sentence: str, given: dict[str, Any]) -> Problem:
-    """A sentence about a combination belongs to the first key that it names."""
-    named = [word for word in sentence.replace(":", " ").replace("'", " ").split() if word in given]
-    return Problem((named[0],) if named else (), sentence)
+def _placed(sentence: str, section: type[BaseModel]) -> Problem:
+    """`key: why` about a combination."""
+    key, _, why = sentence.partition(": ")
+    return Problem((key,), why) if key in section.model_fields else Problem((), sentence)
 
 
 def _sentences(error: ValidationError) -> Iterator[str]:

@@ -191,7 +191,7 @@ def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:
         "epoch": place.epoch + 1,
         **{f"train_{name}": value for name, value in trained.items()},
         **{f"validation_{name}": value for name, value in validation.items()},
-        "learning_rate": work.optimizer.param_groups[0]["lr"],
+        "learning_rate": work.schedule.learning_rate(place.epoch, place.batch - 1, place.batch),  # of the last batch
         "gradient_norm": place.norm / place.batch,
         "seconds": round(place.seconds, 4),
         "validation_seconds": round(seconds, 4),

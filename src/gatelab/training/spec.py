@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
+import torch
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from gatelab import tasks
@@ -14,7 +16,13 @@ from gatelab.training import build
 class Section(BaseModel):
     """A part of a config: what is not a field of it is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def refuse(wrong: list[str]) -> None:
+    """One error for all that is wrong, a line each: `key: why`."""
+    if wrong:
+        raise ValueError("\n".join(wrong))
 
 
 class ModelSpec(Section):
@@ -47,19 +55,24 @@ class ModelSpec(Section):
         wrong = []
         for name in ("dropout", "residual"):
             if self.num_layers == 1 and getattr(self, name):
-                wrong.append(
-                    f"{name} acts between layers and does nothing with num_layers: 1; leave it out or add layers"
-                )
+                wrong.append(f"{name}: acts between layers and does nothing with num_layers: 1; add some, or drop it")
         if self.freeze_at is not None and not self.freeze:
-            wrong.append("freeze_at is given and freeze is not: name the parameters to hold, as freeze: [b.z]")
-        alone = self.model_copy(update={"dropout": 0.0, "residual": False, "num_layers": 1})
-        try:
-            build.layer(alone, input_size=1, hidden_size=1)  # the cell knows its options, gates and parameters
-        except ValueError as error:
-            wrong.append(str(error))
-        if wrong:
-            raise ValueError("\n".join(wrong))
+            wrong.append("freeze_at: given, and freeze is not: name the parameters to hold, as freeze: [b.z]")
+        refuse([*wrong, *self._unknown_to_the_cell()])
         return self
+
+    def _unknown_to_the_cell(self) -> Iterator[str]:
+        """The cell itself knows its options, gates and parameters: a small layer is made with one after the other."""
+        settings: dict[str, Any] = {}
+        for name in ("cell", "options", "gate_bias", "chrono", "freeze"):
+            try:
+                with torch.random.fork_rng(devices=[]):  # its starting values are of no interest to anyone
+                    build.layer(ModelSpec.model_construct(**settings, **{name: getattr(self, name)}), 1, 1)
+                settings[name] = getattr(self, name)
+            except ValueError as error:
+                yield f"{name}: {error}"
+                if name == "cell":
+                    return
 
 
 class OptimizationSpec(Section):
@@ -84,13 +97,15 @@ class OptimizationSpec(Section):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> OptimizationSpec:
+        wrong = []
         if self.momentum and self.optimizer not in ("sgd", "rmsprop"):
-            raise ValueError(f"momentum is for sgd and rmsprop; {self.optimizer} has its own: leave it out")
+            wrong.append(f"momentum: for sgd and rmsprop; {self.optimizer} has its own: leave it out")
         if self.final_learning_rate > self.learning_rate:
-            raise ValueError(
-                f"final_learning_rate is {self.final_learning_rate:g} and learning_rate {self.learning_rate:g}: "
+            wrong.append(
+                f"final_learning_rate: this is {self.final_learning_rate:g} and learning_rate {self.learning_rate:g}: "
                 "expected the final one to be the smaller"
             )
+        refuse(wrong)
         return self
 
 
@@ -143,8 +158,7 @@ class RunSpec(Section):
 
     @model_validator(mode="after")
     def _parts_agree(self) -> RunSpec:
-        if wrong := disagreements(self.task, self.model, self.training):
-            raise ValueError("\n".join(f"{key}: {message}" for key, message in wrong.items()))
+        refuse([f"{key}: {message}" for key, message in disagreements(self.task, self.model, self.training).items()])
         return self
 
     def document(self) -> dict[str, Any]:

@@ -1,0 +1,113 @@
+"""Config files: read exactly, and all that is wrong said at once with file, line and the nearest right key."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from gatelab.training import RunSpec, config
+
+WRONG = """\
+task: {name: mnist, ordr: pixels}
+model:
+  cell: gruu
+  hiden_size: 3
+  dropout: 0.2
+training:
+  num_epochs: ten
+  patience: 0
+optimisation:
+  learning_rate: 1
+optimization:
+  learning_rate: -1
+  momentum: 0.9
+"""
+
+
+def write(tmp_path, text):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_the_printed_example_is_every_key_at_its_default(tmp_path):
+    spec = config.load(write(tmp_path, config.example()))
+    assert spec == RunSpec()
+    for section in ("model", "optimization", "training"):
+        for name, field in type(getattr(spec, section)).model_fields.items():
+            assert f"\n  {name}: " in config.example()
+            assert field.description
+
+
+def test_all_that_is_wrong_is_said_at_once_with_its_line(tmp_path):
+    path = write(tmp_path, WRONG)
+    with pytest.raises(ValueError, match=r"config\.yaml") as raised:
+        config.load(path)
+    said = {int(line.split(":")[1]): line for line in str(raised.value).splitlines()}
+    assert "did you mean 'order'" in said[1]
+    assert "model.cell: unknown cell 'gruu'; did you mean 'gru'" in said[3]
+    assert "model.hiden_size: unknown key 'hiden_size'; did you mean 'hidden_size'" in said[4]
+    assert "model.dropout: acts between layers and does nothing with num_layers: 1" in said[5]
+    assert "training.num_epochs: this is 'ten': expected an integer" in said[7]
+    assert "training.patience: this is 0: expected greater than or equal to 1" in said[8]
+    assert "unknown key 'optimisation'; did you mean 'optimization'" in said[9]
+    assert "optimization.learning_rate: this is -1: expected greater than 0" in said[12]
+    assert "momentum: for sgd and rmsprop" in said[13]
+    assert len(said) == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model: {options: {epsilon: 1.0}}", "1: model.options: unknown option of cell 'gru': 'epsilon'"),
+        ("model: {freeze: [b.q]}", "1: model.freeze: unknown parameter of cell 'gru'"),
+        ("model:\n  gate_bias: {q: 1.0}", "2: model.gate_bias: "),
+        ("model: {freeze_at: 0.0}", "1: model.freeze_at: given, and freeze is not"),
+        ("task: sine\nmodel: {bidirectional: true}", "2: model.bidirectional: read from the end, the task 'sine'"),
+        ("task: copy\nmodel: {read: mean}", "2: model.read: the task 'copy' has an answer at every step"),
+        ("task: adding\ntraining: {loss: cross_entropy}", "2: training.loss: cross_entropy does not fit"),
+        ("task: digits\ntraining: {loss: mse}", "2: training.loss: mse does not fit"),
+        ("task: adding\ntraining: {monitor: accuracy}", "2: training.monitor: the task 'adding' asks for numbers"),
+        ("optimization: {learning_rate: 0.1, final_learning_rate: 0.2}", "1: optimization.final_learning_rate: "),
+        ("training: 7", "1: training: this is 7: expected keys such as num_epochs"),
+        ("task: {order: rows}", "1: task: a task needs a name, one of digits, "),
+        ("task: 7", "1: task: "),
+        ("- a\n- b", "expected keys such as task"),
+        ("model: {cell: gru\n", "this is not YAML"),
+        ("training:\n  seed: 1\n  seed: 2\n", "3: the key 'seed' is there twice"),
+        ("training: {learning_rate: .inf}", "unknown key 'learning_rate'"),
+        ("optimization: {learning_rate: .inf}", "optimization.learning_rate: this is inf"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(tmp_path, text, message):
+    with pytest.raises(ValueError, match=r"config\.yaml") as raised:
+        config.load(write(tmp_path, text))
+    assert message in str(raised.value)
+
+
+def test_an_empty_file_is_all_defaults_and_changes_are_laid_over(tmp_path):
+    spec = config.load(write(tmp_path, ""), {("task",): "sine:length=20", ("training", "seed"): 7})
+    assert spec.task.length == 20
+    assert spec.training.seed == 7
+    assert spec.training.batch_size == 128
+    nested = config.load(write(tmp_path, "training: {seed: 3, patience: 4}"), {("training", "seed"): 5})
+    assert (nested.training.seed, nested.training.patience) == (5, 4)
+
+
+def test_no_object_is_ever_made_of_a_config(tmp_path):
+    path = write(tmp_path, "task: !!python/object/apply:os.system ['touch ran']")
+    with pytest.raises(ValueError, match="this is not YAML"):
+        config.load(path)
+
+
+def test_a_spec_is_a_document_and_back():
+    spec = RunSpec.model_validate(
+        {
+            "task": {"name": "digits", "order": "pixels", "limit": 100},
+            "model": {"cell": "agru", "options": {"epsilon": 0.5, "learnable_epsilon": False}, "freeze": ["b.z"]},
+            "optimization": {"schedule": "cosine"},
+        }
+    )
+    document = yaml.safe_load(yaml.safe_dump(spec.document()))
+    assert config.parse(document, "here") == spec
+    assert document["task"] == {"name": "digits", "order": "pixels", "limit": 100}

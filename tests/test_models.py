@@ -1,0 +1,150 @@
+"""Models: what the head sees, sequences read piece by piece, and series continued."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
+
+LENGTHS = torch.tensor([7, 3, 5, 1])
+
+
+def double(model: nn.Module) -> nn.Module:
+    return model.double().eval()
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm", "agru"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["full", "ragged"])
+def test_the_head_sees_the_end_of_each_direction(cell, bidirectional, residual, lengths):
+    model = double(SequenceClassifier(cell, 3, 5, 4, bidirectional=bidirectional, residual=residual))
+    x = torch.randn(4, 7, 3).double()
+    output, _ = model.recurrent(x, lengths=lengths)
+    ends = [7] * 4 if lengths is None else lengths.tolist()
+    for row, end in enumerate(ends):
+        seen = output[row, end - 1] if not bidirectional else torch.cat([output[row, end - 1, :5], output[row, 0, 5:]])
+        expected = model.head[1].weight @ seen + model.head[1].bias
+        torch.testing.assert_close(model(x, lengths=lengths)[row], expected)
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["full", "ragged"])
+def test_the_mean_is_over_the_steps_that_exist(lengths):
+    model = double(SequenceClassifier("gru", 3, 5, 4, read="mean"))
+    x = torch.randn(4, 7, 3).double()
+    ends = [7] * 4 if lengths is None else lengths.tolist()
+    for row, end in enumerate(ends):
+        alone = model.recurrent(x[row : row + 1, :end])[0][0].mean(0)
+        torch.testing.assert_close(model(x, lengths=lengths)[row], model.head[1](alone))
+
+
+def test_it_is_torchs_gru_with_a_linear_layer():
+    model = double(SequenceClassifier("gru", 3, 5, 4, num_layers=2, dropout=0.0, head_dropout=0.0))
+    module, x = model.recurrent.to_torch(), torch.randn(6, 9, 3).double()
+    torch.testing.assert_close(model(x), model.head[1](module(x)[1][-1]))
+
+
+def test_the_defaults_are_two_layers_with_dropout():
+    model = SequenceClassifier("gru", 3, 5, 4)
+    assert (model.recurrent.num_layers, model.recurrent.dropout, model.head[0].p) == (2, 0.1, 0.2)
+    x = torch.randn(8, 5, 3)
+    assert not torch.equal(model(x), model(x))
+    model.eval()
+    assert torch.equal(model(x), model(x))
+
+
+@pytest.mark.parametrize("kind", [SequenceClassifier, StepPredictor])
+def test_starting_values_come_from_the_given_generator_alone(kind):
+    model = kind("lstm", 3, 5, 4)
+    torch.manual_seed(1)
+    model.reset_parameters(torch.Generator().manual_seed(9))
+    first = [p.clone() for p in model.parameters()]
+    torch.manual_seed(2)
+    model.reset_parameters(torch.Generator().manual_seed(9))
+    assert all(torch.equal(a, b) for a, b in zip(first, model.parameters(), strict=True))
+    bound = 5**-0.5
+    weight = model.head[1].weight.detach()
+    assert weight.abs().max() <= bound
+    assert float(weight.std()) == pytest.approx(bound / 3**0.5, rel=0.4)
+
+
+def test_a_sequence_can_be_read_piece_by_piece():
+    model = double(StepPredictor("lstm", 3, 5, 4, num_layers=2))
+    x = torch.randn(2, 10, 3).double()
+    first, state = model.step(x[:, :4], None)
+    second, _ = model.step(x[:, 4:], state)
+    torch.testing.assert_close(torch.cat([first, second], 1), model(x))
+    assert model(x).shape == (2, 10, 4)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_the_future_is_what_reading_the_growing_window_gives(cell):
+    model = double(Forecaster(cell, 2, 5, num_layers=2))
+    x = torch.randn(3, 8, 2).double()
+    window, expected = x, []
+    for _ in range(6):
+        expected.append(model(window)[:, -1:])
+        window = torch.cat([window, expected[-1]], 1)
+    torch.testing.assert_close(model.predict_future(x, 6), torch.cat(expected, 1).detach())
+
+
+def test_the_window_is_read_once_and_training_mode_is_put_back():
+    model = Forecaster("gru", 1, 5, head_dropout=0.5)
+    read = []
+    model.predictor.recurrent.register_forward_pre_hook(lambda _, arguments: read.append(arguments[0].shape[1]))
+    x = torch.randn(2, 50, 1)
+    once = model.predict_future(x, 4)
+    assert read == [50, 1, 1, 1]
+    assert model.training
+    assert torch.equal(once, model.predict_future(x, 4))  # no dropout in a forecast
+    assert not once.requires_grad
+
+
+def test_intervals_hold_what_they_promise():
+    """A forecaster that always says 0, on noise: the errors are known, whatever the horizon."""
+    model = Forecaster("gru", 1, 3)
+    for parameter in model.parameters():
+        nn.init.zeros_(parameter)
+    generator = torch.Generator().manual_seed(0)
+
+    def noise(n: int) -> torch.Tensor:
+        return torch.randn(n, 5, 1, generator=generator) * torch.tensor([1.0, 2, 3, 4, 5])[:, None]
+
+    held = []
+    for _ in range(200):
+        model.calibrate(torch.zeros(99, 4, 1), noise(99))
+        forecast = model.forecast(torch.zeros(1, 4, 1), 5, level=0.8)
+        truth = noise(100)
+        held.append(((truth >= forecast.lower) & (truth <= forecast.upper)).float().mean(0))
+    coverage = torch.stack(held).mean(0).flatten()
+    assert (coverage - 0.8).abs().max() < 0.02
+    widths = (forecast.upper - forecast.lower).flatten()
+    assert widths[4] > 3 * widths[0]  # each step ahead has its own
+
+
+def test_with_too_few_windows_an_interval_promises_nothing():
+    model = Forecaster("gru", 1, 3).calibrate(torch.randn(5, 4, 1), torch.randn(5, 2, 1))
+    assert model.forecast(torch.randn(1, 4, 1), 2, level=0.95).upper.isinf().all()
+    assert model.forecast(torch.randn(1, 4, 1), 2, level=0.8).upper.isfinite().all()
+
+
+def test_what_cannot_be_meant_is_refused():
+    with pytest.raises(ValueError, match="cannot be bidirectional"):
+        Forecaster("gru", 1, 3, bidirectional=True)
+    with pytest.raises(ValueError, match="unknown way to read the layers out: 'first'"):
+        SequenceClassifier("gru", 3, 5, 4, read="first")
+    with pytest.raises(ValueError, match=r"head_dropout is 1\.5"):
+        SequenceClassifier("gru", 3, 5, 4, head_dropout=1.5)
+    with pytest.raises(ValueError, match="output_size is 0"):
+        StepPredictor("gru", 3, 5, 0)
+    model = Forecaster("gru", 1, 3)
+    with pytest.raises(ValueError, match="steps_ahead is 0"):
+        model.predict_future(torch.randn(1, 4, 1), 0)
+    with pytest.raises(ValueError, match="needs errors that far ahead"):
+        model.forecast(torch.randn(1, 4, 1), 3)
+    with pytest.raises(ValueError, match=r"expected \(N, T, D\)"):
+        model.calibrate(torch.randn(4, 4, 1), torch.randn(3, 2, 1))
+    with pytest.raises(ValueError, match="level is 90"):
+        model.forecast(torch.randn(1, 4, 1), 1, level=90)

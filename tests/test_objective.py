@@ -1,0 +1,78 @@
+"""Losses and metrics by hand and against scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn import metrics as sklearn_metrics
+from torch.nn.functional import cross_entropy
+
+from gatelab import tasks
+from gatelab.tasks import Batch
+from gatelab.training.objective import Objective, Tally, macro_metrics
+from gatelab.training.spec import TrainingSpec
+
+
+def tally_in_batches(objective: Objective, prediction, batch: Batch, sizes: list[int]) -> dict[str, float]:
+    tally, begin = Tally(objective), 0
+    for size in sizes:
+        part = slice(begin, begin + size)
+        piece = Batch(batch.x[part], batch.y[part], None if batch.lengths is None else batch.lengths[part])
+        tally.add(prediction[part], piece, objective.loss(prediction[part], piece).item())
+        begin += size
+    assert begin == len(batch.y)
+    return tally.metrics()
+
+
+def test_one_class_a_sequence():
+    task = tasks.get("digits")
+    objective, batch, prediction = Objective(task, TrainingSpec()), task.test.first(50), torch.randn(50, 10)
+    found = tally_in_batches(objective, prediction, batch, [20, 20, 10])
+    assert found["loss"] == pytest.approx(float(cross_entropy(prediction, batch.y)), rel=1e-6)
+    assert found["accuracy"] == sklearn_metrics.accuracy_score(batch.y, prediction.argmax(1))
+    assert objective.score(found) == found["accuracy"]
+    macro = macro_metrics(task, prediction, batch.y, None)
+    assert macro["f1"] == sklearn_metrics.f1_score(batch.y, prediction.argmax(1), average="macro", zero_division=0)
+
+
+def test_copy_counts_all_steps_in_the_loss_and_the_last_in_accuracy():
+    task = tasks.get("copy", length=3, pause=4, size=50)
+    objective, batch = Objective(task, TrainingSpec()), task.test.first(10)
+    prediction = torch.randn(10, 10, 9)
+    found = tally_in_batches(objective, prediction, batch, [4, 6])
+    expected = np.mean([-prediction[i, t].log_softmax(0)[batch.y[i, t]].item() for i in range(10) for t in range(10)])
+    assert found["loss"] == pytest.approx(expected, rel=1e-5)
+    hits = [int(prediction[i, t].argmax()) == int(batch.y[i, t]) for i in range(10) for t in (7, 8, 9)]
+    assert found["accuracy"] == np.mean(hits)
+
+
+def ragged(tmp_path, y) -> tasks.Task:
+    np.savez(tmp_path / "d.npz", X=np.random.RandomState(0).normal(size=(20, 5, 2)), y=y, lengths=np.arange(20) % 5 + 1)
+    return tasks.get("files", path=tmp_path / "d.npz")
+
+
+def test_what_lies_beyond_the_end_does_not_count(tmp_path):
+    labels = ragged(tmp_path, np.random.RandomState(0).randint(0, 3, (20, 5)))
+    batch, prediction = labels.train.first(14), torch.randn(14, 5, 3)
+    found = tally_in_batches(Objective(labels, TrainingSpec()), prediction, batch, [3, 11])
+    each = [(i, t) for i in range(14) for t in range(int(batch.lengths[i]))]
+    expected = np.mean([-prediction[i, t].log_softmax(0)[batch.y[i, t]].item() for i, t in each])
+    assert found["loss"] == pytest.approx(expected, rel=1e-5)
+    assert found["accuracy"] == np.mean([int(prediction[i, t].argmax()) == int(batch.y[i, t]) for i, t in each])
+
+
+@pytest.mark.parametrize("loss", ["mse", "mae"])
+def test_numbers(tmp_path, loss):
+    values = ragged(tmp_path, np.random.RandomState(0).normal(size=(20, 5, 2)))
+    batch, prediction = values.train.first(14), torch.randn(14, 5, 2)
+    objective = Objective(values, TrainingSpec(loss=loss))
+    found = tally_in_batches(objective, prediction, batch, [3, 11])
+    errors = np.array([
+        (prediction[i, t] - batch.y[i, t]).numpy() for i in range(14) for t in range(int(batch.lengths[i]))
+    ])  # fmt: skip
+    assert found["mse"] == pytest.approx((errors**2).mean(), rel=1e-5)
+    assert found["mae"] == pytest.approx(np.abs(errors).mean(), rel=1e-5)
+    assert found["loss"] == pytest.approx(found[loss], rel=1e-5)
+    assert objective.score(found) == -found["loss"]
+    assert macro_metrics(values, prediction, batch.y, batch.lengths) == {}

@@ -1,0 +1,62 @@
+"""Learning rates against torch's own schedulers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.optim import SGD, lr_scheduler
+
+from gatelab.training.schedule import Schedule
+from gatelab.training.spec import OptimizationSpec
+
+EPOCHS = 12
+
+
+def theirs(make, scores=None) -> list[float]:
+    optimizer = SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
+    scheduler, rates = make(optimizer), []
+    for epoch in range(EPOCHS):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step(*([scores[epoch]] if scores else []))
+    return rates
+
+
+def ours(scores=None, **options) -> list[float]:
+    schedule, rates = Schedule(OptimizationSpec(learning_rate=0.5, **options), EPOCHS), []
+    for epoch in range(EPOCHS):
+        rates.append(schedule.learning_rate(epoch, 3, 10))
+        schedule.observe(scores[epoch] if scores else 0.0)
+    return rates
+
+
+def test_cosine_ends_at_the_last_epoch():
+    expected = theirs(lambda o: lr_scheduler.CosineAnnealingLR(o, T_max=EPOCHS - 1, eta_min=0.01))
+    assert ours(schedule="cosine", final_learning_rate=0.01) == pytest.approx(expected)
+    assert ours(schedule="cosine", final_learning_rate=0.01)[-1] == pytest.approx(0.01)
+
+
+def test_step():
+    expected = theirs(lambda o: lr_scheduler.StepLR(o, step_size=5, gamma=0.3))
+    assert ours(schedule="step", step_epochs=5, step_factor=0.3) == pytest.approx(expected)
+
+
+def test_plateau():
+    scores = [0.1, 0.3, 0.3, 0.2, 0.1, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4, 0.5]
+    expected = theirs(
+        lambda o: lr_scheduler.ReduceLROnPlateau(o, mode="max", factor=0.5, patience=1, threshold=0, min_lr=0.1), scores
+    )
+    options = {"schedule": "plateau", "step_factor": 0.5, "plateau_patience": 2, "final_learning_rate": 0.1}
+    # torch waits for one epoch more than it calls patience
+    assert ours(scores, **options) == pytest.approx(expected)
+
+
+def test_warm_up_grows_in_a_line_over_batches():
+    schedule = Schedule(OptimizationSpec(learning_rate=1.0, warmup_steps=25), EPOCHS)
+    rates = [schedule.learning_rate(i // 10, i % 10, 10) for i in range(40)]
+    assert rates[:25] == pytest.approx([(i + 1) / 25 for i in range(25)])
+    assert rates[25:] == [1.0] * 15
+
+
+def test_constant_is():
+    assert ours() == [0.5] * EPOCHS

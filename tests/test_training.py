@@ -1,0 +1,385 @@
+"""The training loop: what it learns, against a plain loop in torch; how it ends; and that it goes on to the bit."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sklearn import metrics as sklearn_metrics
+
+from gatelab import tasks
+from gatelab.errors import DataError
+from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, build, seeds, train
+from gatelab.training.progress import Reporter
+
+TIMES = ("seconds", "validation_seconds", "samples_per_second")
+
+
+def spec(task="digits:limit=200", model=None, optimization=None, **training) -> RunSpec:
+    return RunSpec(
+        task=task,
+        model=ModelSpec(**{"hidden_size": 16, **(model or {})}),
+        optimization=OptimizationSpec(**(optimization or {})),
+        training=TrainingSpec(**{"num_epochs": 3, "batch_size": 32, "threads": 1, **training}),
+    )
+
+
+def lines_without_times(run: Run) -> list[dict]:
+    return [{key: value for key, value in line.items() if key not in TIMES} for line in run.metrics()]
+
+
+# What it learns.
+
+
+def test_it_learns_the_digits(tmp_path):
+    outcome = train(spec("digits", {"hidden_size": 48}, {"learning_rate": 5e-3}, num_epochs=12), tmp_path / "run")
+    assert outcome.status == "done"
+    assert outcome.test["accuracy"] > 0.93
+    lines = outcome.run.metrics()
+    assert len(lines) == 12
+    assert lines[-1]["train_loss"] < 0.3 * lines[0]["train_loss"]
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "better"),
+    [
+        ("sine:duration=1000,length=30", {}, 0.7),
+        ("recall:delay=3,size=1000", {}, None),
+        ("agreement:size=1000,gap=4,shortest_gap=2", {"bidirectional": True}, None),
+        ("copy:length=3,pause=2,symbols=16,size=1000", {"num_layers": 2, "dropout": 0.1, "residual": True}, None),
+        ("adding:length=8,size=1000", {"read": "mean"}, 0.7),
+    ],
+)
+def test_it_learns_every_kind_of_task(tmp_path, task, model, better):
+    """Better than without learning: by accuracy for classes, by error for numbers."""
+    outcome = train(spec(task, {"hidden_size": 24, **model}, {"learning_rate": 1e-2}, num_epochs=15), tmp_path / "run")
+    baseline = outcome.run.spec().task.baseline().value
+    if better is None:
+        assert outcome.test["accuracy"] > baseline + 0.25
+    else:
+        assert outcome.test["mse"] < better * baseline
+
+
+def test_it_is_the_loop_anybody_would_write(tmp_path):
+    """The same weights, order and rules in plain torch, with torch's own clipping and another form of Adam."""
+    made = spec(optimization={"learning_rate": 3e-3, "clip_norm": 0.5, "weight_decay": 1e-3, "warmup_steps": 9})
+    train(made, tmp_path / "run")
+    task, model = made.task, build.model(made.model, made.task, seed=0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, weight_decay=1e-3, foreach=False)
+    step = 0
+    for epoch in range(3):
+        for index in torch.split(seeds.order(0, epoch, len(task.train)), 32):
+            step += 1
+            batch = task.train.batch(index)
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(batch.x), batch.y).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            optimizer.param_groups[0]["lr"] = 3e-3 * min(1, step / 9)
+            optimizer.step()
+    ours = load_file(tmp_path / "run" / "checkpoint.safetensors")
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(ours[f"model.{name}"], value, atol=2e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd", "rmsprop"])
+def test_every_optimiser_moves_and_what_is_frozen_stays(tmp_path, optimizer):
+    """Weight decay, momentum and clipping included: a frozen parameter is not the optimiser's to move."""
+    made = spec(
+        model={"freeze": ("b.z", "U.n"), "gate_bias": {"z": 0.75}},
+        optimization={"optimizer": optimizer, "weight_decay": 0.1, "clip_norm": 0.1}
+        | ({"momentum": 0.9} if optimizer in ("sgd", "rmsprop") else {}),
+    )
+    start = build.model(made.model, made.task, seed=0).state_dict()
+    end = train(made, tmp_path / "run").run
+    weights = load_file(end.best_path)
+    for name, value in weights.items():
+        assert torch.equal(value, start[name]) == name.endswith(("b.z", "U.n"))
+    assert (weights["recurrent.layers.0.fwd.b.z"] == 0.75).all()
+
+
+# What it writes down.
+
+
+def test_the_tested_weights_are_those_of_the_best_validation_epoch(tmp_path):
+    outcome = train(spec(optimization={"learning_rate": 0.05}, num_epochs=8), tmp_path / "run")
+    run, task = outcome.run, outcome.run.spec().task
+    accuracies = [line["validation_accuracy"] for line in run.metrics()]
+    assert outcome.best_epoch == 1 + int(np.argmax(accuracies))  # the first of equals
+    model = build.model(run.spec().model, task, seed=1)
+    model.load_state_dict(load_file(run.best_path))
+    model.eval()
+    with torch.no_grad():
+        scores = model(task.test.first(9999).x)
+    saved = run.predictions()
+    np.testing.assert_allclose(saved["predictions"], scores, atol=1e-5)
+    assert (saved["answers"] == task.test.targets.numpy()).all()
+    said, right = saved["predictions"].argmax(1), saved["answers"]
+    test = run.manifest()["test"]
+    assert test == outcome.test
+    assert test["accuracy"] == sklearn_metrics.accuracy_score(right, said)
+    for name, function in (("precision", "precision_score"), ("recall", "recall_score"), ("f1", "f1_score")):
+        assert test[name] == getattr(sklearn_metrics, function)(right, said, average="macro", zero_division=0)
+
+
+def test_the_manifest_says_what_was_run(tmp_path):
+    made = spec(model={"cell": "agru"}, seed=11)
+    outcome = train(made, tmp_path / "run")
+    manifest = outcome.run.manifest()
+    assert manifest["status"] == "done"
+    assert manifest["schema"] == 1
+    assert manifest["seed"] == 11
+    assert manifest["engine"] == "fused"
+    assert manifest["threads"] == 1
+    assert manifest["versions"]["torch"] == torch.__version__
+    assert manifest["parameters"] == sum(p.numel() for p in build.model(made.model, made.task, 0).parameters())
+    assert outcome.run.spec() == made
+    assert sorted(set(os.listdir(tmp_path / "run")) - {".lock"}) == [
+        "best.safetensors", "checkpoint.safetensors", "manifest.json", "metrics.jsonl", "predictions.npz", "timing.json"
+    ]  # fmt: skip
+    for line in outcome.run.metrics():
+        assert set(TIMES) < set(line)
+        assert line["gradient_norm"] > 0
+        assert line["learning_rate"] == 1e-3
+
+
+def test_the_same_seed_is_the_same_run_and_gives_every_architecture_the_same_batches(tmp_path, monkeypatch):
+    seen: dict[str, list] = {}
+    batch = tasks.Examples.batch
+
+    def watched(self, index):
+        seen.setdefault(name, []).append(index.tolist())
+        return batch(self, index)
+
+    monkeypatch.setattr(tasks.Examples, "batch", watched)
+    for name, cell in (("a", "gru"), ("b", "gru"), ("c", "lstm")):
+        torch.manual_seed(hash(name) % 1000)  # must not matter
+        train(spec(model={"cell": cell, "num_layers": 2, "dropout": 0.3, "head_dropout": 0.2}), tmp_path / name)
+    assert seen["a"] == seen["b"] == seen["c"]
+    a, b, c = (Run(tmp_path / name) for name in "abc")
+    assert lines_without_times(a) == lines_without_times(b) != lines_without_times(c)
+    assert a.best_path.read_bytes() == b.best_path.read_bytes()
+    train(spec(model={"num_layers": 2, "dropout": 0.3, "head_dropout": 0.2}, seed=1), tmp_path / "d")
+    assert lines_without_times(a) != lines_without_times(Run(tmp_path / "d"))
+
+
+def test_the_process_is_left_as_it_was(tmp_path):
+    torch.manual_seed(3)
+    expected, threads = torch.rand(3), torch.get_num_threads()
+    torch.manual_seed(3)
+    handler = signal.getsignal(signal.SIGINT)
+    train(spec(model={"head_dropout": 0.5}, num_epochs=1), tmp_path / "run")
+    assert torch.equal(torch.rand(3), expected)
+    assert torch.get_num_threads() == threads
+    assert signal.getsignal(signal.SIGINT) == handler
+    assert torch.tensor(1e-39) * torch.tensor(1.0) > 0  # denormals exist again
+
+
+# How it ends.
+
+
+def test_early_stopping_waits_for_its_patience(tmp_path):
+    outcome = train(spec(optimization={"learning_rate": 1e-9}, num_epochs=30, patience=3), tmp_path / "run")
+    assert len(outcome.run.metrics()) == 4
+    assert outcome.best_epoch == 1
+
+
+def test_plateau_lowers_the_learning_rate(tmp_path):
+    options = {"learning_rate": 1e-9, "schedule": "plateau", "plateau_patience": 2, "step_factor": 0.5}
+    outcome = train(spec(optimization=options, num_epochs=6), tmp_path / "run")
+    rates = [line["learning_rate"] for line in outcome.run.metrics()]
+    assert rates == pytest.approx([1e-9, 1e-9, 1e-9, 5e-10, 5e-10, 2.5e-10])
+
+
+def test_divergence_is_written_down_with_the_largest_gradients(tmp_path):
+    options = {"optimizer": "sgd", "learning_rate": 1e30, "clip_norm": None}
+    outcome = train(spec("adding:size=200,length=10", optimization=options), tmp_path / "run")
+    assert outcome.status == "diverged"
+    facts = outcome.run.manifest()["divergence"]
+    assert facts["epoch"] == 1
+    assert facts["batch"] >= 2
+    assert "nan" in facts["what"] or "inf" in facts["what"]
+    assert 1 <= len(facts["largest_gradients"]) <= 5
+    assert all("." in name for name in facts["largest_gradients"])
+
+
+def test_a_run_that_fails_says_so(tmp_path):
+    class Broken(Reporter):
+        def epoch(self, line, better):
+            raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space"):
+        train(spec(), tmp_path / "run", Broken())
+    manifest = Run(tmp_path / "run").manifest()
+    assert manifest["status"] == "failed"
+    assert manifest["error"] == "OSError: no space left"
+    outcome = train(spec(), tmp_path / "run")  # what failed can be gone on with
+    assert outcome.status == "done"
+    whole = train(spec(), tmp_path / "whole").run
+    assert lines_without_times(outcome.run) == lines_without_times(whole)
+
+
+# Stopping and going on.
+
+
+class StopAfter(Reporter):
+    """Presses Ctrl-C after some batches."""
+
+    def __init__(self, batches: int) -> None:
+        self.left = batches
+
+    def batch(self, epoch, batch, batches, tally):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+HARD = {
+    "model": {"num_layers": 2, "dropout": 0.2, "head_dropout": 0.3, "cell": "lstm"},
+    "optimization": {
+        "optimizer": "adamw", "learning_rate": 5e-3, "weight_decay": 0.01,
+        "schedule": "plateau", "plateau_patience": 1, "step_factor": 0.7, "warmup_steps": 10,
+    },
+    "num_epochs": 5,
+    "patience": 4,
+}  # fmt: skip
+
+
+def assert_same_run(a: Run, b: Run) -> None:
+    assert lines_without_times(a) == lines_without_times(b)
+    assert a.best_path.read_bytes() == b.best_path.read_bytes()
+    ours, theirs = load_file(a.checkpoint_path), load_file(b.checkpoint_path)
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert (a.predictions()["predictions"] == b.predictions()["predictions"]).all()
+    assert a.manifest()["test"] == b.manifest()["test"]
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd", "rmsprop"])
+def test_interrupted_and_continued_is_the_same_to_the_bit(tmp_path, optimizer):
+    hard = {**HARD, "optimization": {**HARD["optimization"], "optimizer": optimizer}}
+    if optimizer in ("sgd", "rmsprop"):
+        hard["optimization"]["momentum"] = 0.9
+    made = spec("digits:limit=200", **hard)
+    whole = train(made, tmp_path / "whole")
+    assert whole.status == "done"
+    stops = 0
+    for batches in (1, 6, 7, 3, 7):  # an epoch has 7: within epochs and right at their ends
+        outcome = train(made, tmp_path / "pieces", StopAfter(batches))
+        stops += outcome.status == "interrupted"
+    assert stops >= 3
+    while outcome.status != "done":
+        outcome = train(made, tmp_path / "pieces")
+    assert_same_run(outcome.run, whole.run)
+    assert len(outcome.run.manifest()["resumed"]) >= 3
+
+
+SCRIPT = """
+import sys
+from gatelab.training import config, train
+from pathlib import Path
+train(config.load(Path(sys.argv[1])), sys.argv[2])
+"""
+
+
+def test_killed_at_any_moment_and_continued_is_the_same_to_the_bit(tmp_path):
+    made = spec("digits", **{**HARD, "num_epochs": 12, "patience": None, "checkpoint_seconds": 0.02})
+    (tmp_path / "config.yaml").write_text(json.dumps(made.document()))  # JSON is YAML
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "config.yaml")]
+    subprocess.run([*command, str(tmp_path / "whole")], check=True)
+    chance, kills, places = random.Random(0), 0, set()
+    pieces = Run(tmp_path / "pieces")
+    while kills < 30:
+        process = subprocess.Popen([*command, str(pieces.path)])
+        if kills < 6:
+            wait_for_work(pieces, process)
+            time.sleep(chance.uniform(0.0, 0.5))
+            process.kill()
+        if process.wait() == 0:
+            break
+        kills += 1
+        if pieces.checkpoint_path.is_file():
+            places.add(place_of(pieces))
+    assert 3 <= kills < 30
+    assert any(batch > 0 for _, batch in places), "none was killed within an epoch"
+    assert pieces.manifest()["status"] == "done"
+    assert_same_run(pieces, Run(tmp_path / "whole"))
+
+
+def wait_for_work(run: Run, process: subprocess.Popen) -> None:
+    """Until the process has written a checkpoint of its own."""
+    before = run.checkpoint_path.stat().st_mtime_ns if run.checkpoint_path.is_file() else None
+    while process.poll() is None:
+        if run.checkpoint_path.is_file() and run.checkpoint_path.stat().st_mtime_ns != before:
+            return
+        time.sleep(0.01)
+
+
+def place_of(run: Run) -> tuple[int, int]:
+    from safetensors import safe_open
+
+    with safe_open(run.checkpoint_path, framework="pt") as file:
+        place = json.loads(file.metadata()["state"])["place"]
+    return place["epoch"], place["batch"]
+
+
+def test_what_is_done_is_not_done_again(tmp_path):
+    train(spec(), tmp_path / "run")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir() if path.name != ".lock"}
+    again = train(spec(threads=2, checkpoint_seconds=5.0), tmp_path / "run")  # these do not change what is learned
+    assert again.status == "done"
+    assert again.test["accuracy"] > 0
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_another_run_in_the_same_directory_is_refused(tmp_path):
+    train(spec(num_epochs=1), tmp_path / "run")
+    with pytest.raises(
+        ValueError, match=r"model.hidden_size is 16 there and 17 now; training.num_epochs is 1 there and 2 now"
+    ):
+        train(spec(model={"hidden_size": 17}, num_epochs=2), tmp_path / "run")
+
+
+def test_two_processes_do_not_train_in_one_directory(tmp_path):
+    class Second(Reporter):
+        def epoch(self, line, better):
+            with pytest.raises(ValueError, match="another process is training in"):
+                train(spec(), tmp_path / "run")
+
+    assert train(spec(num_epochs=1), tmp_path / "run", Second()).status == "done"
+
+
+def test_what_cannot_be_read_is_refused_in_words(tmp_path):
+    run = train(spec(num_epochs=1), tmp_path / "run").run
+    newer = run.manifest() | {"schema": 2, "status": "interrupted"}
+    run.write_manifest(newer)
+    with pytest.raises(DataError, match="written by a newer gatelab, with schema 2; this one reads up to 1"):
+        run.manifest()
+    run.write_manifest(newer | {"schema": 1})
+    run.checkpoint_path.write_bytes(run.checkpoint_path.read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"checkpoint\.safetensors cannot be read"):
+        train(spec(num_epochs=1), run.path)
+    run.manifest_path.write_text('{"schema": 1, "sta')
+    with pytest.raises(DataError, match=r"manifest\.json cannot be read"):
+        run.manifest()
+    run.manifest_path.write_text("[]")
+    with pytest.raises(DataError, match="it holds no JSON object"):
+        run.manifest()
+    with pytest.raises(DataError, match="is not a run directory"):
+        Run(tmp_path).manifest()
+
+
+def test_seeds_are_these_on_every_machine():
+    assert seeds.number(0, "order", 0) == seeds.number(0, "order", 0) != seeds.number(0, "order", 1)
+    assert len({seeds.number(s, p, e) for s in range(5) for p in ("order", "dropout") for e in range(5)}) == 50
+    assert math.log2(max(seeds.number(s, "order") for s in range(100))) < 63
+    assert sorted(seeds.order(1, 2, 10).tolist()) == list(range(10))
