@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,13 +15,20 @@ import gatelab
 from gatelab import cells, tasks
 from gatelab.cli import app
 from gatelab.errors import DataError
+from gatelab.training import Run
 
 GATELAB = Path(sys.executable).with_name("gatelab")
 
 
+def environment() -> dict[str, str]:
+    """As bare as a user's can be, but for the cache of this test run."""
+    kept = {name: os.environ[name] for name in ("GATELAB_CACHE", "GATELAB_OFFLINE")}
+    return {"PATH": "/usr/bin:/bin", "PYTHONIOENCODING": "utf-8", "OMP_NUM_THREADS": "1", **kept}
+
+
 def run(*arguments: str, columns: int = 100, code: int = 0) -> subprocess.CompletedProcess[str]:
-    environment = {"COLUMNS": str(columns), "PATH": "/usr/bin:/bin", "PYTHONIOENCODING": "utf-8"}
-    done = subprocess.run([GATELAB, *arguments], capture_output=True, text=True, env=environment, check=False)
+    given = {**environment(), "COLUMNS": str(columns)}
+    done = subprocess.run([GATELAB, *arguments], capture_output=True, text=True, env=given, check=False)
     assert done.returncode == code, done.stderr
     return done
 
@@ -75,6 +84,54 @@ def test_tasks_whose_data_is_missing_say_so(tmp_path, monkeypatch):
     done = CliRunner().invoke(app, ["tasks", "cifar10", "--show", str(tmp_path / "x.png")])
     assert isinstance(done.exception, DataError)
     assert len(str(done.exception).splitlines()) == 3
+
+
+TRAIN = ("train", "--task", "digits:limit=100", "--hidden-size", "8", "--epochs", "2", "--threads", "1")
+
+
+def test_train_runs_and_is_not_run_twice(tmp_path):
+    out = run(*TRAIN, "--seed", "7", "--output-dir", str(tmp_path / "run")).stdout
+    for part in ("digits: gru, 506 parameters, seed 7, 1 thread", "epoch   2/2", "test, with the weights of epoch"):
+        assert part in out
+    again = run("train", "--resume", str(tmp_path / "run")).stdout
+    assert "test, with the weights of epoch" in again
+    assert "epoch   1/2" not in again
+    different = run(*TRAIN, "--seed", "8", "--output-dir", str(tmp_path / "run"), code=2).stderr
+    assert "training.seed is 7 there and 8 now" in different
+    assert "leave out everything else" in run("train", "--resume", str(tmp_path), "--epochs", "3", code=2).stderr
+
+
+def test_train_reads_a_config_and_says_what_is_wrong_with_it(tmp_path):
+    (tmp_path / "c.yaml").write_text(run("config").stdout)
+    flags = ("--set", "task.limit=100", "--set", "model.hidden_size=8", "--epochs", "1", "--quiet", "--threads", "1")
+    done = run("train", str(tmp_path / "c.yaml"), *flags, "--output-dir", str(tmp_path / "run"))
+    assert done.stdout == ""
+    assert Run(tmp_path / "run").spec().task.limit == 100
+    (tmp_path / "c.yaml").write_text("model:\n  cel: gru\n")
+    wrong = run("train", str(tmp_path / "c.yaml"), code=2).stderr
+    assert f"{tmp_path}/c.yaml:2: model.cel: unknown key 'cel'; did you mean 'cell'?" in wrong
+    assert "--set nonsense is not understood" in run("train", "--set", "nonsense", code=2).stderr
+
+
+def test_ctrl_c_stops_train_after_the_batch_and_says_how_to_go_on(tmp_path):
+    command = [GATELAB, *TRAIN, "--epochs", "2000", "--output-dir", str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+        for line in process.stdout:
+            if line.startswith("epoch"):
+                break
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+    assert process.returncode == 130
+    assert f"stopped; go on with: gatelab train --resume {tmp_path}/run" in rest
+    assert Run(tmp_path / "run").manifest()["status"] == "interrupted"
+
+
+def test_divergence_has_an_exit_code_of_its_own(tmp_path):
+    flags = ("--set", "optimization.optimizer=sgd", "--set", "optimization.clip_norm=null", "--learning-rate", "1e30")
+    adding = ("--task", "adding:size=100,length=5", *TRAIN[3:], *flags)
+    out = run("train", *adding, "--output-dir", str(tmp_path / "run"), code=3).stdout
+    assert "diverged: the " in out
+    assert "gradient of " in out
 
 
 def test_an_unknown_cell_is_one_line_and_exit_code_2():

@@ -11,33 +11,39 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-TEXT = "\n".join((ROOT / name).read_text() for name in ("README.md", "docs/tasks.md"))
+TEXT = "\n".join((ROOT / name).read_text() for name in ("README.md", "docs/tasks.md", "docs/training.md"))
 PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
-COMMANDS = [
-    line.partition("#")[0].strip()
+SHELL_BLOCKS = [
+    commands
     for block in re.findall(r"```sh\n(.*?)```", TEXT, flags=re.DOTALL)
-    for line in block.splitlines()
-    if line.startswith(("gatelab", "python"))
+    if (
+        commands := [
+            line.partition("#")[0].strip() for line in block.splitlines() if line.startswith(("gatelab", "python"))
+        ]
+    )
 ]
 
 
 @pytest.mark.parametrize("block", PYTHON_BLOCKS)
-def test_python(block):
+def test_python(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     exec(compile(block, "README.md", "exec"), {})
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_command(command, tmp_path):
-    program, *arguments = shlex.split(command)
-    found = sys.executable if program == "python" else str(Path(sys.executable).with_name(program))
-    done = subprocess.run([found, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
+@pytest.mark.parametrize("commands", SHELL_BLOCKS, ids=lambda commands: commands[0])
+def test_commands(commands, tmp_path):
+    """Those of a block one after the other in one folder."""
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        found = sys.executable if program == "python" else str(Path(sys.executable).with_name(program))
+        done = subprocess.run([found, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
 
 
 def test_there_is_something_to_run():
     assert len(PYTHON_BLOCKS) >= 2
-    assert len(COMMANDS) >= 3
+    assert sum(map(len, SHELL_BLOCKS)) >= 3
 
 
 def test_what_the_first_block_says_in_its_comments_is_true(capsys):

@@ -210,6 +210,17 @@ def test_divergence_is_written_down_with_the_largest_gradients(tmp_path):
     assert "nan" in facts["what"] or "inf" in facts["what"]
     assert 1 <= len(facts["largest_gradients"]) <= 5
     assert all("." in name for name in facts["largest_gradients"])
+    before = outcome.run.manifest_path.read_bytes()
+    assert train(spec("adding:size=200,length=10", optimization=options), tmp_path / "run").status == "diverged"
+    assert outcome.run.manifest_path.read_bytes() == before
+
+
+def test_missing_data_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setenv("GATELAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("GATELAB_DATA", raising=False)
+    with pytest.raises(DataError, match="cifar10 is not here"):
+        train(spec("cifar10"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_run_that_fails_says_so(tmp_path):

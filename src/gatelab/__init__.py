@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gatelab import cells, engine, lang, tasks
+    from gatelab import cells, engine, lang, models, tasks, training
     from gatelab.engine import Recurrent, from_torch
     from gatelab.errors import CellError
     from gatelab.lang import Cell, I, cell, cos, exp, learned, relu, sigmoid, sin, softplus, tanh
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Cell", "CellError", "I", "Recurrent", "cell", "cells", "cos", "engine", "exp", "from_torch", "lang", "learned",
-    "relu", "sigmoid", "sin", "softplus", "tanh", "tasks",
+    "models", "relu", "sigmoid", "sin", "softplus", "tanh", "tasks", "training",
 ]  # fmt: skip
 
 
@@ -23,7 +23,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'gatelab' has no attribute {name!r}")
-    if name in ("cells", "engine", "lang", "tasks"):
+    if name in ("cells", "engine", "lang", "models", "tasks", "training"):
         return importlib.import_module(f"gatelab.{name}")
     home = "gatelab.engine" if name in ("Recurrent", "from_torch") else "gatelab.lang"
     return getattr(importlib.import_module(home), name)

@@ -23,12 +23,13 @@ from gatelab.training.schedule import Schedule
 from gatelab.training.spec import RunSpec
 
 EVALUATED_AT_ONCE = 500  # sequences
+FINAL = ("done", "diverged")  # the same run would end the same way
 
 
 class DivergenceError(Exception):
     """A loss or a gradient that is no finite number."""
 
-    def __init__(self, what: str, epoch: int, batch: int, gradients: dict[str, float]) -> None:
+    def __init__(self, what: str, epoch: int, batch: int, gradients: dict[str, str]) -> None:
         super().__init__(f"{what} in epoch {epoch}, batch {batch}")
         self.facts = {"what": what, "epoch": epoch, "batch": batch, "largest_gradients": gradients}
 
@@ -70,10 +71,11 @@ def train(spec: RunSpec, run_dir: Path | str, report: Reporter | None = None) ->
     A directory in which the same run was stopped is gone on with, to the bit; one that holds another run is refused.
     """
     run = Run(Path(run_dir))
+    spec.task.parts  # noqa: B018 (data that is not here must not leave a directory behind)
     with alone_in(run.path), prepared(spec.training, run) as threads, stoppable() as stop:
         work = _begin(spec, run, threads, report or Reporter(), stop)
-        if work.manifest["status"] == "done":
-            outcome = Outcome("done", run, work.manifest["test"], work.manifest["best_epoch"])
+        if (status := work.manifest["status"]) in FINAL:
+            outcome = Outcome(status, run, work.manifest.get("test", {}), work.manifest["best_epoch"])
             work.report.end(outcome, work.manifest)
             return outcome
         work.report.start(spec, work.manifest, work.place)
@@ -85,7 +87,10 @@ def train(spec: RunSpec, run_dir: Path | str, report: Reporter | None = None) ->
             facts = {"status": "interrupted"}
         except DivergenceError as divergence:
             facts = {"status": "diverged", "divergence": divergence.facts}
-        except BaseException as error:
+        except KeyboardInterrupt:  # a second Ctrl-C: what was done since the last checkpoint is lost
+            _end(work, {"status": "interrupted"})
+            raise
+        except Exception as error:
             _end(work, {"status": "failed", "error": f"{type(error).__name__}: {error}"})
             raise
         return _end(work, facts)
@@ -98,6 +103,8 @@ def fit(work: Work) -> None:
         train_epoch(work)
         begin = time.perf_counter()
         validation = evaluate(work.model, work.spec.task.validation, work.objective)[0]
+        if not math.isfinite(validation["loss"]):
+            raise _divergence(work, f"the validation loss is {validation['loss']}")
         _end_epoch(work, validation, time.perf_counter() - begin)
 
 
@@ -134,7 +141,7 @@ def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally) -> 
     value = loss.item()
     if not (math.isfinite(value) and math.isfinite(norm)):
         what = f"the loss is {value}" if not math.isfinite(value) else f"the gradient's length is {norm}"
-        raise DivergenceError(what, place.epoch + 1, place.batch + 1, optimizers.largest_gradients(model))
+        raise _divergence(work, what)
     optimizers.set_learning_rate(optimizer, learning_rate)
     optimizer.step()
     tally.add(prediction, batch, value)
@@ -164,6 +171,11 @@ def test(work: Work) -> Metrics:
     return metrics | macro_metrics(task, predictions, task.test.targets, task.test.lengths)
 
 
+def _divergence(work: Work, what: str) -> DivergenceError:
+    largest = {name: f"{size:g}" for name, size in optimizers.largest_gradients(work.model).items()}
+    return DivergenceError(what, work.place.epoch + 1, work.place.batch + 1, largest)
+
+
 def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop) -> Work:
     """A new run, or one that was stopped as it stood at its last checkpoint."""
     manifest = run.checked_against(spec) if run.exists() else None
@@ -173,7 +185,7 @@ def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop) 
     place = Place()
     if manifest is None:
         manifest = run.begin(spec, threads, sum(parameter.numel() for parameter in model.parameters()))
-    elif manifest["status"] != "done":
+    elif manifest["status"] not in FINAL:
         if run.checkpoint_path.is_file():
             place = checkpoint.read(run.checkpoint_path, model, optimizer, schedule)
         run.write_metrics(place.history)  # it may have run ahead of the checkpoint

@@ -60,7 +60,7 @@ class Lines(Reporter):
             facts = manifest["divergence"]
             self.say(f"diverged: {facts['what']} in epoch {facts['epoch']}, batch {facts['batch']}")
             for name, size in facts["largest_gradients"].items():
-                self.say(f"  gradient of {name}: {size:g}")
+                self.say(f"  gradient of {name}: {size}")
             self.say("try a smaller learning_rate, or clip_norm")
 
     def say(self, text: str) -> None:

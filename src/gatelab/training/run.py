@@ -14,6 +14,7 @@ machine and read there.
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 import time
@@ -128,7 +129,7 @@ class Run:
 
     def write_metrics(self, history: list[dict[str, Any]]) -> None:
         with whole_file(self.path / "metrics.jsonl") as file:
-            file.write("".join(json.dumps(epoch) + "\n" for epoch in history).encode())
+            file.write("".join(json.dumps(epoch, allow_nan=False) + "\n" for epoch in history).encode())
 
     def write_timing(self, timing: dict[str, float]) -> None:
         _write_json(self.path / "timing.json", timing)
@@ -172,7 +173,7 @@ def machine() -> dict[str, Any]:
         name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         pass
-    return {"cpu": name, "cores": torch.get_num_threads(), "system": platform.system()}
+    return {"cpu": name, "cores": os.cpu_count(), "system": platform.system()}
 
 
 def git_commit() -> dict[str, Any] | None:
@@ -199,4 +200,4 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _write_json(path: Path, content: Any) -> None:
     with whole_file(path) as file:
-        file.write((json.dumps(content, indent=2, allow_nan=True) + "\n").encode())
+        file.write((json.dumps(content, indent=2, allow_nan=False) + "\n").encode())

@@ -1,0 +1,47 @@
+"""What a run says: lines in a pipe, a bar on a terminal, nothing when told so."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from gatelab.training import ModelSpec, RunSpec, TrainingSpec, train
+from gatelab.training.progress import Bar, Lines, Reporter, reporter, summary
+
+SPEC = RunSpec(
+    task="digits:limit=100",
+    model=ModelSpec(hidden_size=8),
+    training=TrainingSpec(num_epochs=2, batch_size=10, threads=1),
+)
+
+
+def test_lines(tmp_path):
+    text = io.StringIO()
+    train(SPEC, tmp_path / "run", Lines(Console(file=text, highlight=False, width=200)))
+    lines = text.getvalue().splitlines()
+    assert lines[0] == "digits: gru, 506 parameters, seed 0, 1 thread"
+    assert lines[1].startswith("epoch   1/2  train loss ")
+    assert "validation loss" in lines[1]
+    assert lines[3].startswith("test, with the weights of epoch ")
+    assert len(lines) == 5
+
+
+def test_the_bar_shows_epoch_batch_loss_accuracy_speed_and_time_left(tmp_path):
+    text = io.StringIO()
+    bar = Bar(Console(file=text, force_terminal=True, width=160, highlight=False))
+    bar.EVERY = 0.0
+    train(SPEC, tmp_path / "run", bar)
+    shown = text.getvalue()
+    for part in ("epoch 2/2", "batch ", "/10", "train loss", "accuracy", "/s", "0:00:0", "The run is in"):
+        assert part in shown
+
+
+def test_quiet_says_nothing():
+    assert type(reporter(quiet=True)) is Reporter
+    assert isinstance(reporter(quiet=False), Lines)
+
+
+def test_a_summary_leaves_out_times():
+    line = {"train_loss": 0.5, "validation_accuracy": 0.25, "validation_seconds": 3.0}
+    assert summary(line) == "train loss 0.5000  validation accuracy 25.00 %"
