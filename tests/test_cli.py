@@ -94,6 +94,7 @@ def test_train_runs_and_is_not_run_twice(tmp_path):
     for part in ("digits: gru, 506 parameters, seed 7, 1 thread", "epoch   2/2", "test, with the weights of epoch"):
         assert part in out
     again = run("train", "--resume", str(tmp_path / "run")).stdout
+    assert f"{tmp_path}/run is done already, since " in again
     assert "test, with the weights of epoch" in again
     assert "epoch   1/2" not in again
     different = run(*TRAIN, "--seed", "8", "--output-dir", str(tmp_path / "run"), code=2).stderr
@@ -111,6 +112,8 @@ def test_train_reads_a_config_and_says_what_is_wrong_with_it(tmp_path):
     wrong = run("train", str(tmp_path / "c.yaml"), code=2).stderr
     assert f"{tmp_path}/c.yaml:2: model.cel: unknown key 'cel'; did you mean 'cell'?" in wrong
     assert "--set nonsense is not understood" in run("train", "--set", "nonsense", code=2).stderr
+    assert "this is not YAML" in run("train", "--set", "model.gate_bias={z:1", code=2).stderr
+    assert "length: 50" in run("config", "--task", "sine").stdout
 
 
 def test_ctrl_c_stops_train_after_the_batch_and_says_how_to_go_on(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from gatelab import tasks
 from gatelab.training import RunSpec, config
 
 WRONG = """\
@@ -52,7 +53,7 @@ def test_all_that_is_wrong_is_said_at_once_with_its_line(tmp_path):
     assert "training.patience: this is 0: expected greater than or equal to 1" in said[8]
     assert "unknown key 'optimisation'; did you mean 'optimization'" in said[9]
     assert "optimization.learning_rate: this is -1: expected greater than 0" in said[12]
-    assert "momentum: for sgd and rmsprop" in said[13]
+    assert "optimization.momentum: this is for sgd and rmsprop" in said[13]
     assert len(said) == 9
 
 
@@ -70,6 +71,15 @@ def test_all_that_is_wrong_is_said_at_once_with_its_line(tmp_path):
         ("task: adding\ntraining: {monitor: accuracy}", "2: training.monitor: the task 'adding' asks for numbers"),
         ("optimization: {learning_rate: 0.1, final_learning_rate: 0.2}", "1: optimization.final_learning_rate: "),
         ("training: 7", "1: training: this is 7: expected keys such as num_epochs"),
+        ("model: {cell: agru, engine: native}", "1: model.engine: engine 'native' has no cell 'agru'"),
+        ("model:\n  hidden_size: true", "2: model.hidden_size: expected a value of another kind"),
+        ("task:\n  name: sine\n  order: rows\n  length: 1", "3: task.order: unknown key 'order'"),
+        ("task:\n  name: sine\n  order: rows\n  length: 1", "4: task.length: this is 1: expected greater"),
+        ("task: {name: files}", "1: task.path: this has to be given"),
+        ("task: files:path=/nowhere.csv", "1: task: there is no file or folder /nowhere.csv"),
+        ("{1: 2, foo: 3}", "1: foo: unknown key 'foo'"),
+        ("a: &x [*x]", "this is not a config"),
+        ("a: \x01", "this is not YAML"),
         ("task: {order: rows}", "1: task: a task needs a name, one of digits, "),
         ("task: 7", "1: task: "),
         ("- a\n- b", "expected keys such as task"),
@@ -85,11 +95,46 @@ def test_what_cannot_be_meant_is_refused(tmp_path, text, message):
     assert message in str(raised.value)
 
 
+def test_nothing_is_invented_and_nothing_hidden(tmp_path):
+    """A combination is wrong only if what it involves was right, and one of them does not hide the next."""
+
+    def said(text: str) -> list[str]:
+        with pytest.raises(ValueError, match="config") as raised:
+            config.load(write(tmp_path, text))
+        return [line.split(": ")[1] for line in str(raised.value).splitlines()]
+
+    assert said("optimization: {optimizer: sdg, momentum: 0.9}") == ["optimization.optimizer"]
+    assert said("model: {num_layers: two, dropout: 0.2}") == ["model.num_layers"]
+    assert said("optimization: {learning_rate: abc, final_learning_rate: 0.01}") == ["optimization.learning_rate"]
+    both = said("task: sine\nmodel:\n  dropout: 0.2\n  bidirectional: true\n  read: mean")
+    assert both == ["model.dropout", "model.bidirectional", "model.read"]
+
+
+def test_what_the_command_line_says_is_not_blamed_on_the_file(tmp_path):
+    path = write(tmp_path, "training:\n  num_epochs: 5\n  seed: x")
+    with pytest.raises(ValueError, match="config") as raised:
+        config.load(path, {("training", "num_epochs"): 0})
+    first, second = str(raised.value).splitlines()
+    assert first.startswith("the command line: training.num_epochs: this is 0")
+    assert second.startswith(f"{path}:3: training.seed: ")
+
+
+@pytest.mark.parametrize("name", tasks.names())
+def test_the_example_for_every_task(tmp_path, name):
+    text = config.example(name)
+    for option in tasks.find(name).model_fields:
+        assert f"{option}: " in text
+    if name != "files":  # which needs a file
+        assert config.load(write(tmp_path, text)).task.name == name
+
+
 def test_an_empty_file_is_all_defaults_and_changes_are_laid_over(tmp_path):
     spec = config.load(write(tmp_path, ""), {("task",): "sine:length=20", ("training", "seed"): 7})
     assert spec.task.length == 20
     assert spec.training.seed == 7
     assert spec.training.batch_size == 128
+    word = config.load(write(tmp_path, "task: sine:length=20"), {("task", "period"): 30})
+    assert (word.task.length, word.task.period) == (20, 30)
     nested = config.load(write(tmp_path, "training: {seed: 3, patience: 4}"), {("training", "seed"): 5})
     assert (nested.training.seed, nested.training.patience) == (5, 4)
 

@@ -142,8 +142,10 @@ def test_what_cannot_be_meant_is_refused():
     model = Forecaster("gru", 1, 3)
     with pytest.raises(ValueError, match="steps_ahead is 0"):
         model.predict_future(torch.randn(1, 4, 1), 0)
-    with pytest.raises(ValueError, match="needs errors that far ahead"):
+    with pytest.raises(ValueError, match="call calibrate first"):
         model.forecast(torch.randn(1, 4, 1), 3)
+    with pytest.raises(ValueError, match="needs errors that far ahead"):
+        model.calibrate(torch.randn(4, 4, 1), torch.randn(4, 2, 1)).forecast(torch.randn(1, 4, 1), 3)
     with pytest.raises(ValueError, match=r"expected \(N, T, D\)"):
         model.calibrate(torch.randn(4, 4, 1), torch.randn(3, 2, 1))
     with pytest.raises(ValueError, match="level is 90"):

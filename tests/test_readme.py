@@ -14,13 +14,9 @@ ROOT = Path(__file__).parent.parent
 TEXT = "\n".join((ROOT / name).read_text() for name in ("README.md", "docs/tasks.md", "docs/training.md"))
 PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 SHELL_BLOCKS = [
-    commands
+    [line.partition("#")[0].strip() for line in block.splitlines() if line.startswith(("gatelab", "python"))]
     for block in re.findall(r"```sh\n(.*?)```", TEXT, flags=re.DOTALL)
-    if (
-        commands := [
-            line.partition("#")[0].strip() for line in block.splitlines() if line.startswith(("gatelab", "python"))
-        ]
-    )
+    if "gatelab" in block or "python" in block
 ]
 
 

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from gatelab.training.spec import RunSpec
 
-EXIT_CODES = {"done": 0, "diverged": 3, "interrupted": 130}  # 130 is what shells expect after Ctrl-C
+DIVERGED, INTERRUPTED = 3, 130  # the latter is what shells expect after Ctrl-C
 
 
 def train(
@@ -62,7 +62,11 @@ def train(
         where = output_dir or Path("runs") / f"{spec.task.name}-{Path(spec.model.cell).name}-seed{spec.training.seed}"
     if data_dir is not None:
         spec = _with_data_dir(spec, data_dir)
-    raise typer.Exit(EXIT_CODES[run_training(spec, where, reporter(quiet)).status])
+    try:
+        status = run_training(spec, where, reporter(quiet)).status
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    raise typer.Exit(DIVERGED if status == "diverged" else 0)
 
 
 def _spec(config: Path | None, changes: dict[Any, Any]) -> RunSpec:
@@ -75,7 +79,7 @@ def _spec(config: Path | None, changes: dict[Any, Any]) -> RunSpec:
 
 def _settings(given: list[str]) -> dict[tuple[str, ...], Any]:
     """`--set training.patience=5`: the value is read as YAML has it."""
-    import yaml
+    from gatelab.training.config import parse_yaml
 
     settings = {}
     for setting in given:
@@ -84,7 +88,7 @@ def _settings(given: list[str]) -> dict[tuple[str, ...], Any]:
             raise ValueError(
                 f"--set {shlex.quote(setting)} is not understood: expected KEY=VALUE, as training.patience=5"
             )
-        settings[tuple(key.strip().split("."))] = yaml.safe_load(value)
+        settings[tuple(key.strip().split("."))] = parse_yaml(value, f"--set {setting}")
     return settings
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
+from gatelab.engine import Recurrent
 from gatelab.lang import Cell
 from gatelab.models.predictor import StepPredictor
 
@@ -36,6 +37,10 @@ class Forecaster(nn.Module):
             raise ValueError("a Forecaster cannot be bidirectional: reading from the end, it would see the answer")
         self.predictor = StepPredictor(cell, series, hidden_size, series, num_layers, **options)
         self.register_buffer("residuals", torch.empty(0, 0, series), persistent=False)
+
+    @property
+    def recurrent(self) -> Recurrent:
+        return self.predictor.recurrent
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
         self.predictor.reset_parameters(generator)
@@ -87,6 +92,8 @@ class Forecaster(nn.Module):
         if not 0 < level < 1:
             raise ValueError(f"level is {level!r}: expected a probability between 0 and 1")
         windows, calibrated = self.residuals.shape[:2]
+        if not windows:
+            raise ValueError("an interval comes from held-out errors, and there are none: call calibrate first")
         if steps_ahead > calibrated:
             raise ValueError(
                 f"an interval {steps_ahead} steps ahead needs errors that far ahead, and {calibrated} are known: call "

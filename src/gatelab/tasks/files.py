@@ -46,9 +46,14 @@ class Files(Task):
     def _split(cls, value: Any) -> Any:
         return tuple(value.split("+")) if isinstance(value, str) else value
 
+    @field_validator("path")
+    @classmethod
+    def _absolute(cls, path: Path) -> Path:
+        return path.expanduser().absolute()  # a run may be gone on with from another folder
+
     @cached_property
     def content(self) -> own.Own:
-        path = self.path.expanduser()
+        path = self.path
         if path.is_dir():
             self._only_for_tables("a folder")
             return own.from_folder(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,13 +53,19 @@ class Sine(Task):
     def sizes(self) -> tuple[int, int, int]:
         return series.window_counts(self.duration, self.length)
 
-    def load(self) -> Parts:
+    @cached_property
+    def wave(self) -> np.ndarray:
+        """All of it, (duration, 1), before it is scaled."""
         random = stream(self.seed, self.name)
         wave = np.sin(2 * np.pi * (np.arange(self.duration) / self.period + random.uniform()))
-        wave += self.noise * random.standard_normal(self.duration)
-        values = wave[:, None]
-        scaling = series.Scaling.of(values[: series.cuts(self.duration)[1]])
-        return series.windows(scaling.apply(values), self.length, targets=1)
+        return (wave + self.noise * random.standard_normal(self.duration))[:, None]
+
+    @property
+    def target_scaling(self) -> series.Scaling:
+        return series.Scaling.of(self.wave[: series.cuts(self.duration)[1]])
+
+    def load(self) -> Parts:
+        return series.windows(self.target_scaling.apply(self.wave), self.length, targets=1)
 
     def baseline(self) -> Baseline:
         return same_as_now(self)

@@ -15,6 +15,7 @@ from torch import Tensor
 from gatelab.errors import invalid
 from gatelab.tasks.baseline import Baseline, commonest_class, training_mean
 from gatelab.tasks.examples import Examples, Parts, inside
+from gatelab.tasks.series import Scaling
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -98,6 +99,11 @@ class Task(BaseModel):
         counts = torch.zeros(answers.shape[:2], dtype=torch.bool)
         counts[:, self.scored_steps] = True
         return answers[counts & inside(answers, lengths)]
+
+    @property
+    def target_scaling(self) -> Scaling | None:
+        """How answers that are numbers were scaled; None where they are as they were."""
+        return None
 
     # The data.
 

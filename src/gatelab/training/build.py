@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from gatelab.engine import Recurrent
-from gatelab.models import SequenceClassifier, StepPredictor
+from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
 from gatelab.training.seeds import generator
 
 if TYPE_CHECKING:
@@ -25,8 +25,10 @@ def model(spec: ModelSpec, task: Task, seed: int) -> nn.Module:
     """The model for a task, with starting values from `seed`."""
     options = {"dropout": spec.dropout, "head_dropout": spec.head_dropout, **_layer_options(spec)}
     sizes = (task.input_size, spec.hidden_size, task.output_size, spec.num_layers)
-    made: SequenceClassifier | StepPredictor
-    if task.per_step:
+    made: SequenceClassifier | StepPredictor | Forecaster
+    if task.forecasts and task.input_size == task.output_size:
+        made = Forecaster(spec.cell, task.input_size, spec.hidden_size, spec.num_layers, **options)
+    elif task.per_step:
         made = StepPredictor(spec.cell, *sizes, **options)
     else:
         made = SequenceClassifier(spec.cell, *sizes, read=spec.read, **options)

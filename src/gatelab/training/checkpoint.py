@@ -62,12 +62,16 @@ def read(path: Path, model: nn.Module, optimizer: Optimizer, schedule: Schedule)
     return Place(**state["place"])
 
 
-def write_weights(path: Path, model: nn.Module) -> None:
-    _write(path, model.state_dict(), {"schema": SCHEMA})
+def write_weights(path: Path, model: nn.Module, epoch: int) -> None:
+    _write(path, model.state_dict(), {"schema": SCHEMA, "epoch": epoch})
 
 
-def read_weights(path: Path, model: nn.Module) -> None:
-    model.load_state_dict(_read(path)[0])
+def read_weights(path: Path, model: nn.Module, epoch: int | None) -> None:
+    """The weights of that epoch, and no others."""
+    tensors, state = _read(path)
+    if state.get("epoch") != epoch:
+        raise DataError(f"{path} holds the weights of epoch {state.get('epoch')}, expected those of epoch {epoch}")
+    model.load_state_dict(tensors)
 
 
 def saved_tally(tally: Tally) -> dict[str, float]:

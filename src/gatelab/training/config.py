@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,8 +13,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from gatelab import tasks
-from gatelab.errors import expectation, unknown
-from gatelab.training.spec import RunSpec, disagreements
+from gatelab.errors import DataError, expectation, unknown
+from gatelab.training.spec import RunSpec, Section, disagreements
 
 Key = tuple[str | int, ...]
 
@@ -33,18 +35,28 @@ def read(path: Path) -> Document:
     """A YAML file. Only plain values are made of it, never objects."""
     try:
         text = path.read_text(encoding="utf-8")
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        content = yaml.safe_load(text)
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ValueError(f"{path}:{line}: this is not YAML: {error.problem or error.context}") from error
+    content = parse_yaml(text, str(path))
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
     lines: dict[Key, int] = {}
     doubles = list(_mark(root, (), lines)) if root is not None else []
     if doubles:
         raise ValueError("\n".join(f"{path}:{line}: the key {key!r} is there twice" for line, key in doubles))
     return Document({} if content is None else content, lines)
+
+
+def parse_yaml(text: str, source: str) -> Any:
+    try:
+        content = yaml.safe_load(text)
+        json.dumps(content, default=str)  # what refers to itself has no end
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{source}:{mark.line + 1}" if mark else source
+        raise ValueError(f"{where}: this is not YAML: {getattr(error, 'problem', None) or error}") from error
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"{source}: this is not a config: {error}") from error
+    return content
 
 
 def _mark(node: yaml.Node, key: Key, lines: dict[Key, int]) -> Iterator[tuple[int, str]]:
@@ -67,94 +79,122 @@ def load(path: Path, changes: Mapping[Key, Any] | None = None) -> RunSpec:
     document = read(path)
     if not isinstance(document.content, dict):
         raise ValueError(f"{path} holds {document.content!r}: expected keys such as task, model, training")
-    return parse(changed(document.content, changes or {}), str(path), document.lines)
+    return parse(changed(document.content, changes or {}), str(path), document.lines, changes or {})
 
 
 def changed(content: dict[str, Any], changes: Mapping[Key, Any]) -> dict[str, Any]:
     """A config with single keys set anew."""
     result = dict(content)
     for (first, *rest), value in changes.items():
+        if not rest:
+            result[str(first)] = value
+            continue
         inner = result.get(str(first))
-        result[str(first)] = changed(inner if isinstance(inner, dict) else {}, {tuple(rest): value}) if rest else value
+        if first == "task" and isinstance(inner, str):  # a task in one word
+            name, options = tasks.parse(inner)
+            inner = {"name": name, **options}
+        result[str(first)] = changed(inner if isinstance(inner, dict) else {}, {tuple(rest): value})
     return result
 
 
-def parse(content: dict[str, Any], source: str, lines: Mapping[Key, int] | None = None) -> RunSpec:
-    """A spec from plain values, or all that is wrong with them in one error, in the order of the file."""
-    problems = list(_problems(content))
-    if problems:
-        located = sorted((_line(problem.key, lines or {}), problem) for problem in problems)
-        said = []
-        for line, problem in located:
-            where = f"{source}:{line}" if line else source
-            key = ".".join(str(part) for part in problem.key)
-            said.append(f"{where}: {key + ': ' if key else ''}{problem.message}")
-        raise ValueError("\n".join(said))
+def parse(
+    content: dict[str, Any],
+    source: str,
+    lines: Mapping[Key, int] | None = None,
+    changes: Iterable[Key] = (),
+) -> RunSpec:
+    """A spec from plain values, or all that is wrong with them in one error, in the order of the file.
+
+    `changes` are the keys that did not come from the file but from the command line.
+    """
+    said = []
+    for problem in _problems(content):
+        line = _line(problem.key, lines or {})
+        where = f"{source}:{line}" if line else source
+        if any(problem.key[: len(key)] == key for key in changes):
+            line, where = 0, "the command line"
+        key = ".".join(str(part) for part in problem.key)
+        said.append((line, f"{where}: {key + ': ' if key else ''}{problem.message}"))
+    if said:
+        raise ValueError("\n".join(text for _, text in sorted(said, key=lambda pair: pair[0])))
     return RunSpec.model_validate(content)
 
 
 def _problems(content: dict[str, Any]) -> Iterator[Problem]:
     """Every section by itself, so that an error in one does not hide those in the others."""
-    sections: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for name in content:
         if name not in RunSpec.model_fields:
-            yield Problem((name,), str(unknown("key", name, RunSpec.model_fields)))
+            yield Problem((str(name),), str(unknown("key", name, RunSpec.model_fields)))
     for name, field in RunSpec.model_fields.items():
-        given = content.get(name)
-        if name == "task":
-            try:
-                sections[name] = RunSpec.model_validate({"task": given} if "task" in content else {}).task
-            except ValidationError as error:
-                yield from (Problem(("task",), line) for line in _sentences(error))
-            continue
+        given = content.get(name, {})
         section = field.annotation
         assert isinstance(section, type)
-        if name in content and not isinstance(given, dict):
-            yield Problem(
-                (name,), f"this is {given!r}: expected keys such as {', '.join(list(section.model_fields)[:3])}"
-            )
+        if name == "task":
+            given = given or {"name": "digits"}
+            section, given, wrong = _named_task(given)
+            yield from (Problem(("task", *problem.key), problem.message) for problem in wrong)
+            if section is None:
+                continue
+        if not isinstance(given, dict):
+            some = ", ".join(list(section.model_fields)[:3])
+            yield Problem((name,), f"this is {given!r}: expected keys such as {some}")
             continue
-        sections[name], wrong = _validated(section, given or {})
+        found[name], wrong = _validated(section, given)
         yield from (Problem((name, *problem.key), problem.message) for problem in wrong)
-    if {"task", "model", "training"} <= sections.keys():
-        for key, message in disagreements(sections["task"], sections["model"], sections["training"]).items():
-            yield Problem(tuple(key.split(".")), message)
+    task, model, training = (found.get(name) for name in ("task", "model", "training"))
+    if task is not None and model is not None and training is not None:
+        try:
+            for conflict in disagreements(task, model, training):
+                yield Problem(tuple(conflict.keys[0].split(".")), conflict.why)
+        except DataError as error:  # some tasks know what they are only from their files
+            yield Problem(("task",), str(error))
 
 
-def _validated(section: type[BaseModel], given: dict[str, Any]) -> tuple[BaseModel, list[Problem]]:
-    """A section and what is wrong with it. What is wrong is taken out and the rest looked at again: combinations are
-    checked only once all single values are right.
+def _named_task(given: Any) -> tuple[type[BaseModel] | None, dict[str, Any], list[Problem]]:
+    """The kind of task that is meant, and its options."""
+    try:
+        name, options = tasks.parse(given) if isinstance(given, str) else (None, given)
+        if isinstance(options, dict) and name is None:
+            options = dict(options)
+            name = options.pop("name", None)
+        if not isinstance(name, str):
+            raise ValueError(f"a task needs a name, one of {', '.join(tasks.names())}")
+        return tasks.find(name), options, []
+    except ValueError as error:
+        return None, {}, [Problem((), str(error))]
+
+
+def _validated(section: type[BaseModel], given: dict[str, Any]) -> tuple[BaseModel | None, list[Problem]]:
+    """A section and what is wrong with it. What is wrong is taken out, and the rest looked at again; what values cannot
+    mean together is said as well, unless it involves one that was taken out.
     """
     problems: list[Problem] = []
-    left = dict(given)
+    left, taken_out = dict(given), set()
     while True:
         try:
-            return section.model_validate(left), problems
+            made = section.model_validate(left, context={"conflicts_later": True})
+            break
         except ValidationError as error:
             for wrong in error.errors():
                 key = wrong["loc"]
                 if wrong["type"] == "extra_forbidden":
                     problems.append(Problem(key, str(unknown("key", key[-1], section.model_fields))))
-                elif not key:  # a combination
-                    problems += [_placed(sentence, section) for sentence in str(wrong["ctx"]["error"]).splitlines()]
-                    return section(), problems
+                elif wrong["type"] == "missing":
+                    problems.append(Problem(key, "this has to be given"))
+                elif wrong["type"] == "value_error":
+                    problems.append(Problem(key, str(wrong["ctx"]["error"])))
                 else:
                     problems.append(Problem(key, f"this is {wrong['input']!r}: {expectation(wrong['msg'])}"))
-            left = {name: value for name, value in left.items() if name not in {w["loc"][0] for w in error.errors()}}
-
-
-def _placed(sentence: str, section: type[BaseModel]) -> Problem:
-    """`key: why` about a combination."""
-    key, _, why = sentence.partition(": ")
-    return Problem((key,), why) if key in section.model_fields else Problem((), sentence)
-
-
-def _sentences(error: ValidationError) -> Iterator[str]:
-    for wrong in error.errors():
-        if wrong["type"] == "value_error":
-            yield from str(wrong["ctx"]["error"]).splitlines()
-        else:
-            yield f"this is {wrong['input']!r}: {expectation(wrong['msg'])}"
+            names = {wrong["loc"][0] for wrong in error.errors() if wrong["loc"]}
+            if not names & left.keys():
+                return None, problems  # a task's own rule, or something without which there is no section
+            taken_out |= names
+            left = {name: value for name, value in left.items() if name not in names}
+    if isinstance(made, Section):
+        conflicts = (conflict for conflict in made.conflicts() if not taken_out & set(conflict.keys))
+        problems += [Problem((conflict.keys[0],), conflict.why) for conflict in conflicts]
+    return made, problems
 
 
 def _line(key: Key, lines: Mapping[Key, int]) -> int:
@@ -164,12 +204,14 @@ def _line(key: Key, lines: Mapping[Key, int]) -> int:
     return lines.get(key, 0)
 
 
-def example() -> str:
+def example(task: str = "digits") -> str:
     """A config with every key at its default, and what it means; it can be saved, changed and run."""
     text = ["# Every key, with its default and meaning. Leave out what you do not change.", ""]
-    text += [f"# {_description(RunSpec.model_fields['task'])}", "task:", "  name: digits"]
-    for name, field in tasks.find("digits").model_fields.items():
-        text += _entry(name, field, "  ")
+    text += [f"# {_description(RunSpec.model_fields['task'])}", "task:", f"  name: {task}"]
+    text += [f"  # Options of {task}; for another task, `gatelab config --task NAME`."]
+    for name, field in sorted(tasks.find(task).model_fields.items(), key=lambda item: item[0] == "seed"):
+        comment = "" if field.is_required() else "# "  # its own must not stay when the name is changed
+        text += [line.replace(f"{name}:", f"{comment}{name}:", 1) for line in _entry(name, field, "  ")]
     for name, field in RunSpec.model_fields.items():
         section = field.annotation
         if not (isinstance(section, type) and name != "task"):
@@ -181,10 +223,9 @@ def example() -> str:
 
 
 def _entry(name: str, field: FieldInfo, indent: str) -> list[str]:
-    import textwrap
-
     comment = textwrap.wrap(_description(field), 100)
-    value = yaml.safe_dump(_plain(field.default), default_flow_style=True).partition("\n...")[0].strip()
+    default = "FILE" if field.is_required() else _plain(field.default)
+    value = yaml.safe_dump(default, default_flow_style=True).partition("\n...")[0].strip()
     return [*(f"{indent}# {line}" for line in comment), f"{indent}{name}: {value}"]
 
 

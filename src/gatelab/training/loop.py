@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 from gatelab.tasks import Batch, Examples
 from gatelab.training import build, checkpoint, optimizers, seeds
 from gatelab.training.checkpoint import Place
+from gatelab.training.identity import identity
 from gatelab.training.objective import Metrics, Objective, Tally, macro_metrics
 from gatelab.training.process import Stop, alone_in, prepared, stoppable
 from gatelab.training.progress import Reporter
@@ -29,12 +30,13 @@ FINAL = ("done", "diverged")  # the same run would end the same way
 class DivergenceError(Exception):
     """A loss or a gradient that is no finite number."""
 
-    def __init__(self, what: str, epoch: int, batch: int, gradients: dict[str, str]) -> None:
-        super().__init__(f"{what} in epoch {epoch}, batch {batch}")
-        self.facts = {"what": what, "epoch": epoch, "batch": batch, "largest_gradients": gradients}
+    def __init__(self, what: str, epoch: int, batch: int | None, gradients: dict[str, float]) -> None:
+        super().__init__(what)
+        largest = {name: f"{size:g}" for name, size in gradients.items()}  # as text: JSON has no infinity
+        self.facts = {"what": what, "epoch": epoch, "batch": batch, "largest_gradients": largest}
 
 
-class InterruptedRunError(Exception):
+class StoppedError(Exception):
     """Someone asked the run to stop."""
 
 
@@ -69,31 +71,43 @@ def train(spec: RunSpec, run_dir: Path | str, report: Reporter | None = None) ->
     """Train, keep the best validation epoch, and test it once. All of it is in the run directory afterwards.
 
     A directory in which the same run was stopped is gone on with, to the bit; one that holds another run is refused.
+    Ctrl-C saves after the batch and then raises KeyboardInterrupt, as it would anywhere.
     """
-    run = Run(Path(run_dir))
-    spec.task.parts  # noqa: B018 (data that is not here must not leave a directory behind)
+    run, report = Run(Path(run_dir)), report or Reporter()
+    if not run.exists():
+        spec.task.parts  # noqa: B018 (data that is not here must not leave a directory behind)
     with alone_in(run.path), prepared(spec.training, run) as threads, stoppable() as stop:
-        work = _begin(spec, run, threads, report or Reporter(), stop)
-        if (status := work.manifest["status"]) in FINAL:
-            outcome = Outcome(status, run, work.manifest.get("test", {}), work.manifest["best_epoch"])
-            work.report.end(outcome, work.manifest)
+        if run.exists() and (manifest := run.checked_against(spec))["status"] in FINAL:
+            outcome = Outcome(manifest["status"], run, manifest.get("test", {}), manifest["best_epoch"])
+            report.known(outcome, manifest)
             return outcome
-        work.report.start(spec, work.manifest, work.place)
+        work = _begin(spec, run, threads, report, stop)
         try:
-            fit(work)
-            facts: dict[str, Any] = {"status": "done", "test": test(work)}
-        except InterruptedRunError:
-            _save(work)
-            facts = {"status": "interrupted"}
-        except DivergenceError as divergence:
-            facts = {"status": "diverged", "divergence": divergence.facts}
-        except KeyboardInterrupt:  # a second Ctrl-C: what was done since the last checkpoint is lost
-            _end(work, {"status": "interrupted"})
+            report.start(spec, work.manifest, work.place)
+            facts = _until_the_end(work)
+        except BaseException as error:
+            stopped = isinstance(error, (KeyboardInterrupt, SystemExit))
+            _end(work, {"status": "interrupted"} if stopped else {"status": "failed", "error": _in_words(error)})
             raise
-        except Exception as error:
-            _end(work, {"status": "failed", "error": f"{type(error).__name__}: {error}"})
-            raise
-        return _end(work, facts)
+        finally:
+            report.close()
+        outcome = _end(work, facts)
+        report.end(outcome, work.manifest)
+    if outcome.status == "interrupted":
+        raise KeyboardInterrupt
+    return outcome
+
+
+def _until_the_end(work: Work) -> dict[str, Any]:
+    """How it ended, for the manifest."""
+    try:
+        fit(work)
+        return {"status": "done", "test": test(work)}
+    except StoppedError:
+        _save(work)
+        return {"status": "interrupted"}
+    except DivergenceError as divergence:
+        return {"status": "diverged", "divergence": divergence.facts}
 
 
 def fit(work: Work) -> None:
@@ -103,8 +117,7 @@ def fit(work: Work) -> None:
         train_epoch(work)
         begin = time.perf_counter()
         validation = evaluate(work.model, work.spec.task.validation, work.objective)[0]
-        if not math.isfinite(validation["loss"]):
-            raise _divergence(work, f"the validation loss is {validation['loss']}")
+        _check_finite(work, "validation", validation)
         _end_epoch(work, validation, time.perf_counter() - begin)
 
 
@@ -120,9 +133,10 @@ def train_epoch(work: Work) -> None:
         place.norm += train_step(work, task.train.batch(batches[place.batch]), rate, tally)
         place.batch += 1
         place.tally, place.seconds = checkpoint.saved_tally(tally), time.perf_counter() - begin
-        work.report.batch(place.epoch, place.batch, len(batches), tally)
+        seen = min(place.batch * training.batch_size, len(task.train))
+        work.report.batch(place.epoch, place.batch, len(batches), seen, tally)
         if work.stop.asked:
-            raise InterruptedRunError
+            raise StoppedError
         if time.perf_counter() - work.saved > training.checkpoint_seconds:
             _save(work)
 
@@ -141,7 +155,7 @@ def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally) -> 
     value = loss.item()
     if not (math.isfinite(value) and math.isfinite(norm)):
         what = f"the loss is {value}" if not math.isfinite(value) else f"the gradient's length is {norm}"
-        raise _divergence(work, what)
+        raise DivergenceError(what, place.epoch + 1, place.batch + 1, optimizers.largest_gradients(model))
     optimizers.set_learning_rate(optimizer, learning_rate)
     optimizer.step()
     tally.add(prediction, batch, value)
@@ -165,32 +179,37 @@ def evaluate(model: nn.Module, part: Examples, objective: Objective) -> tuple[Me
 def test(work: Work) -> Metrics:
     """The weights of the best validation epoch on the test set, once, at the very end."""
     task = work.spec.task
-    checkpoint.read_weights(work.run.best_path, work.model)
+    checkpoint.read_weights(work.run.best_path, work.model, work.place.best_epoch)
     metrics, predictions = evaluate(work.model, task.test, work.objective)
+    _check_finite(work, "test", metrics)
     work.run.write_predictions(predictions, task.test.targets, task.test.lengths)
     return metrics | macro_metrics(task, predictions, task.test.targets, task.test.lengths)
 
 
-def _divergence(work: Work, what: str) -> DivergenceError:
-    largest = {name: f"{size:g}" for name, size in optimizers.largest_gradients(work.model).items()}
-    return DivergenceError(what, work.place.epoch + 1, work.place.batch + 1, largest)
+def _check_finite(work: Work, part: str, metrics: Metrics) -> None:
+    if not all(map(math.isfinite, metrics.values())):
+        what = f"the {part} loss is {metrics['loss']}"
+        raise DivergenceError(what, work.place.epoch + 1, None, optimizers.largest_gradients(work.model))
+
+
+def _in_words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop) -> Work:
     """A new run, or one that was stopped as it stood at its last checkpoint."""
-    manifest = run.checked_against(spec) if run.exists() else None
     model = build.model(spec.model, spec.task, spec.training.seed)
     optimizer = optimizers.optimizer(spec.optimization, model)
     schedule = Schedule(spec.optimization, spec.training.num_epochs)
     place = Place()
-    if manifest is None:
-        manifest = run.begin(spec, threads, sum(parameter.numel() for parameter in model.parameters()))
-    elif manifest["status"] not in FINAL:
+    if not run.exists():
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        manifest = run.begin(spec, identity(spec), threads, parameters)
+    else:
+        manifest = run.go_on(identity(spec))
         if run.checkpoint_path.is_file():
             place = checkpoint.read(run.checkpoint_path, model, optimizer, schedule)
         run.write_metrics(place.history)  # it may have run ahead of the checkpoint
-        manifest |= {"status": "running", "resumed": [*manifest["resumed"], now()]}
-        run.write_manifest(manifest)
     objective = Objective(spec.task, spec.training)
     return Work(spec, run, manifest, model, optimizer, schedule, objective, place, report, stop, time.perf_counter())
 
@@ -212,7 +231,7 @@ def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:
     score = work.objective.score(validation)
     better = place.best_score is None or score > place.best_score
     if better:
-        checkpoint.write_weights(work.run.best_path, work.model)
+        checkpoint.write_weights(work.run.best_path, work.model, place.epoch + 1)
         place.best_score, place.best_epoch, place.waited = score, place.epoch + 1, 0
     else:
         place.waited += 1
@@ -232,8 +251,7 @@ def _save(work: Work) -> None:
 
 def _end(work: Work, facts: dict[str, Any]) -> Outcome:
     place = work.place
-    engine = getattr(work.model.recurrent, "engine_in_use", None)
-    work.manifest |= {"engine": engine, "best_epoch": place.best_epoch, "epochs": place.epoch, "ended": now(), **facts}
+    work.manifest |= {"best_epoch": place.best_epoch, "epochs": place.epoch, "ended": now(), **facts}
     work.run.write_timing(
         {
             "seconds": round(place.total_seconds + place.seconds, 4),
@@ -243,6 +261,4 @@ def _end(work: Work, facts: dict[str, Any]) -> Outcome:
         }
     )
     work.run.write_manifest(work.manifest)
-    outcome = Outcome(facts["status"], work.run, facts.get("test", {}), place.best_epoch)
-    work.report.end(outcome, work.manifest)
-    return outcome
+    return Outcome(facts["status"], work.run, facts.get("test", {}), place.best_epoch)

@@ -24,6 +24,8 @@ def alone_in(path: Path) -> Iterator[None]:
     path.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(path / ".lock", timeout=0):
+            for left_over in path.glob(".*.*.????????"):  # what a killed process was writing
+                left_over.unlink()
             yield
     except Timeout:
         raise ValueError(f"another process is training in {path}: wait for it, or choose another directory") from None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from gatelab.training.spec import RunSpec
 
@@ -22,14 +24,20 @@ class Reporter:
     def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
         """Before the first batch."""
 
-    def batch(self, epoch: int, batch: int, batches: int, tally: Tally) -> None:
-        """After each batch."""
+    def batch(self, epoch: int, batch: int, batches: int, examples: int, tally: Tally) -> None:
+        """After each batch, with the number of examples seen in this epoch."""
 
     def epoch(self, line: dict[str, Any], better: bool) -> None:
         """After each epoch, with its line of metrics."""
 
+    def close(self) -> None:
+        """When nothing more will come, even after an error."""
+
     def end(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
-        """At the end, however it came."""
+        """At the end, after `close`."""
+
+    def known(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
+        """Instead of all that: the run was over before."""
 
 
 class Lines(Reporter):
@@ -55,16 +63,21 @@ class Lines(Reporter):
             self.say(f"test, with the weights of epoch {outcome.best_epoch}: {_shown(outcome.test)}")
             self.say(f"The run is in {outcome.run.path}")
         elif outcome.status == "interrupted":
-            self.say(f"stopped; go on with: gatelab train --resume {outcome.run.path}")
+            self.say(f"stopped; go on with: gatelab train --resume {shlex.quote(str(outcome.run.path))}")
         elif outcome.status == "diverged":
             facts = manifest["divergence"]
-            self.say(f"diverged: {facts['what']} in epoch {facts['epoch']}, batch {facts['batch']}")
+            batch = f", batch {facts['batch']}" if facts["batch"] else ""
+            self.say(f"diverged: {facts['what']} in epoch {facts['epoch']}{batch}")
             for name, size in facts["largest_gradients"].items():
                 self.say(f"  gradient of {name}: {size}")
             self.say("try a smaller learning_rate, or clip_norm")
 
+    def known(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
+        self.say(f"{outcome.run.path} is {outcome.status} already, since {manifest['ended']}")
+        self.end(outcome, manifest)
+
     def say(self, text: str) -> None:
-        self.console.print(text, soft_wrap=True)
+        self.console.print(text, soft_wrap=True, markup=False, emoji=False)
 
 
 class Bar(Lines):
@@ -75,32 +88,33 @@ class Bar(Lines):
 
     def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
         super().start(spec, manifest, place)
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[said]}"))
-        self.bar = Progress(*columns, TimeRemainingColumn(), console=self.console, transient=True)
-        self.row = self.bar.add_task("", said="")
+        left = TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True, min_width=5))
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=10), TextColumn("{task.fields[said]}"), left)
+        self.bar = Progress(*columns, console=self.console, transient=True)
+        self.row = self.bar.add_task("starting", said="")
         self.bar.start()
         self.looked = self.begin = time.monotonic()
-        self.done = 0
+        self.examples = -1
 
-    def batch(self, epoch: int, batch: int, batches: int, tally: Tally) -> None:
-        self.done += 1
+    def batch(self, epoch: int, batch: int, batches: int, examples: int, tally: Tally) -> None:
         if self.bar is None or (moment := time.monotonic()) - self.looked < self.EVERY:
             return
+        if examples < self.examples or self.examples < 0:  # another epoch
+            self.begin, self.examples = self.looked, examples
         self.looked = moment
-        metrics = {f"train_{name}": value for name, value in tally.metrics().items()}
-        speed = tally.answers / max(1, batch) * self.done / (moment - self.begin)
+        parts = [f"{batch}/{batches}", *(_one(name, value) for name, value in tally.metrics().items())][:3]
+        speed = (examples - self.examples) / (moment - self.begin)
         self.bar.update(
             self.row,
             description=f"epoch {epoch + 1}/{self.epochs}",
             completed=epoch * batches + batch,
             total=self.epochs * batches,
-            said=f"batch {batch}/{batches}  {summary(metrics)}  {speed:,.0f}/s",
+            said="  ".join([*parts, f"{speed:,.0f}/s"]),
         )
 
-    def end(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
+    def close(self) -> None:
         if self.bar is not None:
             self.bar.stop()
-        super().end(outcome, manifest)
 
 
 def reporter(quiet: bool) -> Reporter:
@@ -123,7 +137,9 @@ def summary(line: dict[str, Any]) -> str:
 
 
 def _shown(metrics: dict[str, float]) -> str:
-    return ", ".join(
-        f"{name} {100 * value:.2f} %" if name in ("accuracy", "precision", "recall", "f1") else f"{name} {value:.4f}"
-        for name, value in metrics.items()
-    )
+    return ", ".join(_one(name, value) for name, value in metrics.items())
+
+
+def _one(name: str, value: float) -> str:
+    share = name in ("accuracy", "precision", "recall", "f1")
+    return f"{name} {100 * value:.2f} %" if share else f"{name} {value:.4f}"

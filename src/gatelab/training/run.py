@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import subprocess
 import time
 from collections.abc import Iterator
@@ -24,15 +25,16 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatelab.disk import whole_file
 from gatelab.errors import DataError
+from gatelab.training import build, checkpoint
 from gatelab.training.config import parse
 from gatelab.training.spec import RunSpec
 
 SCHEMA = 1
-IMMATERIAL = ("task.data_dir", "training.checkpoint_seconds", "training.threads")  # do not change what is learned
+IMMATERIAL = ("task.data_dir", "training.checkpoint_seconds")  # do not change what is learned
 Status = Literal["running", "done", "failed", "diverged", "interrupted"]
 
 
@@ -87,9 +89,19 @@ class Run:
         if different:
             raise ValueError(
                 f"{self.path} holds another run: {'; '.join(different)}. Choose another directory, or go on with what "
-                f"is there: gatelab train --resume {self.path}"
+                f"is there: gatelab train --resume {shlex.quote(str(self.path))}"
             )
         return manifest
+
+    def model(self) -> nn.Module:
+        """The model with the weights of its best epoch, ready to be used."""
+        spec = self.spec()
+        made = build.model(spec.model, spec.task, spec.training.seed)
+        best = self.manifest().get("best_epoch")
+        if best is None:
+            raise DataError(f"{self.path} has no finished epoch yet: train it first")
+        checkpoint.read_weights(self.best_path, made, best)
+        return made.eval()
 
     def metrics(self) -> list[dict[str, Any]]:
         """The epochs, one dictionary each."""
@@ -105,8 +117,9 @@ class Run:
 
     # Writing.
 
-    def begin(self, spec: RunSpec, threads: int, parameters: int) -> dict[str, Any]:
+    def begin(self, spec: RunSpec, identity: dict[str, str], threads: int, parameters: int) -> dict[str, Any]:
         """The manifest of a run that starts now."""
+        scaling = spec.task.target_scaling
         manifest = {
             "schema": SCHEMA,
             "status": "running",
@@ -116,11 +129,28 @@ class Run:
             "versions": versions(),
             "machine": machine(),
             "threads": threads,
-            "engine": None,
+            "engine": identity["engine"],
+            "identity": identity,
+            "target_scaling": scaling and {"mean": scaling.mean.tolist(), "deviation": scaling.deviation.tolist()},
             "git": git_commit(),
             "started": now(),
             "resumed": [],
         }
+        self.write_manifest(manifest)
+        return manifest
+
+    def go_on(self, identity: dict[str, str]) -> dict[str, Any]:
+        """The manifest of a run that is continued now, if nothing it depends on has changed."""
+        manifest = self.manifest()
+        for what, before in manifest["identity"].items():
+            if identity[what] != before:
+                raise ValueError(
+                    f"{self.path} cannot be gone on with: its {what} was {before} and is {identity[what]} now; put it "
+                    "back as it was, or start anew in another directory"
+                )
+        for over in ("error", "ended"):
+            manifest.pop(over, None)
+        manifest |= {"status": "running", "resumed": [*manifest["resumed"], now()]}
         self.write_manifest(manifest)
         return manifest
 

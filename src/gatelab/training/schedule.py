@@ -23,7 +23,7 @@ class Schedule:
         spec = self.spec
         rate = spec.learning_rate
         if spec.schedule == "cosine":
-            way = epoch / max(1, self.num_epochs - 1)
+            way = epoch / self.num_epochs  # what comes after the last epoch would be at the end of it
             low = spec.final_learning_rate
             rate = low + (rate - low) * (1 + math.cos(math.pi * way)) / 2
         elif spec.schedule == "step":

@@ -3,20 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
 import torch
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from gatelab import tasks
 from gatelab.tasks import Task
 from gatelab.training import build
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Conflict(NamedTuple):
+    """Values that are right by themselves and not together."""
+
+    keys: tuple[str, ...]  # the one that is wrong beside the others, then the others
+    why: str
+
 
 class Section(BaseModel):
-    """A part of a config: what is not a field of it is an error."""
+    """A part of a config: what is not a field of it is an error, and so is what cannot be meant."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_for_numbers(cls, value: Any, info: ValidationInfo) -> Any:
+        """pydantic takes true for 1, and YAML takes yes for true."""
+        annotation = cls.model_fields[info.field_name or ""].annotation
+        if isinstance(value, bool) and bool not in (annotation, *get_args(annotation)):
+            raise ValueError("expected a value of another kind, not true or false")
+        return value
+
+    @model_validator(mode="after")
+    def _no_conflicts(self, info: ValidationInfo) -> Self:
+        if not (info.context or {}).get("conflicts_later"):
+            refuse([f"{conflict.keys[0]}: {conflict.why}" for conflict in self.conflicts()])
+        return self
+
+    def conflicts(self) -> Iterator[Conflict]:
+        yield from ()
 
 
 def refuse(wrong: list[str]) -> None:
@@ -45,32 +81,26 @@ class ModelSpec(Section):
     chrono: int | None = Field(None, ge=2, description="spread the gates' time constants up to so many steps")
     freeze: tuple[str, ...] = Field((), description="parameters that are not learned, as [b.z, b.r]")
     freeze_at: float | None = Field(None, description="the value they are held at; without it, that of the start")
-    options: dict[str, float | bool] = Field(
+    options: dict[str, Any] = Field(
         {}, description="the cell's own numbers, as {epsilon: 1.0, learnable_epsilon: false}"
     )
     engine: Literal["auto", "fused", "native", "eager"] = Field("auto", description="what runs the cell")
 
-    @model_validator(mode="after")
-    def _can_be_built(self) -> ModelSpec:
-        wrong = []
+    def conflicts(self) -> Iterator[Conflict]:
         for name in ("dropout", "residual"):
             if self.num_layers == 1 and getattr(self, name):
-                wrong.append(f"{name}: acts between layers and does nothing with num_layers: 1; add some, or drop it")
+                yield Conflict((name, "num_layers"), "acts between layers and does nothing with num_layers: 1")
         if self.freeze_at is not None and not self.freeze:
-            wrong.append("freeze_at: given, and freeze is not: name the parameters to hold, as freeze: [b.z]")
-        refuse([*wrong, *self._unknown_to_the_cell()])
-        return self
-
-    def _unknown_to_the_cell(self) -> Iterator[str]:
-        """The cell itself knows its options, gates and parameters: a small layer is made with one after the other."""
+            yield Conflict(("freeze_at", "freeze"), "given, and freeze is not: name what to hold, as freeze: [b.z]")
+        # The cell itself knows its options, gates and parameters: a small layer is made with one after the other.
         settings: dict[str, Any] = {}
-        for name in ("cell", "options", "gate_bias", "chrono", "freeze"):
+        for name in ("cell", "options", "gate_bias", "chrono", "freeze", "engine"):
             try:
                 with torch.random.fork_rng(devices=[]):  # its starting values are of no interest to anyone
                     build.layer(ModelSpec.model_construct(**settings, **{name: getattr(self, name)}), 1, 1)
                 settings[name] = getattr(self, name)
             except ValueError as error:
-                yield f"{name}: {error}"
+                yield Conflict((name, "cell"), str(error))
                 if name == "cell":
                     return
 
@@ -85,28 +115,25 @@ class OptimizationSpec(Section):
     clip_norm: float | None = Field(1.0, gt=0, description="longest gradient that is followed; null follows all")
     schedule: Literal["constant", "cosine", "step", "plateau"] = Field(
         "constant",
-        description="of the learning rate: held, lowered along a cosine to final_learning_rate at the last epoch, "
+        description="of the learning rate: held, lowered epoch by epoch along a cosine towards final_learning_rate, "
         "times step_factor every step_epochs, or times step_factor after plateau_patience epochs without a better "
         "validation",
     )
-    final_learning_rate: float = Field(0.0, ge=0, description="where cosine ends, and below which plateau does not go")
+    final_learning_rate: float = Field(
+        0.0, ge=0, description="what cosine approaches, and below which plateau does not go"
+    )
     step_epochs: int = Field(10, ge=1, description="epochs between two steps")
     step_factor: float = Field(0.1, gt=0, lt=1, description="what step and plateau multiply by")
     plateau_patience: int = Field(5, ge=1, description="epochs without improvement before plateau acts")
     warmup_steps: int = Field(0, ge=0, description="batches in which the learning rate grows from 0, in a line")
 
-    @model_validator(mode="after")
-    def _makes_sense(self) -> OptimizationSpec:
-        wrong = []
+    def conflicts(self) -> Iterator[Conflict]:
         if self.momentum and self.optimizer not in ("sgd", "rmsprop"):
-            wrong.append(f"momentum: for sgd and rmsprop; {self.optimizer} has its own: leave it out")
+            why = f"this is for sgd and rmsprop; {self.optimizer} has its own: leave it out"
+            yield Conflict(("momentum", "optimizer"), why)
         if self.final_learning_rate > self.learning_rate:
-            wrong.append(
-                f"final_learning_rate: this is {self.final_learning_rate:g} and learning_rate {self.learning_rate:g}: "
-                "expected the final one to be the smaller"
-            )
-        refuse(wrong)
-        return self
+            why = f"this is {self.final_learning_rate:g}, expected no more than learning_rate, {self.learning_rate:g}"
+            yield Conflict(("final_learning_rate", "learning_rate"), why)
 
 
 class TrainingSpec(Section):
@@ -156,26 +183,26 @@ class RunSpec(Section):
     optimization: OptimizationSpec = OptimizationSpec()
     training: TrainingSpec = TrainingSpec()
 
-    @model_validator(mode="after")
-    def _parts_agree(self) -> RunSpec:
-        refuse([f"{key}: {message}" for key, message in disagreements(self.task, self.model, self.training).items()])
-        return self
+    def conflicts(self) -> Iterator[Conflict]:
+        return disagreements(self.task, self.model, self.training)
 
     def document(self) -> dict[str, Any]:
         """As a config file has it, every value in plain types."""
         return {**self.model_dump(mode="json", exclude={"task"}), "task": as_document(self.task)}
 
 
-def disagreements(task: Task, model: ModelSpec, training: TrainingSpec) -> dict[str, str]:
-    """What cannot be meant: the key that is wrong beside the others, and why."""
-    wrong = {}
+def disagreements(task: Task, model: ModelSpec, training: TrainingSpec) -> Iterator[Conflict]:
+    """What the sections cannot mean together."""
     kind = "classes" if task.classes is not None else "numbers"
     if model.bidirectional and task.forecasts:
-        wrong["model.bidirectional"] = f"read from the end, the task {task.name!r} gives its own answers away"
+        why = f"read from the end, the task {task.name!r} gives its own answers away"
+        yield Conflict(("model.bidirectional", "task"), why)
     if model.read != "last" and task.per_step:
-        wrong["model.read"] = f"the task {task.name!r} has an answer at every step: there is nothing to choose"
+        why = f"the task {task.name!r} has an answer at every step: there is nothing to choose"
+        yield Conflict(("model.read", "task"), why)
     if (training.loss == "cross_entropy") != (kind == "classes") and training.loss != "auto":
-        wrong["training.loss"] = f"{training.loss} does not fit the task {task.name!r}, whose answers are {kind}"
+        why = f"{training.loss} does not fit the task {task.name!r}, whose answers are {kind}"
+        yield Conflict(("training.loss", "task"), why)
     if training.monitor == "accuracy" and kind == "numbers":
-        wrong["training.monitor"] = f"the task {task.name!r} asks for numbers, which have no accuracy; use loss"
-    return wrong
+        why = f"the task {task.name!r} asks for numbers, which have no accuracy: use loss"
+        yield Conflict(("training.monitor", "task"), why)

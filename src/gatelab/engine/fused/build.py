@@ -106,7 +106,10 @@ def _has_openmp() -> bool:
 
 
 def _run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*compiler(), *arguments], capture_output=True, text=True, check=False)
+    # In a session of its own: Ctrl-C is for whoever waits for the kernel, and must not look as if it were refused.
+    return subprocess.run(
+        [*compiler(), *arguments], capture_output=True, text=True, check=False, start_new_session=True
+    )
 
 
 def _whole(path: Path) -> bool:
