@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from gatelab.cli.settings import settings
 
 if TYPE_CHECKING:
     from gatelab.training.spec import RunSpec
@@ -52,7 +53,7 @@ def train(
         ("training", "threads"): threads,
         ("optimization", "learning_rate"): learning_rate,
     }
-    changes = {key: value for key, value in flags.items() if value is not None} | _settings(change or [])
+    changes = {key: value for key, value in flags.items() if value is not None} | settings(change or [])
     if resume is not None:
         if config is not None or changes or output_dir is not None:
             raise ValueError(f"--resume {resume} goes on with the run as it is: leave out everything else")
@@ -75,21 +76,6 @@ def _spec(config: Path | None, changes: dict[Any, Any]) -> RunSpec:
     if config is not None:
         return configs.load(config, changes)
     return configs.parse(configs.changed({}, changes), "the command line")
-
-
-def _settings(given: list[str]) -> dict[tuple[str, ...], Any]:
-    """`--set training.patience=5`: the value is read as YAML has it."""
-    from gatelab.training.config import parse_yaml
-
-    settings = {}
-    for setting in given:
-        key, equals, value = setting.partition("=")
-        if not equals or not key:
-            raise ValueError(
-                f"--set {shlex.quote(setting)} is not understood: expected KEY=VALUE, as training.patience=5"
-            )
-        settings[tuple(key.strip().split("."))] = parse_yaml(value, f"--set {setting}")
-    return settings
 
 
 def _with_data_dir(spec: RunSpec, folder: Path) -> RunSpec:

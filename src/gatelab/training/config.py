@@ -6,7 +6,7 @@ import json
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -107,9 +107,15 @@ def parse(
 
     `changes` are the keys that did not come from the file but from the command line.
     """
+    refuse_located(list(_problems(content)), source, lines or {}, changes)
+    return RunSpec.model_validate(content)
+
+
+def refuse_located(problems: list[Problem], source: str, lines: Mapping[Key, int], changes: Iterable[Key]) -> None:
+    """One error for all problems, each with its place; nothing if there are none."""
     said = []
-    for problem in _problems(content):
-        line = _line(problem.key, lines or {})
+    for problem in problems:
+        line = _line(problem.key, lines)
         where = f"{source}:{line}" if line else source
         if any(problem.key[: len(key)] == key for key in changes):
             line, where = 0, "the command line"
@@ -117,31 +123,15 @@ def parse(
         said.append((line, f"{where}: {key + ': ' if key else ''}{problem.message}"))
     if said:
         raise ValueError("\n".join(text for _, text in sorted(said, key=lambda pair: pair[0])))
-    return RunSpec.model_validate(content)
 
 
 def _problems(content: dict[str, Any]) -> Iterator[Problem]:
-    """Every section by itself, so that an error in one does not hide those in the others."""
-    found: dict[str, Any] = {}
+    """All that is wrong with a run's config."""
     for name in content:
         if name not in RunSpec.model_fields:
             yield Problem((str(name),), str(unknown("key", name, RunSpec.model_fields)))
-    for name, field in RunSpec.model_fields.items():
-        given = content.get(name, {})
-        section = field.annotation
-        assert isinstance(section, type)
-        if name == "task":
-            given = given or {"name": "digits"}
-            section, given, wrong = _named_task(given)
-            yield from (Problem(("task", *problem.key), problem.message) for problem in wrong)
-            if section is None:
-                continue
-        if not isinstance(given, dict):
-            some = ", ".join(list(section.model_fields)[:3])
-            yield Problem((name,), f"this is {given!r}: expected keys such as {some}")
-            continue
-        found[name], wrong = _validated(section, given)
-        yield from (Problem((name, *problem.key), problem.message) for problem in wrong)
+    found: dict[str, Any] = {}
+    yield from section_problems(content, found)
     task, model, training = (found.get(name) for name in ("task", "model", "training"))
     if task is not None and model is not None and training is not None:
         try:
@@ -149,6 +139,24 @@ def _problems(content: dict[str, Any]) -> Iterator[Problem]:
                 yield Problem(tuple(conflict.keys[0].split(".")), conflict.why)
         except DataError as error:  # some tasks know what they are only from their files
             yield Problem(("task",), str(error))
+
+
+def section_problems(content: dict[str, Any], found: dict[str, Any]) -> Iterator[Problem]:
+    """Every section by itself, so that an error in one does not hide those in the others; they go into `found`."""
+    for name, field in RunSpec.model_fields.items():
+        given = content.get(name, {})
+        section = cast("type[BaseModel] | None", field.annotation)
+        if name == "task":
+            section, given, wrong = _named_task(given or {"name": "digits"})
+            yield from (Problem(("task", *problem.key), problem.message) for problem in wrong)
+        if section is None:
+            continue
+        if not isinstance(given, dict):
+            some = ", ".join(list(section.model_fields)[:3])
+            yield Problem((name,), f"this is {given!r}: expected keys such as {some}")
+            continue
+        found[name], wrong = validated(section, given)
+        yield from (Problem((name, *problem.key), problem.message) for problem in wrong)
 
 
 def _named_task(given: Any) -> tuple[type[BaseModel] | None, dict[str, Any], list[Problem]]:
@@ -165,7 +173,7 @@ def _named_task(given: Any) -> tuple[type[BaseModel] | None, dict[str, Any], lis
         return None, {}, [Problem((), str(error))]
 
 
-def _validated(section: type[BaseModel], given: dict[str, Any]) -> tuple[BaseModel | None, list[Problem]]:
+def validated(section: type[BaseModel], given: dict[str, Any]) -> tuple[BaseModel | None, list[Problem]]:
     """A section and what is wrong with it. What is wrong is taken out, and the rest looked at again; what values cannot
     mean together is said as well, unless it involves one that was taken out.
     """

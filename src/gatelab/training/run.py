@@ -80,13 +80,7 @@ class Run:
     def checked_against(self, spec: RunSpec) -> dict[str, Any]:
         """The manifest, if this is a run of that spec; else an error that names what differs."""
         manifest = self.manifest()
-        ours, theirs = (dict(_flat(document)) for document in (spec.document(), self.spec().document()))
-        different = [
-            f"{key} is {theirs.get(key)!r} there and {ours.get(key)!r} now"
-            for key in {**theirs, **ours}
-            if theirs.get(key) != ours.get(key) and key not in IMMATERIAL
-        ]
-        if different:
+        if different := differences(spec.document(), self.spec().document()):
             raise ValueError(
                 f"{self.path} holds another run: {'; '.join(different)}. Choose another directory, or go on with what "
                 f"is there: gatelab train --resume {shlex.quote(str(self.path))}"
@@ -170,6 +164,16 @@ class Run:
             arrays["lengths"] = lengths
         with whole_file(self.path / "predictions.npz") as file:
             np.savez_compressed(file, allow_pickle=False, **{name: value.numpy() for name, value in arrays.items()})
+
+
+def differences(now: dict[str, Any], there: dict[str, Any]) -> list[str]:
+    """What was changed in a config, key by key, but for what does not change what is learned."""
+    ours, theirs = dict(_flat(now)), dict(_flat(there))
+    return [
+        f"{key} is {theirs.get(key)!r} there and {ours.get(key)!r} now"
+        for key in {**theirs, **ours}
+        if theirs.get(key) != ours.get(key) and key not in IMMATERIAL
+    ]
 
 
 def _flat(document: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

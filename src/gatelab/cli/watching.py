@@ -1,0 +1,106 @@
+"""How a comparison is watched: a live table on a terminal, a line for each run in a pipe, or nothing."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from gatelab.experiments.bench import Watcher
+from gatelab.experiments.executor import Finished
+from gatelab.experiments.plan import Planned
+from gatelab.experiments.worker import PROGRESS
+from gatelab.training import Run
+
+
+class LineWatcher(Watcher):
+    """A line for each run that ends."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def start(self, runs: list[Planned], over: list[Planned], directory: Path) -> None:
+        self.runs, self.directory, self.begun = runs, directory, time.monotonic()
+        self.ended: dict[Path, str] = {run.place: "done before" for run in over}
+        before = f", {len(over)} of them done before" if over else ""
+        self.say(f"{len(runs)} runs{before}, in {directory}")
+
+    def finished(self, finished: Finished) -> None:
+        run = finished.run
+        self.ended[run.place] = finished.status
+        self.say(f"{len(self.ended)}/{len(self.runs)}  {run.model}, seed {run.seed}: {self._said(finished)}")
+
+    def _said(self, finished: Finished) -> str:
+        if finished.status != "done":
+            return f"{finished.status} {finished.reason}".strip()
+        manifest = Run(self.directory / finished.run.place).manifest()
+        test = manifest["test"]
+        score = f"accuracy {100 * test['accuracy']:.2f} %" if "accuracy" in test else f"MSE {test['mse']:.4f}"
+        return f"test {score}, best of {manifest['epochs']} epochs was {manifest['best_epoch']}"
+
+    def say(self, text: str) -> None:
+        self.console.print(text, markup=False, emoji=False, soft_wrap=True)
+
+
+class LiveWatcher(LineWatcher):
+    """A table of all runs, with where each of them is."""
+
+    EVERY = 0.5  # seconds
+    MOST = 30  # rows; of more, those that run and the last that ended
+
+    def start(self, runs: list[Planned], over: list[Planned], directory: Path) -> None:
+        super().start(runs, over, directory)
+        self.shown = 0.0
+        self.live = Live(self._table(), console=self.console, transient=True, auto_refresh=False)
+        self.live.start()
+
+    def tick(self) -> None:
+        if time.monotonic() - self.shown > self.EVERY:
+            self.shown = time.monotonic()
+            self.live.update(self._table(), refresh=True)
+
+    def close(self) -> None:
+        self.live.stop()
+
+    def _table(self) -> Table:
+        done = len(self.ended)
+        table = Table(title=f"{done} of {len(self.runs)} runs are over", title_justify="left", box=None, pad_edge=False)
+        for name in ("model", "seed", "status", "epoch", "best validation", "left"):
+            table.add_column(name, justify="left" if name in ("model", "status") else "right")
+        running = [run for run in self.runs if run.place not in self.ended]
+        rows = self.runs if len(self.runs) <= self.MOST else running[: self.MOST]
+        for run in rows:
+            table.add_row(run.model, str(run.seed), *self._state(run))
+        return table
+
+    def _state(self, run: Planned) -> tuple[str, str, str, str]:
+        progress = self._progress(run)
+        if run.place not in self.ended and not progress:
+            return ("waiting", "", "", "")
+        best = progress.get("best")
+        score = "" if best is None else f"{100 * best:.2f} %" if best >= 0 else f"{-best:.4f}"
+        epoch = f"{progress.get('epochs_done', 0):.1f}/{progress.get('epochs', '?')}"
+        if run.place in self.ended:
+            return (self.ended[run.place], epoch, score, "")
+        left = progress.get("seconds_left")
+        return ("running", epoch, score, "" if left is None else f"{int(left) // 60}:{int(left) % 60:02}")
+
+    def _progress(self, run: Planned) -> dict[str, Any]:
+        try:
+            content: dict[str, Any] = json.loads((self.directory / run.place / PROGRESS).read_text())
+        except (OSError, ValueError):
+            return {}
+        return content
+
+
+def watcher(quiet: bool) -> Watcher:
+    """The right one for where the output goes."""
+    if quiet:
+        return Watcher()
+    console = Console(highlight=False)
+    return LiveWatcher(console) if console.is_terminal else LineWatcher(console)

@@ -1,0 +1,1 @@
+"""Experiments: many runs planned, executed and compared."""

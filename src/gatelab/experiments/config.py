@@ -1,0 +1,142 @@
+"""What is compared: models on one task, over seeds. Read from a config file, every model checked by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from gatelab import cells
+from gatelab.errors import unknown
+from gatelab.tasks import Task
+from gatelab.training import config
+from gatelab.training.config import Key, Problem
+from gatelab.training.spec import (
+    ModelSpec,
+    OptimizationSpec,
+    RunSpec,
+    Section,
+    TrainingSpec,
+    as_document,
+    disagreements,
+)
+
+ALIASES = {"a-gru": "agru", "a_gru": "agru", "vanilla": "rnn"}
+
+
+class Design(Section):
+    """How models are compared."""
+
+    runs: int = Field(3, ge=1, description="runs of each model, with the seeds training.seed, training.seed + 1, …")
+    match: Literal["none", "parameters"] = Field(
+        "none",
+        description="parameters: hidden sizes are chosen so that all have nearly as many parameters as the first",
+    )
+
+
+class BenchSpec(Design):
+    """A comparison of models, each trained with every seed."""
+
+    task: Task
+    models: dict[str, ModelSpec]
+    optimization: OptimizationSpec = OptimizationSpec()
+    training: TrainingSpec = TrainingSpec()
+
+    def document(self) -> dict[str, Any]:
+        """As a config file has it, every value in plain types."""
+        return {**self.model_dump(mode="json", exclude={"task"}), "task": as_document(self.task)}
+
+
+def load(path: Path, changes: Mapping[Key, Any] | None = None) -> BenchSpec:
+    document = config.read(path)
+    if not isinstance(document.content, dict):
+        raise ValueError(f"{path} holds {document.content!r}: expected keys such as task, models, training")
+    return parse(config.changed(document.content, changes or {}), str(path), document.lines, changes or {})
+
+
+def parse(
+    content: dict[str, Any],
+    source: str,
+    lines: Mapping[Key, int] | None = None,
+    changes: Mapping[Key, Any] | None = None,
+) -> BenchSpec:
+    """A comparison from plain values, or all that is wrong with them in one error."""
+    parts: dict[str, Any] = {}
+    config.refuse_located(list(_problems(content, parts)), source, lines or {}, changes or {})
+    return BenchSpec.model_validate(parts)
+
+
+def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Problem]:
+    """What is wrong; what is right goes into `parts`."""
+    known = [*BenchSpec.model_fields, "model"]
+    for name in content:
+        if name not in known:
+            yield Problem((str(name),), str(unknown("key", name, known)))
+    shared = {name: content[name] for name in RunSpec.model_fields if name in content and name != "model"}
+    yield from config.section_problems(shared, parts)
+    parts.pop("model", None)  # there are several instead
+    design, wrong = config.validated(Design, {name: content[name] for name in Design.model_fields if name in content})
+    yield from wrong
+    parts |= design.model_dump() if design is not None else {}
+    models, base = content.get("models", {}), content.get("model", {})
+    if not isinstance(models, dict) or not models:
+        yield Problem(("models",), f"this is {models!r}: expected models by name, as gru: {{hidden_size: 128}}")
+        return
+    enabled: dict[str, ModelSpec] = {}
+    for name, entry in models.items():
+        if entry is not None and not isinstance(entry, dict):
+            yield Problem(("models", str(name)), f"this is {entry!r}: expected keys such as hidden_size")
+            continue
+        options = {"cell": cell_of(str(name)), **(base if isinstance(base, dict) else {}), **(entry or {})}
+        is_enabled = options.pop("enabled", True)
+        if not isinstance(is_enabled, bool):
+            yield Problem(("models", str(name), "enabled"), f"this is {is_enabled!r}: expected true or false")
+        made, wrong = config.validated(ModelSpec, _own_options(options))
+        yield from (Problem(("models", str(name), *problem.key), problem.message) for problem in wrong)
+        if is_enabled is True and isinstance(made, ModelSpec) and not wrong:
+            enabled[str(name)] = made
+            yield from _across(str(name), made, parts)
+    if not enabled and all(isinstance(entry, dict) and entry.get("enabled") is False for entry in models.values()):
+        yield Problem(("models",), "all of them have enabled: false: enable two at least to compare them")
+    yield from _same(enabled)
+    parts["models"] = enabled
+
+
+def cell_of(name: str) -> str:
+    """The cell that a model's name stands for, unless it says otherwise."""
+    short = name.lower()
+    return ALIASES.get(short, short)
+
+
+def _own_options(entry: dict[str, Any]) -> dict[str, Any]:
+    """`gamma: 0.01` beside hidden_size is the cell's own number: it may stand there without `options:`."""
+    try:
+        own = cells.get(entry["cell"]).options
+    except (ValueError, KeyError):
+        return entry
+    names = {*own, *(f"learnable_{name}" for name in own)} - set(ModelSpec.model_fields)
+    moved = {name: value for name, value in entry.items() if name in names}
+    rest = {name: value for name, value in entry.items() if name not in names}
+    given = rest.get("options", {})
+    return {**rest, "options": {**given, **moved}} if moved and isinstance(given, dict) else rest
+
+
+def _across(name: str, model: ModelSpec, parts: dict[str, Any]) -> Iterator[Problem]:
+    if parts.get("task") is not None and parts.get("training") is not None:
+        for conflict in disagreements(parts["task"], model, parts["training"]):
+            section, _, key = conflict.keys[0].partition(".")
+            yield Problem(("models", name, key) if section == "model" else (section, key), conflict.why)
+
+
+def _same(models: dict[str, ModelSpec]) -> Iterator[Problem]:
+    """Models that cannot differ: an experiment with them would compare chance with chance."""
+    names = list(models)
+    for i, name in enumerate(names):
+        for other in names[:i]:
+            if models[name] == models[other]:
+                yield Problem(
+                    ("models", name), f"this is the same model as {other!r}, after defaults: they cannot differ"
+                )
+                break

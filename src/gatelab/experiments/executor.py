@@ -1,0 +1,88 @@
+"""Where runs are executed. This one is the local machine; a cluster would be another class with the same verb."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gatelab.experiments.plan import Planned
+from gatelab.training import Run
+
+LOOK = 0.1  # seconds between two looks at the processes
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that is over, however it ended."""
+
+    run: Planned
+    status: str  # done, diverged, failed or interrupted
+    reason: str = ""
+
+
+class Executor(Protocol):
+    """Executes runs in the directory of an experiment."""
+
+    def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
+        """Yield each run as it ends, in whatever order; call `tick` every now and then."""
+
+
+class LocalExecutor:
+    """So many processes at a time on this machine, which share its cores."""
+
+    def __init__(self, jobs: int | None = None) -> None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if jobs is not None and jobs < 1:
+            raise ValueError(f"jobs is {jobs}: expected at least one process")
+        self.jobs = jobs or cores
+        # One thread a process is the best use of cores while there are enough runs: nothing has to be shared out.
+        self.threads = max(1, cores // self.jobs)
+
+    def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
+        waiting, running = list(runs), dict[subprocess.Popen[bytes], Planned]()
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.jobs:
+                    run = waiting.pop(0)
+                    running[self._start(run, directory / run.place)] = run
+                time.sleep(LOOK)
+                tick()
+                for process in [p for p in running if p.poll() is not None]:
+                    yield _finished(process, running.pop(process), directory)
+        finally:
+            # Ctrl-C reaches the processes as well, and they save; what else ends us asks them to.
+            for process in running:
+                process.send_signal(signal.SIGTERM)
+            for process in running:
+                process.wait()
+
+    def _start(self, run: Planned, path: Path) -> subprocess.Popen[bytes]:
+        path.mkdir(parents=True, exist_ok=True)
+        environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads)}
+        with (path / "log.txt").open("ab") as log:
+            command = [sys.executable, "-m", "gatelab.experiments.worker", str(path)]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
+        assert process.stdin is not None
+        process.stdin.write(json.dumps({"spec": run.spec.document(), "threads": self.threads}).encode())
+        process.stdin.close()
+        return process
+
+
+def _finished(process: subprocess.Popen[bytes], run: Planned, directory: Path) -> Finished:
+    code, path = process.returncode, directory / run.place
+    if code < 0:
+        reason = f"its process was killed by {signal.Signals(-code).name}"
+        return Finished(run, "failed", reason)
+    status = Run(path).manifest()["status"] if Run(path).exists() else "failed"
+    if status in ("done", "diverged", "interrupted"):
+        return Finished(run, status)
+    log = (path / "log.txt").read_text(errors="replace").strip().splitlines()
+    return Finished(run, "failed", log[-1] if log else f"its process ended with code {code}")

@@ -1,0 +1,77 @@
+"""From a comparison to its runs: every model with every seed, each independent of the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatelab import cells
+from gatelab.experiments.config import BenchSpec
+from gatelab.tasks import Task
+from gatelab.training.spec import ModelSpec, RunSpec
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run of a plan, and where it goes in the experiment's directory."""
+
+    model: str
+    seed: int
+    spec: RunSpec
+
+    @property
+    def place(self) -> Path:
+        return Path("runs") / self.model / f"seed-{self.seed}"
+
+
+def plan(bench: BenchSpec) -> list[Planned]:
+    """All runs, seed by seed, so that an experiment that is stopped has whole pairs. The same seed means the same
+    division, the same order of examples and the same batches for every model.
+    """
+    models = matched(bench) if bench.match == "parameters" else bench.models
+    first = bench.training.seed
+    return [
+        Planned(
+            name,
+            seed,
+            RunSpec(
+                task=bench.task,
+                model=model,
+                optimization=bench.optimization,
+                training=bench.training.model_copy(update={"seed": seed}),
+            ),
+        )
+        for seed in range(first, first + bench.runs)
+        for name, model in models.items()
+    ]
+
+
+def matched(bench: BenchSpec) -> dict[str, ModelSpec]:
+    """The models with hidden sizes that bring them nearest to the number of parameters of the first."""
+    target = parameters(next(iter(bench.models.values())), bench.task)
+    return {
+        name: model.model_copy(update={"hidden_size": _nearest(model, bench.task, target)})
+        for name, model in bench.models.items()
+    }
+
+
+def parameters(model: ModelSpec, task: Task) -> int:
+    """The number of parameters, counted without making them."""
+    cell, directions = cells.get(model.cell), 2 if model.bidirectional else 1
+    inputs = [task.input_size] + [model.hidden_size * directions] * (model.num_layers - 1)
+    layers = sum(directions * cell.parameter_count(size, model.hidden_size, **model.options) for size in inputs)
+    return layers + (model.hidden_size * directions + 1) * task.output_size
+
+
+def _nearest(model: ModelSpec, task: Task, target: int) -> int:
+    def count(hidden_size: int) -> int:
+        return parameters(model.model_copy(update={"hidden_size": hidden_size}), task)
+
+    high = 1
+    while count(high) < target:
+        high *= 2
+    low = high // 2 or 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if count(middle) < target else (low, middle)
+    return min((low, high), key=lambda size: abs(count(size) - target))

@@ -1,0 +1,118 @@
+"""What came out of an experiment, gathered from its run directories: plain data for tables, figures and pages."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gatelab.experiments import stats
+from gatelab.experiments.plan import Planned
+from gatelab.training import Run
+
+SCHEMA = 1
+SMALLER_IS_BETTER = ("loss", "mse", "mae")
+
+
+def gather(planned: list[Planned], directory: Path) -> dict[str, Any]:
+    """The results of all runs, their statistics, and the comparisons between models."""
+    models: dict[str, dict[str, Any]] = {}
+    for one in planned:
+        entry = models.setdefault(one.model, {"spec": one.spec.document()["model"], "runs": []})
+        entry["runs"].append(_one_run(one, directory))
+    metric = next((m for entry in models.values() for run in entry["runs"] for m in main_metric(run)), None)
+    for entry in models.values():
+        done = [run for run in entry["runs"] if run["status"] == "done"]
+        entry["counts"] = {status: sum(run["status"] == status for run in entry["runs"]) for status in _statuses(entry)}
+        entry["statistics"] = {
+            name: asdict(stats.summarise([run["metrics"][name] for run in done])) for name in done[0]["metrics"]
+        } if done else {}  # fmt: skip
+    return {
+        "schema": SCHEMA,
+        "metric": metric,
+        "models": models,
+        "comparisons": [asdict(c) | {"called": c.called} for c in _comparisons(models, metric)] if metric else [],
+        "sentences": sentences(models, metric),
+    }
+
+
+def _one_run(one: Planned, directory: Path) -> dict[str, Any]:
+    run = Run(directory / one.place)
+    result: dict[str, Any] = {"seed": one.seed, "place": str(one.place), "status": "missing", "metrics": {}}
+    if not run.exists():
+        return result
+    manifest, history = run.manifest(), run.metrics()
+    result |= {"status": manifest["status"], "epochs": len(history), "engine": manifest["engine"]}
+    if manifest["status"] == "done":
+        result["metrics"] = {
+            **manifest["test"],
+            "best_epoch": manifest["best_epoch"],
+            "seconds_per_epoch": sum(line["seconds"] for line in history) / len(history),
+            "parameters": manifest["parameters"],
+        }
+    return result
+
+
+def _statuses(entry: dict[str, Any]) -> list[str]:
+    return list(dict.fromkeys(run["status"] for run in entry["runs"]))
+
+
+def main_metric(run: dict[str, Any]) -> list[str]:
+    """What models are compared by: accuracy for classes, else the error."""
+    return [name for name in ("accuracy", "mse") if name in run["metrics"]][:1]
+
+
+def _comparisons(models: dict[str, dict[str, Any]], metric: str) -> list[stats.Comparison]:
+    """Over the seeds that all models have finished."""
+    seeds = shared_seeds(models)
+    values = {
+        name: [run["metrics"][metric] for run in entry["runs"] if run["seed"] in seeds and run["status"] == "done"]
+        for name, entry in models.items()
+    }
+    return stats.compare(values, larger_is_better=metric not in SMALLER_IS_BETTER) if seeds and len(models) > 1 else []
+
+
+def shared_seeds(models: dict[str, dict[str, Any]]) -> set[int]:
+    done = [{run["seed"] for run in entry["runs"] if run["status"] == "done"} for entry in models.values()]
+    return set.intersection(*done) if done else set()
+
+
+def sentences(models: dict[str, dict[str, Any]], metric: str | None) -> list[str]:
+    """What can be said, in words; and what cannot."""
+    said = []
+    for name, entry in models.items():
+        for status, count in entry["counts"].items():
+            if status != "done":
+                said.append(f"{count} of {len(entry['runs'])} runs of {name} are {status} and not in its numbers.")
+    if metric is None:
+        return [*said, "No run has finished yet."]
+    unit, factor = ("points", 100.0) if metric == "accuracy" else ("", 1.0)
+    for comparison in _comparisons(models, metric):
+        said.append(sentence(comparison, metric, unit, factor))
+    return said
+
+
+def sentence(c: stats.Comparison, metric: str, unit: str, factor: float) -> str:
+    """One comparison in words."""
+
+    def shown(value: float) -> str:
+        return f"{factor * value:.2f} {unit}".strip() if factor > 1 else f"{value:.4g}"
+
+    size = shown(abs(c.difference))
+    direction = "above" if c.difference > 0 else "below"
+    start = (
+        f"{c.a} is {size} {direction} {c.b} in {metric}" if c.difference else f"{c.a} and {c.b} are equal in {metric}"
+    )
+    if c.n < stats.ENOUGH:
+        return f"{start}; with {c.n} seed{'s' if c.n > 1 else ''} no claim can be made."
+    low, high = sorted((abs(c.low or 0.0), abs(c.high or 0.0))) if (c.low or 0) * (c.high or 0) > 0 else (c.low, c.high)
+    assert low is not None
+    assert high is not None
+    between = f"95 % CI {shown(low).removesuffix(' ' + unit)} to {shown(high)}"
+    verdict = "a difference that can be called" if c.called else "not a difference that can be called"
+    least = (
+        f"the smallest that {c.n} seeds with this spread could call is {shown(c.callable)}"
+        if c.callable is not None
+        else f"with {c.n} seeds and so many comparisons none could be, however large"
+    )
+    return f"{start} ({between}; p = {c.p_adjusted:.3g} after Holm): {verdict}; {least}."

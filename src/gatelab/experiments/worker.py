@@ -1,0 +1,79 @@
+"""A process that does one run: `python -m gatelab.experiments.worker RUN_DIR`, with the spec as JSON on its input.
+
+It is a process of its own so that a run that crashes takes nothing with it, and because the threads of the compiled
+kernels do not survive a fork.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gatelab.training import config, train
+from gatelab.training.progress import Reporter
+from gatelab.training.spec import RunSpec
+
+if TYPE_CHECKING:
+    from gatelab.training.checkpoint import Place
+    from gatelab.training.objective import Tally
+
+PROGRESS = "progress.json"
+EXIT_CODES = {"done": 0, "diverged": 3}
+INTERRUPTED = 130
+
+
+class Told(Reporter):
+    """Writes where the run is into its directory, for whoever watches."""
+
+    EVERY = 0.5  # seconds
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.told = path / PROGRESS, 0.0
+        self.best: float | None = None
+
+    def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
+        self.epochs, self.begin, self.from_epoch = spec.training.num_epochs, time.time(), place.epoch
+        for line in place.history:
+            self._note(line)
+
+    def batch(self, epoch: int, batch: int, batches: int, examples: int, tally: Tally) -> None:
+        if (now := time.time()) - self.told > self.EVERY:
+            self.told = now
+            self._tell(epoch + batch / batches)
+
+    def epoch(self, line: dict[str, Any], better: bool) -> None:
+        self._note(line)
+        self._tell(float(line["epoch"]))
+
+    def _note(self, line: dict[str, Any]) -> None:
+        score = line.get("validation_accuracy", -line["validation_loss"])
+        self.best = score if self.best is None else max(self.best, score)
+
+    def _tell(self, epochs_done: float) -> None:
+        """Not synced to the disk: it is of no use after a crash."""
+        speed = (epochs_done - self.from_epoch) / max(1e-9, time.time() - self.begin)
+        left = (self.epochs - epochs_done) / speed if speed > 0 else None
+        content = {"epochs_done": epochs_done, "epochs": self.epochs, "best": self.best, "seconds_left": left}
+        beside = self.path.with_suffix(".tmp")
+        beside.write_text(json.dumps(content))
+        os.replace(beside, self.path)
+
+
+def main() -> None:
+    path, given = Path(sys.argv[1]), json.load(sys.stdin)
+    torch.set_num_threads(given["threads"])
+    try:
+        outcome = train(config.parse(given["spec"], "the plan"), path, Told(path))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    sys.exit(EXIT_CODES[outcome.status])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Reports: tables, figures and pages. They read result files and compute nothing."""

@@ -1,0 +1,80 @@
+"""The results of an experiment as tables: Markdown for people, CSV for programs, LaTeX for papers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+SHARES = ("accuracy", "precision", "recall", "f1")
+TITLES = {
+    "accuracy": "accuracy, %", "precision": "precision, %", "recall": "recall, %", "f1": "F1, %", "loss": "loss",
+    "mse": "MSE", "mae": "MAE", "best_epoch": "best epoch", "seconds_per_epoch": "s/epoch", "parameters": "parameters",
+}  # fmt: skip
+
+
+def columns(results: dict[str, Any]) -> list[str]:
+    """The metrics there are, in the order of their titles."""
+    known = {name for entry in results["models"].values() for name in entry["statistics"]}
+    return [name for name in TITLES if name in known]
+
+
+def number(metric: str, value: float) -> str:
+    if metric in SHARES:
+        return f"{100 * value:.2f}"
+    if metric == "parameters":
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if metric == "best_epoch" else f"{value:.4g}"
+
+
+def cell(metric: str, summary: dict[str, Any], plus_minus: str = "±") -> str:
+    """Mean ± standard deviation; what cannot vary has none."""
+    mean = number(metric, summary["mean"])
+    if metric == "parameters" or summary["sd"] is None:
+        return mean
+    return f"{mean} {plus_minus} {number(metric, summary['sd'])}"
+
+
+def markdown(results: dict[str, Any], title: str) -> str:
+    """A summary: what was compared, the table, the findings in words."""
+    names = columns(results)
+    lines = [f"# {title}", "", "| model | runs | " + " | ".join(TITLES[name] for name in names) + " |"]
+    lines.append("|---|---|" + "---|" * len(names))
+    for model, entry in results["models"].items():
+        done = entry["counts"].get("done", 0)
+        cells = [cell(name, entry["statistics"][name]) if name in entry["statistics"] else "–" for name in names]
+        lines.append(f"| {model} | {done} of {len(entry['runs'])} | " + " | ".join(cells) + " |")
+    lines += ["", "Mean ± standard deviation over seeds, on the test set of the best validation epoch.", ""]
+    if metric := results["metric"]:
+        lines += [f"95 % intervals of the mean {TITLES[metric]}:", ""]
+        for model, entry in results["models"].items():
+            summary = entry["statistics"].get(metric)
+            if summary and summary["low"] is not None:
+                between = f"{number(metric, summary['low'])} to {number(metric, summary['high'])}"
+                lines.append(f"- {model}: {number(metric, summary['mean'])} ({between})")
+        lines.append("")
+    lines += ["## What can be said", "", *(f"- {sentence}" for sentence in results["sentences"]), ""]
+    return "\n".join(lines)
+
+
+def comma_separated(results: dict[str, Any]) -> str:
+    """A line for each run."""
+    text = io.StringIO()
+    names = columns(results)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["model", "seed", "status", *names])
+    for model, entry in results["models"].items():
+        for run in entry["runs"]:
+            writer.writerow([model, run["seed"], run["status"], *(run["metrics"].get(name, "") for name in names)])
+    return text.getvalue()
+
+
+def latex(results: dict[str, Any]) -> str:
+    """A table for a paper, with booktabs."""
+    names = columns(results)
+    head = " & ".join(["Model", *(TITLES[name].replace("%", r"\%") for name in names)])
+    lines = [r"\begin{tabular}{l" + "r" * len(names) + "}", r"\toprule", head + r" \\", r"\midrule"]
+    for model, entry in results["models"].items():
+        cells = [cell(n, entry["statistics"][n], r"$\pm$") if n in entry["statistics"] else "--" for n in names]
+        lines.append(" & ".join([model.replace("_", r"\_"), *cells]) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
