@@ -21,7 +21,7 @@ pytest: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
 bench: $(INSTALLED)
-	$(BIN)/gatelab cells
+	$(BIN)/gatelab bench configs/digits.yaml --output-dir experiments/digits
 
 bench-engine: $(INSTALLED)
 	$(BIN)/python benchmarks/engine.py --save docs/benchmarks.md

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from gatelab.disk import whole_file
 from gatelab.errors import DataError
-from gatelab.experiments.config import BenchSpec
+from gatelab.experiments.config import BenchSpec, parse
 from gatelab.experiments.executor import Executor, Finished
 from gatelab.experiments.plan import Planned, plan
 from gatelab.experiments.results import gather
@@ -59,7 +58,15 @@ def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher
     return results
 
 
-def read_experiment(directory: Path, parse: Callable[[dict[str, Any], str], BenchSpec]) -> BenchSpec:
+def gather_again(directory: Path) -> None:
+    """The results anew, from the run directories alone."""
+    path = directory / "results.json"
+    before = json.loads(path.read_text()) if path.is_file() else {}
+    results = gather(plan(read_experiment(directory)), directory)
+    _write(path, results | {"wall_clock_seconds": before.get("wall_clock_seconds")})
+
+
+def read_experiment(directory: Path) -> BenchSpec:
     """The comparison that a directory holds."""
     path = directory / EXPERIMENT
     if not path.is_file():

@@ -6,6 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gatelab.experiments import stats
 from gatelab.experiments.plan import Planned
 from gatelab.training import Run
@@ -24,12 +26,15 @@ def gather(planned: list[Planned], directory: Path) -> dict[str, Any]:
     for entry in models.values():
         done = [run for run in entry["runs"] if run["status"] == "done"]
         entry["counts"] = {status: sum(run["status"] == status for run in entry["runs"]) for status in _statuses(entry)}
+        entry["curves"] = curves([Run(directory / run["place"]).metrics() for run in done])
+        entry["confusion"] = confusion([Run(directory / run["place"]) for run in done])
         entry["statistics"] = {
             name: asdict(stats.summarise([run["metrics"][name] for run in done])) for name in done[0]["metrics"]
         } if done else {}  # fmt: skip
     return {
         "schema": SCHEMA,
         "metric": metric,
+        "classes": list(planned[0].spec.task.classes or []),
         "models": models,
         "comparisons": [asdict(c) | {"called": c.called} for c in _comparisons(models, metric)] if metric else [],
         "sentences": sentences(models, metric),
@@ -51,6 +56,33 @@ def _one_run(one: Planned, directory: Path) -> dict[str, Any]:
             "parameters": manifest["parameters"],
         }
     return result
+
+
+def curves(histories: list[list[dict[str, Any]]]) -> dict[str, list[dict[str, float]]]:
+    """For each metric, epoch by epoch: mean, smallest and largest over the runs that got that far, and how many."""
+    names = [n for n in (histories[0][0] if histories else {}) if n.startswith(("train_", "validation_"))]
+    found: dict[str, list[dict[str, float]]] = {}
+    for name in (n for n in names if n != "validation_seconds"):
+        found[name] = []
+        for epoch in range(max(map(len, histories))):
+            values = [history[epoch][name] for history in histories if epoch < len(history)]
+            point = {"epoch": epoch + 1, "mean": sum(values) / len(values), "low": min(values), "high": max(values)}
+            found[name].append({**point, "runs": len(values)})
+    return found
+
+
+def confusion(runs: list[Run]) -> list[list[int]] | None:
+    """How often each class (a row) was taken for each (a column), over all runs; for one answer a sequence."""
+    total: np.ndarray | None = None
+    for run in runs:
+        saved = run.predictions()
+        answers, scores = saved["answers"], saved["predictions"]
+        if answers.ndim != 1 or answers.dtype.kind != "i":
+            return None
+        size = scores.shape[1]
+        counts = np.bincount(answers * size + scores.argmax(1), minlength=size * size).reshape(size, size)
+        total = counts if total is None else total + counts
+    return None if total is None else total.tolist()
 
 
 def _statuses(entry: dict[str, Any]) -> list[str]:

@@ -13,6 +13,9 @@ TITLES = {
 }  # fmt: skip
 
 
+PLACES = {"best_epoch": 1, "seconds_per_epoch": 2}
+
+
 def columns(results: dict[str, Any]) -> list[str]:
     """The metrics there are, in the order of their titles."""
     known = {name for entry in results["models"].values() for name in entry["statistics"]}
@@ -24,7 +27,7 @@ def number(metric: str, value: float) -> str:
         return f"{100 * value:.2f}"
     if metric == "parameters":
         return f"{value:,.0f}"
-    return f"{value:.1f}" if metric == "best_epoch" else f"{value:.4g}"
+    return f"{value:.{PLACES.get(metric, 4)}f}"
 
 
 def cell(metric: str, summary: dict[str, Any], plus_minus: str = "±") -> str:

@@ -1,0 +1,151 @@
+"""The figures of a comparison, in the house style: every line labelled where it ends, every seed a dot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gatelab import style
+from gatelab.report.tables import SHARES, TITLES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Results = dict[str, Any]
+
+
+def figures(results: Results) -> dict[str, Figure]:
+    """All figures by file name."""
+    drawn = [name for name, entry in results["models"].items() if entry["curves"]]
+    if not drawn:
+        return {}
+    made = {"training_curves.png": loss_curves(results, drawn), "test_comparison.png": comparison(results, drawn)}
+    if results["metric"] == "accuracy":
+        made["accuracy_curves.png"] = curves(
+            results, drawn, "validation_accuracy", "Validation accuracy over the epochs"
+        )
+    for name in drawn:
+        made[f"curves_{name}.png"] = model_curves(results, name)
+        if results["models"][name]["confusion"]:
+            made[f"confusion_{name}.png"] = confusion(results, name)
+    return made
+
+
+def loss_curves(results: Results, models: list[str]) -> Figure:
+    with style.house():
+        figure = style.new_figure(9, 3.8)
+        for axes, part in zip(figure.subplots(1, 2, sharey=True), ("train", "validation"), strict=True):
+            _lines(axes, results, models, f"{part}_loss")
+            axes.set(title=f"{part} loss", xlabel="epoch", yscale="log")
+        figure.axes[0].set_ylabel("loss (log scale)")
+        figure.supxlabel(_band_note(results, models), size=7.5, color=style.FAINT)
+    return figure
+
+
+def curves(results: Results, models: list[str], metric: str, title: str) -> Figure:
+    with style.house():
+        figure = style.new_figure(7, 4.2)
+        axes = figure.subplots()
+        _lines(axes, results, models, metric)
+        _zoom(axes, results, models, metric)
+        axes.set(title=title, xlabel="epoch", ylabel="accuracy, %")
+        figure.supxlabel(_band_note(results, models), size=7.5, color=style.FAINT)
+    return figure
+
+
+def model_curves(results: Results, model: str) -> Figure:
+    """Training and validation of one model: how far they part."""
+    known = results["models"][model]["curves"]
+    metrics = [name for name in ("loss", "accuracy", "mse", "mae") if f"train_{name}" in known][:2]
+    with style.house():
+        figure = style.new_figure(4.6 * len(metrics), 3.6)
+        for axes, metric in zip(np.atleast_1d(figure.subplots(1, len(metrics))), metrics, strict=True):
+            for colour, part in zip(style.COLOURS, ("train", "validation"), strict=False):
+                _line(axes, known[f"{part}_{metric}"], f"{part}_{metric}", colour, part)
+            axes.set(title=f"{model}: {TITLES[metric]}", xlabel="epoch")
+        figure.supxlabel(_band_note(results, [model]), size=7.5, color=style.FAINT)
+    return figure
+
+
+def comparison(results: Results, models: list[str]) -> Figure:
+    """Every seed a dot, the mean and its 95 % interval beside them."""
+    metric = results["metric"]
+    factor = 100 if metric in SHARES else 1
+    with style.house():
+        figure = style.new_figure(7, 1.4 + 0.55 * len(models))
+        axes = figure.subplots()
+        for row, name in enumerate(models):
+            summary, colour = results["models"][name]["statistics"][metric], colour_of(results, name)
+            values = factor * np.array(summary["values"])
+            axes.plot(values, np.full(len(values), row) + 0.16, "o", markersize=5, alpha=0.55, color=colour, mew=0)
+            if summary["low"] is not None:
+                ends = [[factor * (summary["mean"] - summary["low"])], [factor * (summary["high"] - summary["mean"])]]
+                axes.errorbar(factor * summary["mean"], row - 0.12, xerr=ends, color=colour, capsize=4, linewidth=2)
+            axes.plot(factor * summary["mean"], row - 0.12, "D", color=colour, markersize=6)
+            axes.annotate(f"{factor * summary['mean']:.2f}" if factor > 1 else f"{summary['mean']:.4g}",
+                          (factor * summary["mean"], row - 0.12), xytext=(0, -13), textcoords="offset points",
+                          ha="center", size=8, color=colour, weight="bold")  # fmt: skip
+        axes.set_yticks(range(len(models)), models, weight="bold")
+        axes.set(ylim=(len(models) - 0.4, -0.7), xlabel=f"test {TITLES[metric]}")
+        axes.set_title("Test results: dots are seeds, diamonds means, bars 95 % intervals", weight="normal", size=9)
+        axes.grid(axis="x", alpha=0.25)
+    return figure
+
+
+def confusion(results: Results, model: str) -> Figure:
+    """What was taken for what, in % of the true class, over all seeds."""
+    counts = np.array(results["models"][model]["confusion"], float)
+    shares = 100 * counts / np.maximum(1, counts.sum(1, keepdims=True))
+    classes, size = results["classes"], len(counts)
+    with style.house():
+        figure = style.new_figure(1.6 + 0.5 * size, 1.4 + 0.42 * size)
+        axes = figure.subplots()
+        errors = np.where(np.eye(size, dtype=bool), np.nan, shares)
+        axes.imshow(np.nan_to_num(errors), cmap="Oranges", aspect="auto", vmin=0, vmax=max(1.0, np.nanmax(errors)))
+        for row in range(size):
+            for column in range(size):
+                value = shares[row, column]
+                if value >= 0.05:
+                    loud = {"weight": "bold", "color": style.COLOURS[0]} if row == column else {"color": style.INK}
+                    axes.text(column, row, f"{value:.1f}", ha="center", va="center", size=7, **loud)  # type: ignore[arg-type]
+        axes.set_xticks(range(size), classes, rotation=45 if max(map(len, classes)) > 2 else 0)
+        axes.set_yticks(range(size), classes)
+        axes.set(xlabel="answered", ylabel="true", title=f"{model}: % of each true class, all seeds")
+        axes.spines[:].set_visible(False)
+    return figure
+
+
+def colour_of(results: Results, model: str) -> str:
+    return style.COLOURS[list(results["models"]).index(model) % len(style.COLOURS)]
+
+
+def _lines(axes: Axes, results: Results, models: list[str], metric: str) -> None:
+    for name in models:
+        _line(axes, results["models"][name]["curves"][metric], metric, colour_of(results, name), name)
+
+
+def _line(axes: Axes, points: list[dict[str, float]], metric: str, colour: str, label: str) -> None:
+    """The mean with a band from the smallest to the largest, and the name where it ends."""
+    factor = 100 if metric.partition("_")[2] in SHARES else 1
+    epochs = [point["epoch"] for point in points]
+    mean, low, high = (factor * np.array([point[key] for point in points]) for key in ("mean", "low", "high"))
+    axes.fill_between(epochs, low, high, color=colour, alpha=0.15, linewidth=0)
+    axes.plot(epochs, mean, color=colour, label=label)
+    axes.annotate(label, (epochs[-1], mean[-1]), xytext=(4, 0), textcoords="offset points", va="center",
+                  color=colour, weight="bold", annotation_clip=False)  # fmt: skip
+    axes.locator_params(axis="x", integer=True)
+
+
+def _zoom(axes: Axes, results: Results, models: list[str], metric: str) -> None:
+    """Leave out the first steep rise where it would press all the rest together."""
+    means = np.array([point["mean"] for name in models for point in results["models"][name]["curves"][metric]])
+    if len(means) > 30:
+        low = float(np.quantile(means, 0.08))
+        axes.set_ylim(bottom=100 * max(0.0, low - 0.4 * (means.max() - low)))
+
+
+def _band_note(results: Results, models: list[str]) -> str:
+    runs = max(len(results["models"][name]["runs"]) for name in models)
+    return f"line: mean over {runs} seeds; band: smallest to largest; runs that stopped early are in up to their end"

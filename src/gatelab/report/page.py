@@ -1,0 +1,66 @@
+"""The report as one page that opens offline: the data is inside it, and so is the script that draws it."""
+
+from __future__ import annotations
+
+import html
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gatelab import style
+from gatelab.report.tables import SHARES, TITLES, cell, columns, number
+
+TEMPLATE = Path(__file__).with_name("page.html")
+
+
+def page(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str:
+    """The template with its gaps filled."""
+    models = {
+        name: {
+            "colour": style.COLOURS[i % len(style.COLOURS)],
+            "curves": entry["curves"],
+            "test": entry["statistics"].get(results["metric"]),
+            "seeds": [run["seed"] for run in entry["runs"] if run["status"] == "done"],
+            "confusion": entry["confusion"],
+        }
+        for i, (name, entry) in enumerate(results["models"].items())
+    }
+    data = {
+        "models": models, "metric": results["metric"], "classes": results["classes"], "titles": TITLES,
+        "shares": list(SHARES),
+    }  # fmt: skip
+    gaps = {
+        "TITLE": html.escape(title),
+        "FINDINGS": "".join(f"<li>{html.escape(sentence)}</li>" for sentence in results["sentences"]),
+        "TABLE": _table(results),
+        "CONFIG": html.escape(yaml.safe_dump(experiment["spec"], sort_keys=False)),
+        "FACTS": html.escape(", ".join(f"{name} {version}" for name, version in experiment["versions"].items())),
+        # A script in a name would end at the first "</": JSON may write the slash as it likes.
+        "DATA": json.dumps(data, allow_nan=False).replace("</", "<\\/"),
+    }
+    text = TEMPLATE.read_text(encoding="utf-8")
+    for gap, content in gaps.items():
+        text = text.replace(f"{{{{{gap}}}}}", content)
+    return text
+
+
+def _table(results: dict[str, Any]) -> str:
+    names = columns(results)
+    head = "".join(f"<th>{html.escape(TITLES[name])}</th>" for name in names)
+    rows = []
+    for model, entry in results["models"].items():
+        cells = []
+        for name in names:
+            summary = entry["statistics"].get(name)
+            if summary is None:
+                cells.append("<td>–</td>")
+                continue
+            between = ""
+            if summary["low"] is not None and name != "parameters":
+                between = f' title="95 % interval {number(name, summary["low"])} to {number(name, summary["high"])}"'
+            cells.append(f"<td{between}>{html.escape(cell(name, summary))}</td>")
+        done = f"{entry['counts'].get('done', 0)} of {len(entry['runs'])}"
+        rows.append(f"<tr><th>{html.escape(model)}</th><td>{done}</td>{''.join(cells)}</tr>")
+    return f"<table><thead><tr><th>model</th><th>runs</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"

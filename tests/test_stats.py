@@ -1,0 +1,120 @@
+"""Statistics against SciPy, against known cases, and by simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from gatelab.experiments import stats
+
+FIVE = [0.9882, 0.9891, 0.9877, 0.9885, 0.9890]
+
+
+def test_a_summary_is_mean_and_sample_deviation():
+    summary = stats.summarise(FIVE)
+    assert summary.mean == pytest.approx(np.mean(FIVE))
+    assert summary.sd == pytest.approx(np.std(FIVE, ddof=1))
+    assert summary.low < summary.mean < summary.high
+    assert stats.summarise([0.5]).sd is None
+    assert stats.summarise([0.5, 0.6]).low is None
+    equal = stats.summarise([0.5] * 5)
+    assert (equal.low, equal.high, equal.sd) == (0.5, 0.5, 0.0)
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_few_runs_have_students_interval(n):
+    x = np.array(FIVE[:n])
+    expected = scipy_stats.t.interval(0.95, n - 1, x.mean(), scipy_stats.sem(x))
+    assert stats.interval(x) == pytest.approx(expected)
+
+
+def test_many_runs_have_the_same_interval_as_student():
+    """With many values of a normal the bootstrap, Student's and the plain BCa interval agree."""
+    x = np.random.RandomState(0).normal(10, 1, 200)
+    expected = scipy_stats.t.interval(0.95, 199, x.mean(), scipy_stats.sem(x))
+    assert stats.interval(x) == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize(("n", "least"), [(3, 0.92), (5, 0.88), (10, 0.90)])
+def test_intervals_hold_the_truth_about_as_often_as_they_say(n, least, monkeypatch):
+    monkeypatch.setattr(stats, "RESAMPLES", 999)
+    random = np.random.RandomState(n)
+    held = 0
+    for _ in range(300):
+        low, high = stats.interval(random.normal(0, 1, n))
+        held += low <= 0 <= high
+    assert least <= held / 300 <= 0.985
+
+
+def test_the_permutation_test_is_scipys_and_exact():
+    x, y = np.array([1.0, 2.0, 3.5, 4.0]), np.array([2.5, 5.0, 6.0, 7.0])
+    both, observed = np.concatenate([x, y]), abs(x.mean() - y.mean())
+    import itertools
+
+    differences = []
+    for chosen in itertools.combinations(range(8), 4):
+        mask = np.isin(np.arange(8), chosen)
+        differences.append(abs(both[mask].mean() - both[~mask].mean()))
+    exact = np.mean(np.array(differences) >= observed - 1e-12)
+    assert stats.permutation_p(x, y) == pytest.approx(exact)
+    assert stats.permutation_p(x, x) == 1.0
+    far = stats.permutation_p(np.arange(5.0), np.arange(5.0) + 100)
+    assert far == pytest.approx(2 / 252)
+
+
+def test_false_alarms_are_about_five_in_a_hundred():
+    random = np.random.RandomState(0)
+    alarms = [stats.permutation_p(random.normal(size=6), random.normal(size=6)) <= 0.05 for _ in range(400)]
+    assert 0.02 <= np.mean(alarms) <= 0.08
+
+
+def test_false_alarms_over_three_models_are_no_more():
+    """Holm's correction is over all pairs: in at most one experiment of twenty is anything called that is not there."""
+    random = np.random.RandomState(1)
+    called = 0
+    for _ in range(150):
+        models = {name: list(random.normal(size=5)) for name in "abc"}
+        raw = [stats.permutation_p(np.array(models[a]), np.array(models[b])) for a, b in ("ab", "ac", "bc")]
+        called += min(stats.holm(raw)) <= 0.05
+    assert called / 150 <= 0.09
+
+
+def test_holm_against_a_case_by_hand():
+    assert stats.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert stats.holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])
+    assert stats.holm([]) == []
+
+
+def test_the_probability_of_improvement_is_mann_whitneys():
+    random = np.random.RandomState(0)
+    x, y = random.normal(0.5, 1, 7), random.normal(0, 1, 9)
+    expected = scipy_stats.mannwhitneyu(x, y).statistic / (7 * 9)
+    assert stats.improvement(x, y) == pytest.approx(expected)
+    assert stats.improvement(np.array([1.0]), np.array([1.0])) == 0.5
+
+
+def test_a_comparison_names_the_better_one_first_and_says_what_could_be_called():
+    found = {(c.a, c.b): c for c in stats.compare({"low": [0.1, 0.2, 0.15, 0.12, 0.11], "high": [0.9, 0.8, 0.85, 0.88, 0.87]})}
+    clear = found["high", "low"]
+    assert clear.called
+    assert clear.difference == pytest.approx(0.724)
+    assert clear.low < 0.724 < clear.high
+    assert clear.improvement == 1.0
+    # At the smallest difference that can be called the test says yes, and a little below it no longer does.
+    x, y = (np.array(v) for v in ([0.9, 0.8, 0.85, 0.88, 0.87], [0.1, 0.2, 0.15, 0.12, 0.11]))
+    a, b = x - x.mean(), y - y.mean()
+    assert stats.permutation_p(a + clear.callable, b) <= 0.05
+    assert stats.permutation_p(a + 0.9 * clear.callable, b) > 0.05
+    smaller = stats.compare({"a": [0.1, 0.2, 0.3], "b": [0.5, 0.6, 0.7]}, larger_is_better=False)[0]
+    assert (smaller.a, smaller.improvement) == ("a", 1.0)
+
+
+def test_with_few_runs_nothing_is_claimed():
+    two = stats.compare({"a": [0.1, 0.2], "b": [0.8, 0.9]})[0]
+    assert two.p is None
+    assert not two.called
+    three = stats.compare({name: [i + 0.1, i + 0.2, i + 0.3] for i, name in enumerate("abcd")})
+    assert all(c.callable is None and not c.called for c in three)  # 2/20 is never below 0.05
+    with pytest.raises(ValueError, match="a has 2 runs and b has 1"):
+        stats.compare({"a": [1.0, 2.0], "b": [1.0]})
