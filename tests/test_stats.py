@@ -95,14 +95,15 @@ def test_the_probability_of_improvement_is_mann_whitneys():
 
 
 def test_a_comparison_names_the_better_one_first_and_says_what_could_be_called():
-    found = {(c.a, c.b): c for c in stats.compare({"low": [0.1, 0.2, 0.15, 0.12, 0.11], "high": [0.9, 0.8, 0.85, 0.88, 0.87]})}
-    clear = found["high", "low"]
+    low, high = [0.1, 0.2, 0.15, 0.12, 0.11], [0.9, 0.8, 0.85, 0.88, 0.87]
+    (clear,) = stats.compare({"low": low, "high": high})
+    assert (clear.a, clear.b) == ("high", "low")
     assert clear.called
     assert clear.difference == pytest.approx(0.724)
     assert clear.low < 0.724 < clear.high
     assert clear.improvement == 1.0
     # At the smallest difference that can be called the test says yes, and a little below it no longer does.
-    x, y = (np.array(v) for v in ([0.9, 0.8, 0.85, 0.88, 0.87], [0.1, 0.2, 0.15, 0.12, 0.11]))
+    x, y = np.array(high), np.array(low)
     a, b = x - x.mean(), y - y.mean()
     assert stats.permutation_p(a + clear.callable, b) <= 0.05
     assert stats.permutation_p(a + 0.9 * clear.callable, b) > 0.05

@@ -15,7 +15,7 @@ from gatelab.experiments.plan import Planned, plan
 from gatelab.experiments.results import gather
 from gatelab.training import Run
 from gatelab.training.loop import FINAL
-from gatelab.training.process import alone_in
+from gatelab.training.process import alone_in, politely_ended
 from gatelab.training.run import differences, versions
 
 SCHEMA = 1
@@ -42,7 +42,7 @@ def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher
     """Execute what is not done yet, and gather the results. The same command goes on where it was stopped."""
     runs, watcher = plan(spec), watcher or Watcher()
     _refuse_another(spec, directory)
-    with alone_in(directory):
+    with alone_in(directory), politely_ended():
         begun = time.time()
         _write(directory / EXPERIMENT, {"schema": SCHEMA, "spec": spec.document(), "versions": versions()})
         over = [run for run in runs if _is_over(directory / run.place)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from gatelab.training.spec import (
     disagreements,
 )
 
+NAME = re.compile(r"\w[\w.+-]*")
 ALIASES = {"a-gru": "agru", "a_gru": "agru", "vanilla": "rnn"}
 
 
@@ -86,6 +88,9 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
         return
     enabled: dict[str, ModelSpec] = {}
     for name, entry in models.items():
+        if not NAME.fullmatch(str(name)):
+            yield Problem(("models", str(name)), "a model's name is also a file's: expected letters, digits, . + - _")
+            continue
         if entry is not None and not isinstance(entry, dict):
             yield Problem(("models", str(name)), f"this is {entry!r}: expected keys such as hidden_size")
             continue

@@ -56,6 +56,23 @@ def _flushes() -> bool:
     return not bool(torch.tensor(1e-39) * torch.tensor(1.0) > 0)
 
 
+@contextmanager
+def politely_ended() -> Iterator[None]:
+    """A polite kill is taken as Ctrl-C."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 @dataclass
 class Stop:
     """Whether someone asked the run to stop."""

@@ -1,0 +1,281 @@
+"""A comparison from end to end: planned, executed in processes, stopped, killed, gone on with, refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from gatelab import tasks
+from gatelab.errors import DataError
+from gatelab.experiments import config
+from gatelab.experiments.bench import Watcher, bench, gather_again, read_experiment
+from gatelab.experiments.executor import LocalExecutor
+from gatelab.experiments.plan import parameters, plan
+from gatelab.experiments.results import sentences
+from gatelab.training import Run, build, train
+
+GATELAB = Path(sys.executable).with_name("gatelab")
+ROOT = Path(__file__).parent.parent
+SMALL = {
+    "task": "digits:limit=100",
+    "models": {"gru": {"hidden_size": 6}, "agru": {"hidden_size": 6, "gamma": 0.05, "learnable_epsilon": False}},
+    "runs": 2,
+    "training": {"num_epochs": 2, "batch_size": 32, "seed": 5},
+}
+
+
+def small(**changes) -> config.BenchSpec:
+    return config.parse({**SMALL, **changes}, "here")
+
+
+# What is planned.
+
+
+def test_every_model_has_every_seed_and_all_else_is_the_same():
+    runs = plan(small())
+    assert [(run.model, run.seed) for run in runs] == [("gru", 5), ("agru", 5), ("gru", 6), ("agru", 6)]
+    assert len({str(run.place) for run in runs}) == 4
+    for run in runs:
+        assert run.spec.training.seed == run.seed
+        assert run.spec.task == tasks.get("digits:limit=100")
+    agru = runs[1].spec.model
+    assert agru.cell == "agru"
+    assert agru.options == {"gamma": 0.05, "learnable_epsilon": False}
+
+
+def test_parameters_are_counted_as_they_are_made():
+    for model in (
+        {"cell": "gru"}, {"cell": "lstm", "num_layers": 2, "bidirectional": True}, {"cell": "agru", "num_layers": 3},
+        {"cell": "agru", "options": {"learnable_epsilon": False}},
+    ):  # fmt: skip
+        spec = config.ModelSpec(hidden_size=9, **model)
+        made = build.model(spec, tasks.get("digits"), 0)
+        assert parameters(spec, tasks.get("digits")) == sum(p.numel() for p in made.parameters())
+
+
+def test_matched_models_have_nearly_the_same_number_of_parameters():
+    models = {"gru": {"hidden_size": 64}, "lstm": {"hidden_size": 64}, "rnn": {"hidden_size": 64}}
+    spec = small(models=models, match="parameters")
+    counts = {run.model: parameters(run.spec.model, spec.task) for run in plan(spec)}
+    assert counts["gru"] == parameters(spec.models["gru"], spec.task)
+    for count in counts.values():
+        assert abs(count - counts["gru"]) / counts["gru"] < 0.02
+    sizes = {run.model: run.spec.model.hidden_size for run in plan(spec)}
+    assert sizes["lstm"] < 64 < sizes["rnn"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_ready_config_is_right(path):
+    spec = config.load(path)
+    assert len(plan(spec)) == spec.runs * len(spec.models)
+    assert f"gatelab bench configs/{path.name}" in path.read_text()
+
+
+def test_a_config_with_the_keys_of_the_benchmark_runs_unchanged():
+    text = {
+        "training": {"num_epochs": 50, "batch_size": 128, "seed": 42},
+        "optimization": {"optimizer": "adam", "learning_rate": 0.001},
+        "models": {
+            "LSTM": {"enabled": True, "hidden_size": 128, "dropout": 0.0},
+            "GRU": {"enabled": False, "hidden_size": 128},
+            "A-GRU": {"enabled": True, "hidden_size": 128, "gamma": 0.01, "epsilon": 1.0, "learnable_epsilon": True},
+        },
+    }
+    spec = config.parse(text, "here")
+    assert {name: model.cell for name, model in spec.models.items()} == {"LSTM": "lstm", "A-GRU": "agru"}
+    assert spec.models["A-GRU"].options == {"gamma": 0.01, "epsilon": 1.0, "learnable_epsilon": True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"models": {}}, "models: this is {}: expected models by name"),
+        ({"models": {"gru": {"enabled": False}}}, "models: all of them have enabled: false"),
+        ({"models": {"gruu": {}}}, "models.gruu.cell: unknown cell 'gruu'; did you mean 'gru'"),
+        ({"models": {"gru": {"hiden_size": 3}}}, "models.gru.hiden_size: unknown key 'hiden_size'; did you mean"),
+        ({"models": {"gru": {"gamma": 0.1}}}, "models.gru.gamma: unknown key 'gamma'"),
+        ({"models": {"gru": {"dropout": 0.2}, "lstm": {}}}, "models.gru.dropout: acts between layers and does"),
+        (
+            {"models": {"gru": {}, "again": {"cell": "gru"}}},
+            "models.again: this is the same model as 'gru', after defaults",
+        ),
+        ({"models": {"gru": {"freeze": ["b.q"]}}}, "models.gru.freeze: unknown parameter"),
+        ({"models": {"gru": {"enabled": "maybe"}}}, "models.gru.enabled: this is 'maybe': expected true or false"),
+        ({"models": {"gru": 7}}, "models.gru: this is 7"),
+        ({"models": {"../gru": {}}}, "models.../gru: a model's name is also a file's"),
+        ({"runs": 0}, "runs: this is 0: expected greater than or equal to 1"),
+        ({"match": "size"}, "match: this is 'size'"),
+        ({"modles": {}}, "unknown key 'modles'; did you mean 'models'"),
+        ({"task": "sine", "models": {"gru": {"bidirectional": True}}}, "models.gru.bidirectional: read from the end"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(changes, message):
+    with pytest.raises(ValueError, match="here") as raised:
+        small(**changes)
+    assert message in str(raised.value)
+
+
+# What is executed.
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory) -> Path:
+    directory = tmp_path_factory.mktemp("bench") / "experiment"
+    bench(small(), directory, LocalExecutor(2))
+    return directory
+
+
+def test_runs_are_those_of_the_loop_to_the_bit(done, tmp_path):
+    run = plan(small())[0]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    alone = train(run.spec, tmp_path / "alone").run
+    torch.set_num_threads(threads)
+    ours, theirs = load_file(done / run.place / "best.safetensors"), load_file(alone.best_path)
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_the_results_are_all_there(done):
+    results = json.loads((done / "results.json").read_text())
+    assert results["metric"] == "accuracy"
+    for entry in results["models"].values():
+        assert entry["counts"] == {"done": 2}
+        values = [run["metrics"]["accuracy"] for run in entry["runs"]]
+        assert entry["statistics"]["accuracy"]["mean"] == pytest.approx(sum(values) / 2)
+        assert sum(map(sum, entry["confusion"])) == 2 * 360
+        assert len(entry["curves"]["validation_accuracy"]) == 2
+    assert len(results["comparisons"]) == 1
+    assert results["sentences"][-1].endswith("with 2 seeds no claim can be made.")
+
+
+def test_the_same_command_does_nothing_again_and_a_changed_one_is_refused(done):
+    before = {path: path.stat().st_mtime_ns for path in done.rglob("manifest.json")}
+    bench(small(), done, LocalExecutor(2))
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    with pytest.raises(ValueError, match=r"holds another experiment: .*training\.num_epochs is 2 there and 3 now"):
+        bench(small(training={"num_epochs": 3, "batch_size": 32, "seed": 5}), done, LocalExecutor(1))
+    assert read_experiment(done) == small()
+
+
+def test_results_can_be_gathered_again_from_the_runs_alone(done):
+    before = json.loads((done / "results.json").read_text())
+    (done / "results.json").unlink()
+    gather_again(done)
+    again = json.loads((done / "results.json").read_text())
+    before.pop("wall_clock_seconds")
+    again.pop("wall_clock_seconds")
+    assert again == before
+
+
+def test_a_directory_with_something_else_in_it_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(ValueError, match="holds something else than an experiment"):
+        bench(small(), tmp_path, LocalExecutor(1))
+    with pytest.raises(DataError, match="does not hold an experiment"):
+        read_experiment(tmp_path)
+    with pytest.raises(ValueError, match="jobs is 0"):
+        LocalExecutor(0)
+
+
+def test_a_killed_process_is_counted_and_the_others_go_on(tmp_path):
+    long = small(training={"num_epochs": 40, "batch_size": 8, "seed": 5}, runs=1)
+
+    class Killer(Watcher):
+        killed, ended = False, []
+
+        def tick(self):
+            place = tmp_path / "experiment" / "runs" / "gru" / "seed-5"
+            if not self.killed and (place / "checkpoint.safetensors").is_file():
+                self.killed = True
+                found = subprocess.run(["pgrep", "-f", f"worker {place}$"], capture_output=True, text=True, check=True)
+                os.kill(int(found.stdout), signal.SIGKILL)
+
+        def finished(self, finished):
+            self.ended.append((finished.run.model, finished.status, finished.reason))
+
+    watcher = Killer()
+    results = bench(long, tmp_path / "experiment", LocalExecutor(2), watcher)
+    assert ("gru", "failed", "its process was killed by SIGKILL") in watcher.ended
+    assert ("agru", "done", "") in watcher.ended
+    assert any("1 of 1 runs of gru are running" in said for said in results["sentences"])
+    again = bench(long, tmp_path / "experiment", LocalExecutor(2))
+    assert again["models"]["gru"]["counts"] == {"done": 1}
+    assert len(Run(tmp_path / "experiment" / "runs" / "gru" / "seed-5").manifest()["resumed"]) == 1
+
+
+def test_a_diverged_run_is_reported_and_not_in_the_numbers(tmp_path):
+    spec = small(
+        models={"gru": {"hidden_size": 6}, "rnn": {"hidden_size": 6}}, task="adding:size=100,length=5", runs=1,
+        optimization={"optimizer": "sgd", "learning_rate": 1e30, "clip_norm": None},
+    )  # fmt: skip
+    results = bench(spec, tmp_path / "experiment", LocalExecutor(2))
+    assert results["models"]["gru"]["counts"] == {"diverged": 1}
+    assert "1 of 1 runs of gru are diverged and not in its numbers." in results["sentences"]
+    assert "No run has finished yet." in results["sentences"]
+
+
+def test_a_second_bench_in_the_same_directory_is_refused(tmp_path):
+    raised = []
+
+    class Second(Watcher):
+        def start(self, runs, over, directory):
+            def try_it():
+                with pytest.raises(ValueError, match="another process is training in"):
+                    bench(small(), directory, LocalExecutor(1))
+                raised.append(True)
+
+            thread = threading.Thread(target=try_it)
+            thread.start()
+            thread.join()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench(small(), tmp_path / "experiment", LocalExecutor(1), Second())
+    assert raised == [True]
+
+
+def test_ctrl_c_stops_and_the_same_command_goes_on_to_the_bit(tmp_path):
+    longer = {**SMALL, "training": {"num_epochs": 60, "batch_size": 8, "seed": 5}, "runs": 1}
+    (tmp_path / "c.yaml").write_text(json.dumps(longer))
+    command = [GATELAB, "bench", str(tmp_path / "c.yaml"), "--output-dir"]
+    process = subprocess.Popen([*command, str(tmp_path / "pieces")], start_new_session=True, stdout=subprocess.DEVNULL)
+    checkpoint = tmp_path / "pieces" / "runs" / "gru" / "seed-5" / "checkpoint.safetensors"
+    while not checkpoint.is_file():
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: to all of them
+    assert process.wait(60) == 130
+    assert Run(checkpoint.parent).manifest()["status"] == "interrupted"
+    for name in ("pieces", "whole"):
+        done = subprocess.run([*command, str(tmp_path / name)], capture_output=True, text=True, check=True)
+        assert "The report is in" in done.stdout
+    for model in ("gru", "agru"):
+        ours, theirs = (
+            load_file(tmp_path / n / "runs" / model / "seed-5" / "best.safetensors") for n in ("pieces", "whole")
+        )
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_sentences_say_what_the_numbers_say():
+    def entry(values):
+        runs = [{"seed": i, "status": "done", "metrics": {"accuracy": v}} for i, v in enumerate(values)]
+        return {"runs": runs, "counts": {"done": len(values)}}
+
+    clear = {"gru": entry([0.9, 0.91, 0.905, 0.902, 0.908]), "rnn": entry([0.8, 0.81, 0.805, 0.802, 0.808])}
+    (said,) = sentences(clear, "accuracy")
+    assert said.startswith(
+        "gru is 10.00 points above rnn in accuracy (95 % CI 10.00 to 10.00 points; p = 0.00794 after Holm)"
+    )
+    assert "a difference that can be called; the smallest that 5 seeds with this spread could call is" in said
+    close = {"gru": entry([0.9, 0.8, 0.85, 0.87, 0.83]), "rnn": entry([0.89, 0.81, 0.86, 0.85, 0.84])}
+    assert "not a difference that can be called" in sentences(close, "accuracy")[0]
