@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-TEXT = "\n".join(
-    (ROOT / name).read_text() for name in ("README.md", "docs/tasks.md", "docs/training.md", "docs/bench.md")
-)
+GUIDES = ("README.md", "docs/tasks.md", "docs/training.md", "docs/bench.md")
+TEXT = "\n".join((ROOT / name).read_text() for name in GUIDES)
 PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 SHELL_BLOCKS = [
     [line.partition("#")[0].strip() for line in block.splitlines() if line.startswith(("gatelab", "python"))]

@@ -40,6 +40,7 @@ def loss_curves(results: Results, models: list[str]) -> Figure:
             _lines(axes, results, models, f"{part}_loss")
             axes.set(title=f"{part} loss", xlabel="epoch", yscale="log")
         figure.axes[0].set_ylabel("loss (log scale)")
+        _label_ends(figure)
         figure.supxlabel(_band_note(results, models), size=7.5, color=style.FAINT)
     return figure
 
@@ -51,6 +52,7 @@ def curves(results: Results, models: list[str], metric: str, title: str) -> Figu
         _lines(axes, results, models, metric)
         _zoom(axes, results, models, metric)
         axes.set(title=title, xlabel="epoch", ylabel="accuracy, %")
+        _label_ends(figure)
         figure.supxlabel(_band_note(results, models), size=7.5, color=style.FAINT)
     return figure
 
@@ -65,6 +67,7 @@ def model_curves(results: Results, model: str) -> Figure:
             for colour, part in zip(style.COLOURS, ("train", "validation"), strict=False):
                 _line(axes, known[f"{part}_{metric}"], f"{part}_{metric}", colour, part)
             axes.set(title=f"{model}: {TITLES[metric]}", xlabel="epoch")
+        _label_ends(figure)
         figure.supxlabel(_band_note(results, [model]), size=7.5, color=style.FAINT)
     return figure
 
@@ -74,21 +77,21 @@ def comparison(results: Results, models: list[str]) -> Figure:
     metric = results["metric"]
     factor = 100 if metric in SHARES else 1
     with style.house():
-        figure = style.new_figure(7, 1.4 + 0.55 * len(models))
+        figure = style.new_figure(7, 1.3 + 0.7 * len(models))
         axes = figure.subplots()
         for row, name in enumerate(models):
             summary, colour = results["models"][name]["statistics"][metric], colour_of(results, name)
-            values = factor * np.array(summary["values"])
-            axes.plot(values, np.full(len(values), row) + 0.16, "o", markersize=5, alpha=0.55, color=colour, mew=0)
+            values, mean = factor * np.array(summary["values"]), factor * summary["mean"]
+            axes.plot(values, np.full(len(values), row - 0.16), "o", markersize=7, alpha=0.55, color=colour, mew=0)
             if summary["low"] is not None:
-                ends = [[factor * (summary["mean"] - summary["low"])], [factor * (summary["high"] - summary["mean"])]]
-                axes.errorbar(factor * summary["mean"], row - 0.12, xerr=ends, color=colour, capsize=4, linewidth=2)
-            axes.plot(factor * summary["mean"], row - 0.12, "D", color=colour, markersize=6)
-            axes.annotate(f"{factor * summary['mean']:.2f}" if factor > 1 else f"{summary['mean']:.4g}",
-                          (factor * summary["mean"], row - 0.12), xytext=(0, -13), textcoords="offset points",
-                          ha="center", size=8, color=colour, weight="bold")  # fmt: skip
+                ends = [[mean - factor * summary["low"]], [factor * summary["high"] - mean]]
+                axes.errorbar(mean, row + 0.14, xerr=ends, color=colour, capsize=4, linewidth=2)
+            axes.plot(mean, row + 0.14, "D", color=colour, markersize=6)
+            shown = f"{mean:.2f}" if factor > 1 else f"{mean:.4g}"
+            axes.annotate(shown, (mean, row + 0.14), xytext=(0, -9), textcoords="offset points", ha="center", va="top",
+                          size=8, color=colour, weight="bold")  # fmt: skip
         axes.set_yticks(range(len(models)), models, weight="bold")
-        axes.set(ylim=(len(models) - 0.4, -0.7), xlabel=f"test {TITLES[metric]}")
+        axes.set(ylim=(len(models) - 0.3, -0.6), xlabel=f"test {TITLES[metric]}")
         axes.set_title("Test results: dots are seeds, diamonds means, bars 95 % intervals", weight="normal", size=9)
         axes.grid(axis="x", alpha=0.25)
     return figure
@@ -108,8 +111,9 @@ def confusion(results: Results, model: str) -> Figure:
             for column in range(size):
                 value = shares[row, column]
                 if value >= 0.05:
-                    loud = {"weight": "bold", "color": style.COLOURS[0]} if row == column else {"color": style.INK}
-                    axes.text(column, row, f"{value:.1f}", ha="center", va="center", size=7, **loud)  # type: ignore[arg-type]
+                    ink = style.PAPER if row != column and value > 0.6 * np.nanmax(errors) else style.INK
+                    weight = "bold" if row == column else "normal"
+                    axes.text(column, row, f"{value:.1f}", ha="center", va="center", size=7, color=ink, weight=weight)
         axes.set_xticks(range(size), classes, rotation=45 if max(map(len, classes)) > 2 else 0)
         axes.set_yticks(range(size), classes)
         axes.set(xlabel="answered", ylabel="true", title=f"{model}: % of each true class, all seeds")
@@ -127,15 +131,28 @@ def _lines(axes: Axes, results: Results, models: list[str], metric: str) -> None
 
 
 def _line(axes: Axes, points: list[dict[str, float]], metric: str, colour: str, label: str) -> None:
-    """The mean with a band from the smallest to the largest, and the name where it ends."""
+    """The mean with a band from the smallest to the largest."""
     factor = 100 if metric.partition("_")[2] in SHARES else 1
     epochs = [point["epoch"] for point in points]
     mean, low, high = (factor * np.array([point[key] for point in points]) for key in ("mean", "low", "high"))
     axes.fill_between(epochs, low, high, color=colour, alpha=0.15, linewidth=0)
     axes.plot(epochs, mean, color=colour, label=label)
-    axes.annotate(label, (epochs[-1], mean[-1]), xytext=(4, 0), textcoords="offset points", va="center",
-                  color=colour, weight="bold", annotation_clip=False)  # fmt: skip
     axes.locator_params(axis="x", integer=True)
+
+
+def _label_ends(figure: Figure) -> None:
+    """Each line's name where it ends, in its colour; names that would lie on each other are moved apart."""
+    for axes in figure.axes:
+        lines = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
+        left, right = axes.get_xlim()
+        axes.set_xlim(left, right + 0.16 * (right - left))
+        to_axes = axes.transData + axes.transAxes.inverted()
+        ends = [to_axes.transform(line.get_xydata()[-1]) for line in lines]
+        height = -1.0
+        for place in sorted(range(len(lines)), key=lambda i: ends[i][1]):
+            height = max(height + 0.055, float(ends[place][1]))
+            axes.annotate(str(lines[place].get_label()), (float(ends[place][0]) + 0.01, height), va="center",
+                          xycoords="axes fraction", color=lines[place].get_color(), weight="bold")  # fmt: skip
 
 
 def _zoom(axes: Axes, results: Results, models: list[str], metric: str) -> None:
