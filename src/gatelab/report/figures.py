@@ -147,7 +147,7 @@ def _label_ends(figure: Figure) -> None:
         left, right = axes.get_xlim()
         axes.set_xlim(left, right + 0.16 * (right - left))
         to_axes = axes.transData + axes.transAxes.inverted()
-        ends = [to_axes.transform(line.get_xydata()[-1]) for line in lines]
+        ends = [to_axes.transform(np.asarray(line.get_xydata())[-1]) for line in lines]
         height = -1.0
         for place in sorted(range(len(lines)), key=lambda i: ends[i][1]):
             height = max(height + 0.055, float(ends[place][1]))
