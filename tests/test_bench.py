@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from gatelab.experiments import config
 from gatelab.experiments.bench import Watcher, bench, gather_again, read_experiment
 from gatelab.experiments.executor import LocalExecutor
 from gatelab.experiments.plan import parameters, plan
-from gatelab.experiments.results import sentences
+from gatelab.experiments.results import comparisons, sentences
 from gatelab.training import Run, build, train
 
 GATELAB = Path(sys.executable).with_name("gatelab")
@@ -109,6 +110,11 @@ def test_a_config_with_the_keys_of_the_benchmark_runs_unchanged():
             {"models": {"gru": {}, "again": {"cell": "gru"}}},
             "models.again: this is the same model as 'gru', after defaults",
         ),
+        (
+            {"models": {"agru": {}, "again": {"cell": "agru", "epsilon": 1.0, "gamma": 0.01}}},
+            "models.again: this is the same model as 'agru', after defaults",
+        ),
+        ({"model": "gru"}, "model: this is 'gru': expected what all models share"),
         ({"models": {"gru": {"freeze": ["b.q"]}}}, "models.gru.freeze: unknown parameter"),
         ({"models": {"gru": {"enabled": "maybe"}}}, "models.gru.enabled: this is 'maybe': expected true or false"),
         ({"models": {"gru": 7}}, "models.gru: this is 7"),
@@ -207,7 +213,7 @@ def test_a_killed_process_is_counted_and_the_others_go_on(tmp_path):
     results = bench(long, tmp_path / "experiment", LocalExecutor(2), watcher)
     assert ("gru", "failed", "its process was killed by SIGKILL") in watcher.ended
     assert ("agru", "done", "") in watcher.ended
-    assert any("1 of 1 runs of gru are running" in said for said in results["sentences"])
+    assert "The run of gru with seed 5 is failed (its process ended without a word)" in results["sentences"][0]
     again = bench(long, tmp_path / "experiment", LocalExecutor(2))
     assert again["models"]["gru"]["counts"] == {"done": 1}
     assert len(Run(tmp_path / "experiment" / "runs" / "gru" / "seed-5").manifest()["resumed"]) == 1
@@ -220,7 +226,7 @@ def test_a_diverged_run_is_reported_and_not_in_the_numbers(tmp_path):
     )  # fmt: skip
     results = bench(spec, tmp_path / "experiment", LocalExecutor(2))
     assert results["models"]["gru"]["counts"] == {"diverged": 1}
-    assert "1 of 1 runs of gru are diverged and not in its numbers." in results["sentences"]
+    assert results["sentences"][0].startswith("The run of gru with seed 5 is diverged (the ")
     assert "No run has finished yet." in results["sentences"]
 
 
@@ -267,15 +273,28 @@ def test_ctrl_c_stops_and_the_same_command_goes_on_to_the_bit(tmp_path):
 
 
 def test_sentences_say_what_the_numbers_say():
+    def spoken(models, metric):
+        return sentences(models, metric, comparisons(models, metric))
+
     def entry(values):
         runs = [{"seed": i, "status": "done", "metrics": {"accuracy": v}} for i, v in enumerate(values)]
         return {"runs": runs, "counts": {"done": len(values)}}
 
     clear = {"gru": entry([0.9, 0.91, 0.905, 0.902, 0.908]), "rnn": entry([0.8, 0.81, 0.805, 0.802, 0.808])}
-    (said,) = sentences(clear, "accuracy")
+    (said,) = spoken(clear, "accuracy")
     assert said.startswith(
         "gru is 10.00 points above rnn in accuracy (95 % CI 10.00 to 10.00 points; p = 0.00794 after Holm)"
     )
     assert "a difference that can be called; the smallest that 5 seeds with this spread could call is" in said
     close = {"gru": entry([0.9, 0.8, 0.85, 0.87, 0.83]), "rnn": entry([0.89, 0.81, 0.86, 0.85, 0.84])}
-    assert "not a difference that can be called" in sentences(close, "accuracy")[0]
+    assert "not a difference that can be called" in spoken(close, "accuracy")[0]
+    # Errors: the smaller one is named first, and the interval is in the direction of the sentence.
+    for entry_ in close.values():
+        for run in entry_["runs"]:
+            run["metrics"] = {"mse": run["metrics"]["accuracy"]}
+    (said,) = spoken(close, "mse")
+    assert (low := re.search(r"0\.\d+ below \w+ in mse \(95 % CI (-?[\d.]+) to ([\d.]+)", said))
+    assert float(low[1]) < 0 < float(low[2])
+    assert spoken({"gru": entry([0.5, 0.6, 0.7])}, "accuracy") == [
+        "There is one model, and nothing to compare it with."
+    ]

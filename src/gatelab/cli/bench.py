@@ -77,7 +77,8 @@ def _spec(config: Path | None, changes: dict[Key, Any], quick: bool, data_dir: P
         spec = spec.model_copy(
             update={"runs": min(QUICK["runs"], spec.runs), "training": spec.training.model_copy(update=training)}
         )
-        updates = {"limit": QUICK["limit"]} if "limit" in own else {}
+        if "limit" in own:
+            updates["limit"] = min(QUICK["limit"], getattr(spec.task, "limit", None) or QUICK["limit"])
     if data_dir is not None and "data_dir" in own:
         updates["data_dir"] = data_dir
     task: tasks.Task = spec.task.with_options(**updates) if updates else spec.task

@@ -41,11 +41,12 @@ class Watcher:
 def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher | None = None) -> dict[str, Any]:
     """Execute what is not done yet, and gather the results. The same command goes on where it was stopped."""
     runs, watcher = plan(spec), watcher or Watcher()
-    _refuse_another(spec, directory)
+    _refuse_another(spec, directory)  # before anything is made there
     with alone_in(directory), politely_ended():
         begun = time.time()
-        _write(directory / EXPERIMENT, {"schema": SCHEMA, "spec": spec.document(), "versions": versions()})
-        over = [run for run in runs if _is_over(directory / run.place)]
+        if not (directory / EXPERIMENT).is_file():
+            _write(directory / EXPERIMENT, {"schema": SCHEMA, "spec": spec.document(), "versions": versions()})
+        over = [run for run in runs if _is_over(run, directory / run.place)]
         watcher.start(runs, over, directory)
         try:
             left = [run for run in runs if run not in over]
@@ -53,7 +54,7 @@ def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher
                 watcher.finished(finished)
         finally:
             watcher.close()
-        results = gather(runs, directory) | {"wall_clock_seconds": round(time.time() - begun, 1)}
+        results = gather(runs, directory) | {"wall_clock_seconds": _spent(directory) + round(time.time() - begun, 1)}
         _write(directory / "results.json", results)
     return results
 
@@ -77,6 +78,12 @@ def read_experiment(directory: Path) -> BenchSpec:
     return parse(content["spec"], str(path))
 
 
+def _spent(directory: Path) -> float:
+    """Seconds of earlier sessions that came to an end."""
+    path = directory / "results.json"
+    return float(json.loads(path.read_text()).get("wall_clock_seconds") or 0.0) if path.is_file() else 0.0
+
+
 def _refuse_another(spec: BenchSpec, directory: Path) -> None:
     if (directory / EXPERIMENT).is_file():
         before = json.loads((directory / EXPERIMENT).read_text())["spec"]
@@ -89,8 +96,8 @@ def _refuse_another(spec: BenchSpec, directory: Path) -> None:
         raise ValueError(f"{directory} holds something else than an experiment: choose an empty or new directory")
 
 
-def _is_over(path: Path) -> bool:
-    return Run(path).exists() and Run(path).manifest()["status"] in FINAL
+def _is_over(run: Planned, path: Path) -> bool:
+    return Run(path).exists() and Run(path).checked_against(run.spec)["status"] in FINAL
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

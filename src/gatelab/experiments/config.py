@@ -83,6 +83,9 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
     yield from wrong
     parts |= design.model_dump() if design is not None else {}
     models, base = content.get("models", {}), content.get("model", {})
+    if not isinstance(base, dict) or "enabled" in base:
+        yield Problem(("model",), f"this is {base!r}: expected what all models share, such as hidden_size")
+        base = {}
     if not isinstance(models, dict) or not models:
         yield Problem(("models",), f"this is {models!r}: expected models by name, as gru: {{hidden_size: 128}}")
         return
@@ -94,7 +97,7 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
         if entry is not None and not isinstance(entry, dict):
             yield Problem(("models", str(name)), f"this is {entry!r}: expected keys such as hidden_size")
             continue
-        options = {"cell": cell_of(str(name)), **(base if isinstance(base, dict) else {}), **(entry or {})}
+        options = {"cell": cell_of(str(name)), **base, **(entry or {})}
         is_enabled = options.pop("enabled", True)
         if not isinstance(is_enabled, bool):
             yield Problem(("models", str(name), "enabled"), f"this is {is_enabled!r}: expected true or false")
@@ -135,12 +138,18 @@ def _across(name: str, model: ModelSpec, parts: dict[str, Any]) -> Iterator[Prob
             yield Problem(("models", name, key) if section == "model" else (section, key), conflict.why)
 
 
+def resolved(model: ModelSpec) -> tuple[ModelSpec, Any]:
+    """A model with the cell's own numbers as they will be: what is not given is the cell's default."""
+    options = cells.get(model.cell).signature.resolve(model.cell, model.options)
+    return model.model_copy(update={"options": {}}), options
+
+
 def _same(models: dict[str, ModelSpec]) -> Iterator[Problem]:
     """Models that cannot differ: an experiment with them would compare chance with chance."""
     names = list(models)
     for i, name in enumerate(names):
         for other in names[:i]:
-            if models[name] == models[other]:
+            if resolved(models[name]) == resolved(models[other]):
                 yield Problem(
                     ("models", name), f"this is the same model as {other!r}, after defaults: they cannot differ"
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gatelab.experiments.plan import Planned
-from gatelab.training import Run
+from gatelab.experiments.worker import STATUSES
 
 LOOK = 0.1  # seconds between two looks at the processes
 
@@ -52,7 +53,7 @@ class LocalExecutor:
             while waiting or running:
                 while waiting and len(running) < self.jobs:
                     run = waiting.pop(0)
-                    running[self._start(run, directory / run.place)] = run
+                    self._start(run, directory / run.place, running)
                 time.sleep(LOOK)
                 tick()
                 for process in [p for p in running if p.poll() is not None]:
@@ -64,16 +65,17 @@ class LocalExecutor:
             for process in running:
                 process.wait()
 
-    def _start(self, run: Planned, path: Path) -> subprocess.Popen[bytes]:
+    def _start(self, run: Planned, path: Path, running: dict[subprocess.Popen[bytes], Planned]) -> None:
         path.mkdir(parents=True, exist_ok=True)
         environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads)}
-        with (path / "log.txt").open("ab") as log:
+        with (path / "log.txt").open("wb") as log:
             command = [sys.executable, "-m", "gatelab.experiments.worker", str(path)]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
+        running[process] = run
         assert process.stdin is not None
-        process.stdin.write(json.dumps({"spec": run.spec.document(), "threads": self.threads}).encode())
-        process.stdin.close()
-        return process
+        with contextlib.suppress(BrokenPipeError):  # it died at once, which is seen when it is waited for
+            process.stdin.write(json.dumps({"spec": run.spec.document(), "threads": self.threads}).encode())
+            process.stdin.close()
 
 
 def _finished(process: subprocess.Popen[bytes], run: Planned, directory: Path) -> Finished:
@@ -81,8 +83,7 @@ def _finished(process: subprocess.Popen[bytes], run: Planned, directory: Path) -
     if code < 0:
         reason = f"its process was killed by {signal.Signals(-code).name}"
         return Finished(run, "failed", reason)
-    status = Run(path).manifest()["status"] if Run(path).exists() else "failed"
-    if status in ("done", "diverged", "interrupted"):
-        return Finished(run, status)
+    if code in STATUSES:
+        return Finished(run, STATUSES[code])
     log = (path / "log.txt").read_text(errors="replace").strip().splitlines()
     return Finished(run, "failed", log[-1] if log else f"its process ended with code {code}")

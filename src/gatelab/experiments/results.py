@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,14 @@ def gather(planned: list[Planned], directory: Path) -> dict[str, Any]:
         entry["statistics"] = {
             name: asdict(stats.summarise([run["metrics"][name] for run in done])) for name in done[0]["metrics"]
         } if done else {}  # fmt: skip
+    compared = comparisons(models, metric) if metric else []
     return {
         "schema": SCHEMA,
         "metric": metric,
         "classes": list(planned[0].spec.task.classes or []),
         "models": models,
-        "comparisons": [asdict(c) | {"called": c.called} for c in _comparisons(models, metric)] if metric else [],
-        "sentences": sentences(models, metric),
+        "comparisons": [asdict(c) | {"called": c.called} for c in compared],
+        "sentences": sentences(models, metric, compared),
     }
 
 
@@ -48,6 +50,10 @@ def _one_run(one: Planned, directory: Path) -> dict[str, Any]:
         return result
     manifest, history = run.manifest(), run.metrics()
     result |= {"status": manifest["status"], "epochs": len(history), "engine": manifest["engine"]}
+    if manifest["status"] == "running":  # nobody runs while results are gathered: its process was killed
+        result |= {"status": "failed", "reason": "its process ended without a word"}
+    result |= {"reason": manifest["error"]} if "error" in manifest else {}
+    result |= {"reason": manifest["divergence"]["what"]} if "divergence" in manifest else {}
     if manifest["status"] == "done":
         result["metrics"] = {
             **manifest["test"],
@@ -94,34 +100,35 @@ def main_metric(run: dict[str, Any]) -> list[str]:
     return [name for name in ("accuracy", "mse") if name in run["metrics"]][:1]
 
 
-def _comparisons(models: dict[str, dict[str, Any]], metric: str) -> list[stats.Comparison]:
-    """Over the seeds that all models have finished."""
-    seeds = shared_seeds(models)
+def comparisons(models: dict[str, dict[str, Any]], metric: str) -> list[stats.Comparison]:
+    """Every pair of models over the seeds that both have finished."""
     values = {
-        name: [run["metrics"][metric] for run in entry["runs"] if run["seed"] in seeds and run["status"] == "done"]
+        name: {run["seed"]: run["metrics"][metric] for run in entry["runs"] if run["status"] == "done"}
         for name, entry in models.items()
     }
-    return stats.compare(values, larger_is_better=metric not in SMALLER_IS_BETTER) if seeds and len(models) > 1 else []
+    return stats.compare(values, larger_is_better=metric not in SMALLER_IS_BETTER)
 
 
-def shared_seeds(models: dict[str, dict[str, Any]]) -> set[int]:
-    done = [{run["seed"] for run in entry["runs"] if run["status"] == "done"} for entry in models.values()]
-    return set.intersection(*done) if done else set()
-
-
-def sentences(models: dict[str, dict[str, Any]], metric: str | None) -> list[str]:
+def sentences(models: dict[str, dict[str, Any]], metric: str | None, compared: list[stats.Comparison]) -> list[str]:
     """What can be said, in words; and what cannot."""
     said = []
     for name, entry in models.items():
-        for status, count in entry["counts"].items():
-            if status != "done":
-                said.append(f"{count} of {len(entry['runs'])} runs of {name} are {status} and not in its numbers.")
+        for run in entry["runs"]:
+            if run["status"] != "done":
+                why = f" ({run['reason']})" if run.get("reason") else ""
+                said.append(
+                    f"The run of {name} with seed {run['seed']} is {run['status']}{why} and not in its numbers."
+                )
     if metric is None:
         return [*said, "No run has finished yet."]
+    if len(models) == 1:
+        said.append("There is one model, and nothing to compare it with.")
+    pairs = {frozenset((c.a, c.b)) for c in compared}
+    for a, b in itertools.combinations(models, 2):
+        if frozenset((a, b)) not in pairs:
+            said.append(f"{a} and {b} have no seed in common that both finished: they are not compared.")
     unit, factor = ("points", 100.0) if metric == "accuracy" else ("", 1.0)
-    for comparison in _comparisons(models, metric):
-        said.append(sentence(comparison, metric, unit, factor))
-    return said
+    return [*said, *(sentence(c, metric, unit, factor) for c in compared)]
 
 
 def sentence(c: stats.Comparison, metric: str, unit: str, factor: float) -> str:
@@ -132,19 +139,20 @@ def sentence(c: stats.Comparison, metric: str, unit: str, factor: float) -> str:
 
     size = shown(abs(c.difference))
     direction = "above" if c.difference > 0 else "below"
-    start = (
-        f"{c.a} is {size} {direction} {c.b} in {metric}" if c.difference else f"{c.a} and {c.b} are equal in {metric}"
-    )
+    start = f"{c.a} is {size} {direction} {c.b} in {metric}"
+    if not c.difference:
+        start = f"{c.a} and {c.b} are equal in {metric}"
     if c.n < stats.ENOUGH:
         return f"{start}; with {c.n} seed{'s' if c.n > 1 else ''} no claim can be made."
-    low, high = sorted((abs(c.low or 0.0), abs(c.high or 0.0))) if (c.low or 0) * (c.high or 0) > 0 else (c.low, c.high)
-    assert low is not None
-    assert high is not None
-    between = f"95 % CI {shown(low).removesuffix(' ' + unit)} to {shown(high)}"
+    assert c.low is not None
+    assert c.high is not None
+    # In the direction of the sentence: "0.02 below (−0.01 to 0.05)" means that it may also be above.
+    low, high = (c.low, c.high) if c.difference >= 0 else (-c.high, -c.low)
+    between = f"95 % CI {shown(low).removesuffix(' ' + unit)} to {shown(high)}, paired by seed"
     verdict = "a difference that can be called" if c.called else "not a difference that can be called"
     least = (
-        f"the smallest that {c.n} seeds with this spread could call is {shown(c.callable)}"
+        f"the smallest that {c.n} seeds with this spread are sure to call is {shown(c.callable)}"
         if c.callable is not None
-        else f"with {c.n} seeds and so many comparisons none could be, however large"
+        else f"with {c.n} seeds none could be, however large: more are needed"
     )
     return f"{start} ({between}; p = {c.p_adjusted:.3g} after Holm): {verdict}; {least}."

@@ -6,6 +6,7 @@ kernels do not survive a fork.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from gatelab.training.objective import Tally
 
 PROGRESS = "progress.json"
-EXIT_CODES = {"done": 0, "diverged": 3}
-INTERRUPTED = 130
+STATUSES = {0: "done", 3: "diverged", 130: "interrupted"}  # by exit code
 
 
 class Told(Reporter):
@@ -61,8 +61,9 @@ class Told(Reporter):
         left = (self.epochs - epochs_done) / speed if speed > 0 else None
         content = {"epochs_done": epochs_done, "epochs": self.epochs, "best": self.best, "seconds_left": left}
         beside = self.path.with_suffix(".tmp")
-        beside.write_text(json.dumps(content))
-        os.replace(beside, self.path)
+        with contextlib.suppress(OSError):  # and nothing that a run should end for
+            beside.write_text(json.dumps(content))
+            os.replace(beside, self.path)
 
 
 def main() -> None:
@@ -71,8 +72,8 @@ def main() -> None:
     try:
         outcome = train(config.parse(given["spec"], "the plan"), path, Told(path))
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-    sys.exit(EXIT_CODES[outcome.status])
+        sys.exit(130)
+    sys.exit(next(code for code, status in STATUSES.items() if status == outcome.status))
 
 
 if __name__ == "__main__":

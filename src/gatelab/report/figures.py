@@ -136,7 +136,7 @@ def _line(axes: Axes, points: list[dict[str, float]], metric: str, colour: str, 
     epochs = [point["epoch"] for point in points]
     mean, low, high = (factor * np.array([point[key] for point in points]) for key in ("mean", "low", "high"))
     axes.fill_between(epochs, low, high, color=colour, alpha=0.15, linewidth=0)
-    axes.plot(epochs, mean, color=colour, label=label)
+    axes.plot(epochs, mean, color=colour, label=label, marker="o" if len(epochs) == 1 else None)
     axes.locator_params(axis="x", integer=True)
 
 
@@ -164,5 +164,5 @@ def _zoom(axes: Axes, results: Results, models: list[str], metric: str) -> None:
 
 
 def _band_note(results: Results, models: list[str]) -> str:
-    runs = max(len(results["models"][name]["runs"]) for name in models)
+    runs = max(results["models"][name]["counts"].get("done", 0) for name in models)
     return f"line: mean over {runs} seeds; band: smallest to largest; runs that stopped early are in up to their end"

@@ -37,8 +37,8 @@ def page(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str
         "TABLE": _table(results),
         "CONFIG": html.escape(yaml.safe_dump(experiment["spec"], sort_keys=False)),
         "FACTS": html.escape(", ".join(f"{name} {version}" for name, version in experiment["versions"].items())),
-        # A script in a name would end at the first "</": JSON may write the slash as it likes.
-        "DATA": json.dumps(data, allow_nan=False).replace("</", "<\\/"),
+        # No "<" inside, so that no name can end the script or open another.
+        "DATA": json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
     }
     text = TEMPLATE.read_text(encoding="utf-8")
     for gap, content in gaps.items():

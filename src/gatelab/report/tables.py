@@ -27,7 +27,9 @@ def number(metric: str, value: float) -> str:
         return f"{100 * value:.2f}"
     if metric == "parameters":
         return f"{value:,.0f}"
-    return f"{value:.{PLACES.get(metric, 4)}f}"
+    if metric in PLACES:
+        return f"{value:.{PLACES[metric]}f}"
+    return f"{value:.4f}" if abs(value) >= 0.01 or value == 0 else f"{value:.3g}"
 
 
 def cell(metric: str, summary: dict[str, Any], plus_minus: str = "±") -> str:
@@ -42,6 +44,7 @@ def markdown(results: dict[str, Any], title: str) -> str:
     """A summary: what was compared, the table, the findings in words."""
     names = columns(results)
     lines = [f"# {title}", "", "| model | runs | " + " | ".join(TITLES[name] for name in names) + " |"]
+    lines[-1] = lines[-1].replace("|  |", "|")
     lines.append("|---|---|" + "---|" * len(names))
     for model, entry in results["models"].items():
         done = entry["counts"].get("done", 0)
