@@ -50,6 +50,14 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(n, least, monkeypat
 
 
 def test_the_permutation_test_is_scipys_and_exact():
+    random = np.random.RandomState(0)
+    for n in (3, 5, 7):
+        x, y = random.normal(size=(2, n))
+        theirs = scipy_stats.permutation_test((x, y), lambda a, b: a.mean() - b.mean(), n_resamples=np.inf)
+        assert stats.permutation_p(x, y) == pytest.approx(theirs.pvalue)
+    x, y = random.normal(size=(2, 12))  # too many deals to try them all
+    theirs = scipy_stats.ttest_ind(x, y)
+    assert stats.permutation_p(x, y) == pytest.approx(theirs.pvalue, abs=0.03)
     x, y = np.array([1.0, 2.0, 3.5, 4.0]), np.array([2.5, 5.0, 6.0, 7.0])
     both, observed = np.concatenate([x, y]), abs(x.mean() - y.mean())
     differences = []

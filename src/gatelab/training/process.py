@@ -82,8 +82,8 @@ class Stop:
 
 @contextmanager
 def stoppable() -> Iterator[Stop]:
-    """Ctrl-C or a polite kill asks to stop after the batch; a second Ctrl-C stops at once. (A polite kill does not count
-    as a second one: whoever started us may send it along with the terminal's Ctrl-C.)
+    """Ctrl-C or a polite kill asks to stop after the batch; a second Ctrl-C stops at once. (A polite kill does not
+    count as a second one: whoever started us may send it along with the terminal's Ctrl-C.)
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
