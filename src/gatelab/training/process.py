@@ -58,7 +58,7 @@ def _flushes() -> bool:
 
 @contextmanager
 def politely_ended() -> Iterator[None]:
-    """A polite kill is taken as Ctrl-C."""
+    """A polite kill is taken as Ctrl-C, and Ctrl-C is heard even where a shell has told its children to ignore it."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -66,11 +66,12 @@ def politely_ended() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @dataclass
