@@ -93,23 +93,25 @@ class Bar(Lines):
         self.bar = Progress(*columns, console=self.console, transient=True)
         self.row = self.bar.add_task("starting", said="")
         self.bar.start()
-        self.looked = self.begin = time.monotonic()
-        self.examples = -1
+        self.looked = 0.0
+        self.begin: tuple[float, int] | None = None  # when the first batch was over, and which one it was
 
     def batch(self, epoch: int, batch: int, batches: int, examples: int, tally: Tally) -> None:
-        if self.bar is None or (moment := time.monotonic()) - self.looked < self.EVERY:
+        moment, done = time.monotonic(), epoch * batches + batch
+        if self.begin is None:
+            self.begin = moment, done  # what came before it was compiling
+        if self.bar is None or moment - self.looked < self.EVERY:
             return
-        if examples < self.examples or self.examples < 0:  # another epoch
-            self.begin, self.examples = self.looked, examples
         self.looked = moment
         parts = [f"{batch}/{batches}", *(_one(name, value) for name, value in tally.metrics().items())][:3]
-        speed = (examples - self.examples) / (moment - self.begin)
+        begun, first = self.begin
+        speed = f"{(done - first) * examples / batch / (moment - begun):,.0f}/s" if done > first else ""
         self.bar.update(
             self.row,
             description=f"epoch {epoch + 1}/{self.epochs}",
-            completed=epoch * batches + batch,
+            completed=done,
             total=self.epochs * batches,
-            said="  ".join([*parts, f"{speed:,.0f}/s"]),
+            said="  ".join([*parts, speed]),
         )
 
     def close(self) -> None:
