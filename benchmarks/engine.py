@@ -7,7 +7,6 @@ on both sides alike. A training step is forwards, a loss on the last state, and 
 from __future__ import annotations
 
 import argparse
-import platform
 import statistics
 import subprocess
 import sys
@@ -154,9 +153,8 @@ def table(rows: list[dict[str, str]]) -> str:
 
 
 def machine() -> str:
-    model = next((line.partition(":")[2].strip() for line in build.cpu().splitlines() if "model name" in line), "")
     threads = f"{torch.get_num_threads()} threads"
-    return f"{model or platform.machine()}, {threads}, torch {torch.__version__}, {build.compiler_version()}"
+    return f"{build.cpu_name()}, {threads}, torch {torch.__version__}, {build.compiler_version()}"
 
 
 def report(seconds: float) -> str:

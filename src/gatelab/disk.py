@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 
 def cache_folder(room: str) -> Path:
@@ -34,6 +35,16 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         except BaseException:
             os.unlink(file.name)
             raise
+
+
+def write_text(path: Path, text: str) -> None:
+    with whole_file(path) as file:
+        file.write(text.encode())
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Indented, and without what JSON does not know: NaN and infinity are an error."""
+    write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
 def _umask() -> int:

@@ -41,6 +41,11 @@ SETTINGS: Any = {
 }
 
 
+def colour(number: int) -> str:
+    """The colour of the first, second, … of several things; after the last they begin again."""
+    return COLOURS[number % len(COLOURS)]
+
+
 @contextmanager
 def house() -> Iterator[None]:
     """Figures that are made inside look like ours."""

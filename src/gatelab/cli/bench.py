@@ -11,6 +11,7 @@ import typer
 from gatelab.cli.settings import settings
 
 if TYPE_CHECKING:
+    from gatelab.experiments.config import BenchSpec
     from gatelab.training.config import Key
 
 QUICK = {"runs": 2, "num_epochs": 2, "limit": 1000}
@@ -62,24 +63,17 @@ def bench(
     raise typer.Exit(1 if failed else 0)
 
 
-def _spec(config: Path | None, changes: dict[Key, Any], quick: bool, data_dir: Path | None) -> Any:
-    from gatelab import tasks
+def _spec(config: Path | None, changes: dict[Key, Any], quick: bool, data_dir: Path | None) -> BenchSpec:
     from gatelab.experiments import config as configs
     from gatelab.training.config import changed
 
     if config is None and ("models",) not in changes:
         raise ValueError("there is nothing to compare: name a config, or cells as in --cells lstm,gru,agru")
     spec = configs.load(config, changes) if config else configs.parse(changed({}, changes), "the command line")
-    own = type(spec.task).model_fields
-    updates: dict[str, Any] = {}
+    task, training, runs = spec.task.looked_for_in(data_dir), spec.training, spec.runs
     if quick:
-        training = {"num_epochs": min(QUICK["num_epochs"], spec.training.num_epochs)}
-        spec = spec.model_copy(
-            update={"runs": min(QUICK["runs"], spec.runs), "training": spec.training.model_copy(update=training)}
-        )
-        if "limit" in own:
-            updates["limit"] = min(QUICK["limit"], getattr(spec.task, "limit", None) or QUICK["limit"])
-    if data_dir is not None and "data_dir" in own:
-        updates["data_dir"] = data_dir
-    task: tasks.Task = spec.task.with_options(**updates) if updates else spec.task
-    return spec.model_copy(update={"task": task})
+        runs = min(QUICK["runs"], runs)
+        training = training.model_copy(update={"num_epochs": min(QUICK["num_epochs"], training.num_epochs)})
+        if "limit" in task.options():
+            task = task.with_options(limit=min(QUICK["limit"], task.options()["limit"] or QUICK["limit"]))
+    return spec.model_copy(update={"task": task, "training": training, "runs": runs})

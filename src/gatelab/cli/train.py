@@ -61,8 +61,7 @@ def train(
     else:
         spec = _spec(config, changes)
         where = output_dir or Path("runs") / f"{spec.task.name}-{Path(spec.model.cell).name}-seed{spec.training.seed}"
-    if data_dir is not None:
-        spec = _with_data_dir(spec, data_dir)
+    spec = spec.model_copy(update={"task": spec.task.looked_for_in(data_dir)})
     try:
         status = run_training(spec, where, reporter(quiet)).status
     except KeyboardInterrupt:
@@ -76,9 +75,3 @@ def _spec(config: Path | None, changes: dict[Any, Any]) -> RunSpec:
     if config is not None:
         return configs.load(config, changes)
     return configs.parse(configs.changed({}, changes), "the command line")
-
-
-def _with_data_dir(spec: RunSpec, folder: Path) -> RunSpec:
-    if "data_dir" not in type(spec.task).model_fields:
-        return spec  # it comes along, or is made up
-    return spec.model_copy(update={"task": spec.task.with_options(data_dir=folder)})

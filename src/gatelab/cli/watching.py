@@ -51,7 +51,7 @@ class LiveWatcher(LineWatcher):
     """A table of all runs, with where each of them is."""
 
     EVERY = 0.5  # seconds
-    MOST = 30  # rows; of more, those that run and the last that ended
+    MOST = 30  # rows; of more, only runs that are not over
 
     def start(self, runs: list[Planned], over: list[Planned], directory: Path) -> None:
         super().start(runs, over, directory)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gatelab.disk import whole_file
+from gatelab.disk import write_json
 from gatelab.errors import DataError
 from gatelab.experiments.config import BenchSpec, parse
 from gatelab.experiments.executor import Executor, Finished
@@ -45,7 +45,7 @@ def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher
     with alone_in(directory), politely_ended():
         begun = time.time()
         if not (directory / EXPERIMENT).is_file():
-            _write(directory / EXPERIMENT, {"schema": SCHEMA, "spec": spec.document(), "versions": versions()})
+            write_json(directory / EXPERIMENT, {"schema": SCHEMA, "spec": spec.document(), "versions": versions()})
         over = [run for run in runs if _is_over(run, directory / run.place)]
         watcher.start(runs, over, directory)
         try:
@@ -55,7 +55,7 @@ def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher
         finally:
             watcher.close()
         results = gather(runs, directory) | {"wall_clock_seconds": _spent(directory) + round(time.time() - begun, 1)}
-        _write(directory / "results.json", results)
+        write_json(directory / "results.json", results)
     return results
 
 
@@ -64,7 +64,7 @@ def gather_again(directory: Path) -> None:
     path = directory / "results.json"
     before = json.loads(path.read_text()) if path.is_file() else {}
     results = gather(plan(read_experiment(directory)), directory)
-    _write(path, results | {"wall_clock_seconds": before.get("wall_clock_seconds")})
+    write_json(path, results | {"wall_clock_seconds": before.get("wall_clock_seconds")})
 
 
 def read_experiment(directory: Path) -> BenchSpec:
@@ -98,8 +98,3 @@ def _refuse_another(spec: BenchSpec, directory: Path) -> None:
 
 def _is_over(run: Planned, path: Path) -> bool:
     return Run(path).exists() and Run(path).checked_against(run.spec)["status"] in FINAL
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    with whole_file(path) as file:
-        file.write((json.dumps(content, indent=2, allow_nan=False) + "\n").encode())

@@ -11,16 +11,15 @@ from pydantic import Field
 
 from gatelab import cells
 from gatelab.errors import unknown
-from gatelab.tasks import Task
 from gatelab.training import config
 from gatelab.training.config import Key, Problem
 from gatelab.training.spec import (
+    ConfiguredTask,
     ModelSpec,
     OptimizationSpec,
     RunSpec,
     Section,
     TrainingSpec,
-    as_document,
     disagreements,
 )
 
@@ -41,20 +40,14 @@ class Design(Section):
 class BenchSpec(Design):
     """A comparison of models, each trained with every seed."""
 
-    task: Task
+    task: ConfiguredTask
     models: dict[str, ModelSpec]
     optimization: OptimizationSpec = OptimizationSpec()
     training: TrainingSpec = TrainingSpec()
 
-    def document(self) -> dict[str, Any]:
-        """As a config file has it, every value in plain types."""
-        return {**self.model_dump(mode="json", exclude={"task"}), "task": as_document(self.task)}
-
 
 def load(path: Path, changes: Mapping[Key, Any] | None = None) -> BenchSpec:
     document = config.read(path)
-    if not isinstance(document.content, dict):
-        raise ValueError(f"{path} holds {document.content!r}: expected keys such as task, models, training")
     return parse(config.changed(document.content, changes or {}), str(path), document.lines, changes or {})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def gather(planned: list[Planned], directory: Path) -> dict[str, Any]:
     metric = next((m for entry in models.values() for run in entry["runs"] for m in main_metric(run)), None)
     for entry in models.values():
         done = [run for run in entry["runs"] if run["status"] == "done"]
-        entry["counts"] = {status: sum(run["status"] == status for run in entry["runs"]) for status in _statuses(entry)}
+        entry["counts"] = dict(Counter(run["status"] for run in entry["runs"]))
         entry["curves"] = curves([Run(directory / run["place"]).metrics() for run in done])
         entry["confusion"] = confusion([Run(directory / run["place"]) for run in done])
         entry["statistics"] = {
@@ -89,10 +90,6 @@ def confusion(runs: list[Run]) -> list[list[int]] | None:
         counts = np.bincount(answers * size + scores.argmax(1), minlength=size * size).reshape(size, size)
         total = counts if total is None else total + counts
     return None if total is None else total.tolist()
-
-
-def _statuses(entry: dict[str, Any]) -> list[str]:
-    return list(dict.fromkeys(run["status"] for run in entry["runs"]))
 
 
 def main_metric(run: dict[str, Any]) -> list[str]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gatelab import style
-from gatelab.report.tables import SHARES, TITLES
+from gatelab.report.tables import TITLES
+from gatelab.training.objective import SHARES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,7 +123,7 @@ def confusion(results: Results, model: str) -> Figure:
 
 
 def colour_of(results: Results, model: str) -> str:
-    return style.COLOURS[list(results["models"]).index(model) % len(style.COLOURS)]
+    return style.colour(list(results["models"]).index(model))
 
 
 def _lines(axes: Axes, results: Results, models: list[str], metric: str) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import yaml
 
 from gatelab import style
-from gatelab.report.tables import SHARES, TITLES, cell, columns, number
+from gatelab.report.tables import TITLES, cell, columns, number
+from gatelab.training.objective import SHARES
 
 TEMPLATE = Path(__file__).with_name("page.html")
 
@@ -19,7 +20,7 @@ def page(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str
     """The template with its gaps filled."""
     models = {
         name: {
-            "colour": style.COLOURS[i % len(style.COLOURS)],
+            "colour": style.colour(i),
             "curves": entry["curves"],
             "test": entry["statistics"].get(results["metric"]),
             "seeds": [run["seed"] for run in entry["runs"] if run["status"] == "done"],

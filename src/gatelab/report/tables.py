@@ -6,13 +6,12 @@ import csv
 import io
 from typing import Any
 
-SHARES = ("accuracy", "precision", "recall", "f1")
+from gatelab.training.objective import SHARES
+
 TITLES = {
     "accuracy": "accuracy, %", "precision": "precision, %", "recall": "recall, %", "f1": "F1, %", "loss": "loss",
     "mse": "MSE", "mae": "MAE", "best_epoch": "best epoch", "seconds_per_epoch": "s/epoch", "parameters": "parameters",
 }  # fmt: skip
-
-
 PLACES = {"best_epoch": 1, "seconds_per_epoch": 2}
 
 
@@ -43,13 +42,16 @@ def cell(metric: str, summary: dict[str, Any], plus_minus: str = "±") -> str:
 def markdown(results: dict[str, Any], title: str) -> str:
     """A summary: what was compared, the table, the findings in words."""
     names = columns(results)
-    lines = [f"# {title}", "", "| model | runs | " + " | ".join(TITLES[name] for name in names) + " |"]
-    lines[-1] = lines[-1].replace("|  |", "|")
-    lines.append("|---|---|" + "---|" * len(names))
+    lines = [
+        f"# {title}",
+        "",
+        _row("model", "runs", *(TITLES[name] for name in names)),
+        "|---" * (2 + len(names)) + "|",
+    ]
     for model, entry in results["models"].items():
         done = entry["counts"].get("done", 0)
         cells = [cell(name, entry["statistics"][name]) if name in entry["statistics"] else "–" for name in names]
-        lines.append(f"| {model} | {done} of {len(entry['runs'])} | " + " | ".join(cells) + " |")
+        lines.append(_row(model, f"{done} of {len(entry['runs'])}", *cells))
     lines += ["", "Mean ± standard deviation over seeds, on the test set of the best validation epoch.", ""]
     if metric := results["metric"]:
         lines += [f"95 % intervals of the mean {TITLES[metric]}:", ""]
@@ -61,6 +63,10 @@ def markdown(results: dict[str, Any], title: str) -> str:
         lines.append("")
     lines += ["## What can be said", "", *(f"- {sentence}" for sentence in results["sentences"]), ""]
     return "\n".join(lines)
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def comma_separated(results: dict[str, Any]) -> str:

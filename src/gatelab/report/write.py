@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from gatelab import style
-from gatelab.disk import whole_file
+from gatelab.disk import write_text
 from gatelab.report import figures, page, tables
 
 
@@ -22,8 +22,7 @@ def write_report(directory: Path) -> Path:
         "report.html": page.page(results, experiment, title),
     }
     for name, text in files.items():
-        with whole_file(directory / name) as file:
-            file.write(text.encode())
+        write_text(directory / name, text)
     for name, figure in figures.figures(results).items():
         style.save(figure, directory / name)
     return directory / "report.html"

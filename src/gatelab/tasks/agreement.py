@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from gatelab.tasks import pictures
-from gatelab.tasks.examples import PADDING, Encoding, OneHot
-from gatelab.tasks.synthetic import Drawn, Synthetic
+from gatelab.tasks.examples import PADDING
+from gatelab.tasks.synthetic import Drawn, Tokens
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +28,7 @@ FUNCTION = ("the", "that", "in")
 SINGULAR, PLURAL = tuple(NOUNS), tuple(NOUNS.values())
 
 
-class Agreement(Synthetic):
+class Agreement(Tokens):
     """Sentences that stop before "was" or "were": the number of the subject decides, many words back.
 
     `the SUBJECT`, then a gap of filler words: mostly a relative clause (`that saw the dogs`), phrases (`near the
@@ -60,10 +60,6 @@ class Agreement(Synthetic):
         return ("was", "were")
 
     @property
-    def input_size(self) -> int:
-        return len(self.vocabulary)
-
-    @property
     def steps(self) -> int:
         return self.gap + 2
 
@@ -80,9 +76,6 @@ class Agreement(Synthetic):
             sentence = ["the", _one(PLURAL if plural else SINGULAR, random), *_filler(int(gap), random)]
             row[: len(sentence)] = [token[word] for word in sentence]
         return inputs, number, (gaps + 2).astype(np.int64)
-
-    def encoding(self) -> Encoding:
-        return OneHot(self.input_size)
 
     def picture(self) -> Figure:
         return pictures.sentences(self)

@@ -9,12 +9,16 @@ from collections.abc import Sequence
 import numpy as np
 
 
+def sequence(seed: int, purpose: str, *place: int) -> np.random.SeedSequence:
+    """The source of all random numbers for one seed, purpose and place."""
+    return np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), *place])
+
+
 def stream(seed: int, purpose: str) -> np.random.RandomState:
     """A generator for one purpose. NumPy has promised not to change what RandomState and SeedSequence yield; its newer
     Generator may yield other numbers in another version.
     """
-    words = np.random.SeedSequence([seed, zlib.crc32(purpose.encode())])
-    return np.random.RandomState(np.random.MT19937(words))
+    return np.random.RandomState(np.random.MT19937(sequence(seed, purpose)))
 
 
 def divide(

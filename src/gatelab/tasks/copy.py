@@ -8,8 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from gatelab.tasks import pictures
-from gatelab.tasks.examples import Encoding, OneHot
-from gatelab.tasks.synthetic import Drawn, Synthetic
+from gatelab.tasks.synthetic import Drawn, Tokens
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 BLANK, GO = "·", "?"
 
 
-class Copy(Synthetic):
+class Copy(Tokens):
     """Symbols are shown, a pause follows, and on a sign they have to be repeated in order.
 
     With S symbols to copy and a pause of P steps the input is S symbols, P − 1 blanks, the sign, S blanks; the answer
@@ -43,10 +42,6 @@ class Copy(Synthetic):
         return self.vocabulary[:-1]
 
     @property
-    def input_size(self) -> int:
-        return len(self.vocabulary)
-
-    @property
     def steps(self) -> int:
         return self.pause + 2 * self.length
 
@@ -63,8 +58,5 @@ class Copy(Synthetic):
         answers[:, -self.length :] = symbols
         return inputs, answers, None
 
-    def encoding(self) -> Encoding:
-        return OneHot(self.input_size)
-
     def picture(self) -> Figure:
-        return pictures.strips(self, self.vocabulary)
+        return pictures.strips(self)

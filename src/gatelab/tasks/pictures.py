@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gatelab.tasks.adding import Adding
     from gatelab.tasks.agreement import Agreement
     from gatelab.tasks.images import Images
+    from gatelab.tasks.synthetic import Tokens
     from gatelab.tasks.task import Task
 
 
@@ -64,11 +65,11 @@ def windows(task: Task, names: tuple[str, ...]) -> Figure:
             end = len(seen) if lengths is None else int(lengths[row])
             for column in range(seen.shape[1]):
                 name = names[column] if column < len(names) else str(column + 1)
-                axes.plot(seen[:end, column], color=style.COLOURS[column % 7], label=f"{name} (read)")
+                axes.plot(seen[:end, column], color=style.colour(column), label=f"{name} (read)")
             if task.forecasts:
                 for column in range(answer.shape[1]):
                     axes.plot(np.arange(1, end + 1), answer[:end, column], "o", markersize=3, fillstyle="none",
-                              color=style.COLOURS[column % 7], label="what comes next (asked for)")  # fmt: skip
+                              color=style.colour(column), label="what comes next (asked for)")  # fmt: skip
             elif task.per_step:
                 for column in range(answer.shape[1]):
                     axes.plot(
@@ -138,7 +139,7 @@ def adding(task: Adding) -> Figure:
     return figure
 
 
-def strips(task: Task, vocabulary: tuple[str, ...]) -> Figure:
+def strips(task: Tokens) -> Figure:
     """Tokens as letters in cells, a line for what is read and one for what is asked for; a long middle is cut out."""
     assert task.classes is not None
     count, head, tail = 4, 14, 14
@@ -149,7 +150,7 @@ def strips(task: Task, vocabulary: tuple[str, ...]) -> Figure:
     with style.house():
         figure = style.new_figure(9, 5.6)
         for axes, row, answer in zip(figure.subplots(count, 1), stored, answers, strict=True):
-            _cells(axes, 1, [vocabulary[int(row[p])] if p is not None else "…" for p in places])
+            _cells(axes, 1, [task.vocabulary[int(row[p])] if p is not None else "…" for p in places])
             asked = [""] * (len(places) - 1) + [task.classes[int(answer)]] if answer.ndim == 0 else [
                 task.classes[int(answer[p])] if p is not None else "…" for p in places
             ]  # fmt: skip

@@ -8,8 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from gatelab.tasks import pictures
-from gatelab.tasks.examples import Encoding, OneHot
-from gatelab.tasks.synthetic import Drawn, Synthetic
+from gatelab.tasks.synthetic import Drawn, Tokens
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 QUESTION = "?"
 
 
-class Recall(Synthetic):
+class Recall(Tokens):
     """A symbol is shown once, at the first step, and asked for at the last, after a delay full of distractors.
 
     The distractors are other symbols, drawn at random at every step: nothing but the first step tells the answer.
@@ -43,10 +42,6 @@ class Recall(Synthetic):
         return self.vocabulary[: self.symbols]
 
     @property
-    def input_size(self) -> int:
-        return len(self.vocabulary)
-
-    @property
     def steps(self) -> int:
         return self.delay + 2
 
@@ -57,8 +52,5 @@ class Recall(Synthetic):
         inputs[:, -1] = len(self.vocabulary) - 1
         return inputs, answers, None
 
-    def encoding(self) -> Encoding:
-        return OneHot(self.input_size)
-
     def picture(self) -> Figure:
-        return pictures.strips(self, self.vocabulary)
+        return pictures.strips(self)

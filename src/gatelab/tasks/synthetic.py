@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 
 from gatelab.tasks.chance import stream
-from gatelab.tasks.examples import Encoding, Examples, Parts
+from gatelab.tasks.examples import Encoding, Examples, OneHot, Parts
 from gatelab.tasks.task import Task
 
 Drawn = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # inputs (N, T, …), answers, lengths
@@ -42,6 +42,22 @@ class Synthetic(Task):
             ends = None if lengths is None else torch.from_numpy(lengths[a:b])
             parts.append(Examples(torch.from_numpy(inputs[a:b]), torch.from_numpy(answers[a:b]), self.encoding(), ends))
         return Parts(*parts)
+
+
+class Tokens(Synthetic):
+    """A task whose steps are tokens with a meaning, read as vectors with a single one."""
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """What the tokens of the input mean."""
+        raise NotImplementedError
+
+    @property
+    def input_size(self) -> int:
+        return len(self.vocabulary)
+
+    def encoding(self) -> Encoding:
+        return OneHot(self.input_size)
 
 
 def distinct(

@@ -18,6 +18,8 @@ from gatelab.tasks.examples import Examples, Parts, inside
 from gatelab.tasks.series import Scaling
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matplotlib.figure import Figure
     from typing_extensions import Self
 
@@ -52,6 +54,12 @@ class Task(BaseModel):
     def with_options(self, **changes: Any) -> Self:
         """The same task with other options. (A plain copy would take the loaded data along.)"""
         return self.make({**self.options(), **changes})
+
+    def looked_for_in(self, folder: Path | None) -> Self:
+        """The same task with its data in that folder, if it is one that looks for data."""
+        return (
+            self if folder is None or "data_dir" not in type(self).model_fields else self.with_options(data_dir=folder)
+        )
 
     def __eq__(self, other: object) -> bool:
         """Tasks are equal if their options are, whether or not their data is loaded."""

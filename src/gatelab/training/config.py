@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from gatelab import tasks
 from gatelab.errors import DataError, expectation, unknown
-from gatelab.training.spec import RunSpec, Section, disagreements
+from gatelab.training.spec import RunSpec, Section, disagreements, name_and_options
 
 Key = tuple[str | int, ...]
 
@@ -27,7 +27,7 @@ class Problem(NamedTuple):
 class Document(NamedTuple):
     """A YAML file with the line of each key."""
 
-    content: Any
+    content: dict[str, Any]
     lines: dict[Key, int]
 
 
@@ -43,7 +43,9 @@ def read(path: Path) -> Document:
     doubles = list(_mark(root, (), lines)) if root is not None else []
     if doubles:
         raise ValueError("\n".join(f"{path}:{line}: the key {key!r} is there twice" for line, key in doubles))
-    return Document({} if content is None else content, lines)
+    if not isinstance(content, dict | None):
+        raise ValueError(f"{path} holds {content!r}: expected keys such as task and training")
+    return Document(content or {}, lines)
 
 
 def parse_yaml(text: str, source: str) -> Any:
@@ -77,8 +79,6 @@ def _mark(node: yaml.Node, key: Key, lines: dict[Key, int]) -> Iterator[tuple[in
 def load(path: Path, changes: Mapping[Key, Any] | None = None) -> RunSpec:
     """The spec in a config file, with changes from the command line laid over it."""
     document = read(path)
-    if not isinstance(document.content, dict):
-        raise ValueError(f"{path} holds {document.content!r}: expected keys such as task, model, training")
     return parse(changed(document.content, changes or {}), str(path), document.lines, changes or {})
 
 
@@ -90,8 +90,8 @@ def changed(content: dict[str, Any], changes: Mapping[Key, Any]) -> dict[str, An
             result[str(first)] = value
             continue
         inner = result.get(str(first))
-        if first == "task" and isinstance(inner, str):  # a task in one word
-            name, options = tasks.parse(inner)
+        if first == "task" and isinstance(inner, str):
+            name, options = name_and_options(inner)
             inner = {"name": name, **options}
         result[str(first)] = changed(inner if isinstance(inner, dict) else {}, {tuple(rest): value})
     return result
@@ -107,8 +107,9 @@ def parse(
 
     `changes` are the keys that did not come from the file but from the command line.
     """
-    refuse_located(list(_problems(content)), source, lines or {}, changes)
-    return RunSpec.model_validate(content)
+    parts: dict[str, Any] = {}
+    refuse_located(list(_problems(content, parts)), source, lines or {}, changes)
+    return RunSpec.model_validate(parts)
 
 
 def refuse_located(problems: list[Problem], source: str, lines: Mapping[Key, int], changes: Iterable[Key]) -> None:
@@ -125,14 +126,13 @@ def refuse_located(problems: list[Problem], source: str, lines: Mapping[Key, int
         raise ValueError("\n".join(text for _, text in sorted(said, key=lambda pair: pair[0])))
 
 
-def _problems(content: dict[str, Any]) -> Iterator[Problem]:
-    """All that is wrong with a run's config."""
+def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Problem]:
+    """What is wrong; what is right goes into `parts`."""
     for name in content:
         if name not in RunSpec.model_fields:
             yield Problem((str(name),), str(unknown("key", name, RunSpec.model_fields)))
-    found: dict[str, Any] = {}
-    yield from section_problems(content, found)
-    task, model, training = (found.get(name) for name in ("task", "model", "training"))
+    yield from section_problems(content, parts)
+    task, model, training = (parts.get(name) for name in ("task", "model", "training"))
     if task is not None and model is not None and training is not None:
         try:
             for conflict in disagreements(task, model, training):
@@ -162,12 +162,7 @@ def section_problems(content: dict[str, Any], found: dict[str, Any]) -> Iterator
 def _named_task(given: Any) -> tuple[type[BaseModel] | None, dict[str, Any], list[Problem]]:
     """The kind of task that is meant, and its options."""
     try:
-        name, options = tasks.parse(given) if isinstance(given, str) else (None, given)
-        if isinstance(options, dict) and name is None:
-            options = dict(options)
-            name = options.pop("name", None)
-        if not isinstance(name, str):
-            raise ValueError(f"a task needs a name, one of {', '.join(tasks.names())}")
+        name, options = name_and_options(given)
         return tasks.find(name), options, []
     except ValueError as error:
         return None, {}, [Problem((), str(error))]

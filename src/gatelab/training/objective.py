@@ -13,6 +13,7 @@ from gatelab.tasks.examples import inside
 from gatelab.training.spec import TrainingSpec
 
 Metrics = dict[str, float]
+SHARES = ("accuracy", "precision", "recall", "f1")  # metrics that are shown in percent
 
 
 class Objective:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
+from gatelab.training.objective import SHARES
 from gatelab.training.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -143,5 +144,4 @@ def _shown(metrics: dict[str, float]) -> str:
 
 
 def _one(name: str, value: float) -> str:
-    share = name in ("accuracy", "precision", "recall", "f1")
-    return f"{name} {100 * value:.2f} %" if share else f"{name} {value:.4f}"
+    return f"{name} {100 * value:.2f} %" if name in SHARES else f"{name} {value:.4f}"

@@ -27,7 +27,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gatelab.disk import whole_file
+from gatelab.disk import whole_file, write_json, write_text
+from gatelab.engine.fused.build import cpu_name
 from gatelab.errors import DataError
 from gatelab.training import build, checkpoint
 from gatelab.training.config import parse
@@ -149,14 +150,14 @@ class Run:
         return manifest
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
-        _write_json(self.manifest_path, manifest)
+        write_json(self.manifest_path, manifest)
 
     def write_metrics(self, history: list[dict[str, Any]]) -> None:
-        with whole_file(self.path / "metrics.jsonl") as file:
-            file.write("".join(json.dumps(epoch, allow_nan=False) + "\n" for epoch in history).encode())
+        lines = (json.dumps(epoch, allow_nan=False) + "\n" for epoch in history)
+        write_text(self.path / "metrics.jsonl", "".join(lines))
 
     def write_timing(self, timing: dict[str, float]) -> None:
-        _write_json(self.path / "timing.json", timing)
+        write_json(self.path / "timing.json", timing)
 
     def write_predictions(self, prediction: Tensor, answers: Tensor, lengths: Tensor | None) -> None:
         arrays = {"predictions": prediction, "answers": answers}
@@ -201,13 +202,7 @@ def versions() -> dict[str, str]:
 
 def machine() -> dict[str, Any]:
     """The processor by name and size; no host name, no paths."""
-    name = platform.processor() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        pass
-    return {"cpu": name, "cores": os.cpu_count(), "system": platform.system()}
+    return {"cpu": cpu_name(), "cores": os.cpu_count(), "system": platform.system()}
 
 
 def git_commit() -> dict[str, Any] | None:
@@ -230,8 +225,3 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise DataError(f"{path} cannot be read: it holds no JSON object")
     return content
-
-
-def _write_json(path: Path, content: Any) -> None:
-    with whole_file(path) as file:
-        file.write((json.dumps(content, indent=2, allow_nan=False) + "\n").encode())

@@ -6,16 +6,16 @@ batch) instead of running on: there is nothing to save, and a run that is contin
 
 from __future__ import annotations
 
-import zlib
-
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from gatelab.tasks.chance import sequence
+
 
 def number(seed: int, purpose: str, *place: int) -> int:
     """A 63-bit number for this seed, purpose and place."""
-    words = np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), *place]).generate_state(2, np.uint32)
+    words = sequence(seed, purpose, *place).generate_state(2, np.uint32)
     return (int(words[0]) << 32 | int(words[1])) >> 1
 
 

@@ -11,6 +11,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -53,6 +54,10 @@ class Section(BaseModel):
 
     def conflicts(self) -> Iterator[Conflict]:
         yield from ()
+
+    def document(self) -> dict[str, Any]:
+        """As a config file has it, every value in plain types."""
+        return self.model_dump(mode="json")
 
 
 def refuse(wrong: list[str]) -> None:
@@ -155,27 +160,35 @@ class TrainingSpec(Section):
     threads: int | None = Field(None, ge=1, description="processor threads; null leaves it to torch")
 
 
-def _task(given: Any) -> Any:
-    """A task, or its name with options in a word, or {name: mnist, order: pixels}."""
+def name_and_options(given: Any) -> tuple[str, dict[str, Any]]:
+    """A task as a config file has it: in one word, mnist:order=pixels, or as {name: mnist, order: pixels}."""
     if isinstance(given, str):
-        return tasks.get(given)
-    if isinstance(given, dict):
-        options = dict(given)
-        if not isinstance(name := options.pop("name", None), str):
-            raise ValueError(f"a task needs a name, one of {', '.join(tasks.names())}")
-        return tasks.get(name, **options)
-    return given
+        return tasks.parse(given)
+    options = dict(given) if isinstance(given, dict) else {}
+    if not isinstance(name := options.pop("name", None), str):
+        raise ValueError(f"a task needs a name, one of {', '.join(tasks.names())}")
+    return name, options
 
 
-def as_document(task: Task) -> dict[str, Any]:
-    """A task as a config file has it: its name, and the options that are not at their defaults."""
+def _task(given: Any) -> Any:
+    if isinstance(given, Task):
+        return given
+    name, options = name_and_options(given)
+    return tasks.get(name, **options)
+
+
+def _document(task: Task) -> dict[str, Any]:
+    """Its name, and the options that are not at their defaults."""
     return {"name": task.name, **task.model_dump(mode="json", exclude_defaults=True)}
+
+
+ConfiguredTask = Annotated[Task, BeforeValidator(_task), PlainSerializer(_document)]
 
 
 class RunSpec(Section):
     """One training run, to the last detail."""
 
-    task: Annotated[Task, BeforeValidator(_task)] = Field(
+    task: ConfiguredTask = Field(
         default_factory=lambda: tasks.get("digits"),
         description="what is learned: a name, or a name and options (`gatelab tasks`)",
     )
@@ -185,10 +198,6 @@ class RunSpec(Section):
 
     def conflicts(self) -> Iterator[Conflict]:
         return disagreements(self.task, self.model, self.training)
-
-    def document(self) -> dict[str, Any]:
-        """As a config file has it, every value in plain types."""
-        return {**self.model_dump(mode="json", exclude={"task"}), "task": as_document(self.task)}
 
 
 def disagreements(task: Task, model: ModelSpec, training: TrainingSpec) -> Iterator[Conflict]:

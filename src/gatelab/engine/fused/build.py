@@ -72,6 +72,12 @@ def cpu() -> str:
     return "\n".join(dict.fromkeys(line for line in lines if line.startswith(wanted)))
 
 
+def cpu_name() -> str:
+    """The processor as its maker calls it."""
+    named = (line.partition(":")[2].strip() for line in cpu().splitlines() if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
+
+
 def load(name: str, source: str) -> ctypes.CDLL:
     """The compiled source, from the cache if it is there and whole."""
     # torch comes first, so that the kernel shares its OpenMP threads: two pools on the same cores only get in the way.
