@@ -19,10 +19,10 @@ from safetensors.torch import load_file
 from gatelab import tasks
 from gatelab.errors import DataError
 from gatelab.experiments import config
-from gatelab.experiments.bench import Watcher, bench, gather_again, read_experiment
+from gatelab.experiments.bench import Watcher, bench, gather_again, read_experiment, remarks
 from gatelab.experiments.executor import LocalExecutor
 from gatelab.experiments.plan import parameters, plan
-from gatelab.experiments.results import comparisons, sentences
+from gatelab.experiments.results import comparisons, mixtures, sentences
 from gatelab.training import Run, build, train
 
 GATELAB = Path(sys.executable).with_name("gatelab")
@@ -170,7 +170,7 @@ def test_the_same_command_does_nothing_again_and_a_changed_one_is_refused(done):
     assert {path: path.stat().st_mtime_ns for path in before} == before
     with pytest.raises(ValueError, match=r"holds another experiment: .*training\.num_epochs is 2 there and 3 now"):
         bench(small(training={"num_epochs": 3, "batch_size": 32, "seed": 5}), done, LocalExecutor(1))
-    assert read_experiment(done) == small()
+    assert config.parse(read_experiment(done)["spec"], "there") == small()
 
 
 def test_results_can_be_gathered_again_from_the_runs_alone(done):
@@ -297,3 +297,84 @@ def test_sentences_say_what_the_numbers_say():
     assert spoken({"gru": entry([0.5, 0.6, 0.7])}, "accuracy") == [
         "There is one model, and nothing to compare it with."
     ]
+
+
+# What can go wrong around it.
+
+
+def test_workers_save_and_stop_when_the_bench_is_killed(tmp_path):
+    longer = {**SMALL, "training": {"num_epochs": 500, "batch_size": 8, "seed": 5}, "runs": 1}
+    (tmp_path / "c.yaml").write_text(json.dumps(longer))
+    place = tmp_path / "experiment" / "runs" / "gru" / "seed-5"
+    process = subprocess.Popen(
+        [GATELAB, "bench", str(tmp_path / "c.yaml"), "--output-dir", str(tmp_path / "experiment")],
+        stdout=subprocess.DEVNULL,
+    )
+    _wait_for(lambda: (place / "checkpoint.safetensors").is_file())
+    process.kill()
+    process.wait()
+    _wait_for(lambda: Run(place).manifest()["status"] == "interrupted")
+
+
+def test_a_full_disk_is_named_and_nothing_is_lost(tmp_path):
+    """The system refuses files above a size, as a full disk would: checkpoints are larger, texts are not."""
+    (tmp_path / "c.yaml").write_text(json.dumps({**SMALL, "models": {"gru": {"hidden_size": 200}}, "runs": 1}))
+    command = [str(GATELAB), "bench", str(tmp_path / "c.yaml"), "--output-dir", str(tmp_path / "experiment")]
+    full = subprocess.run(["bash", "-c", 'ulimit -f 64; exec "$@"', "-", *command], capture_output=True, text=True)
+    assert full.returncode == 1
+    assert "gru, seed 5: failed OSError: [Errno 27] File too large" in full.stdout
+    assert not list((tmp_path / "experiment" / "runs").rglob(".*.*.????????"))  # nothing half written
+    again = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "1/1  gru, seed 5: done" not in full.stdout
+    assert "gru | 1 of 1" in again.stdout
+
+
+def test_matched_models_that_become_equal_are_refused():
+    models = {"gru": {"hidden_size": 64}, "wide": {"cell": "gru", "hidden_size": 128}}
+    with pytest.raises(ValueError, match=r"models\.wide: with match: parameters this becomes the same model as 'gru'"):
+        plan(small(models=models, match="parameters"))
+
+
+def test_too_few_seeds_are_remarked_upon_before_the_first_run():
+    three = {"gru": {"hidden_size": 6}, "rnn": {"hidden_size": 6}, "lstm": {"hidden_size": 6}}
+    (remark,) = remarks(small(models=three, runs=3))
+    assert "with 3 seeds and 3 comparisons no difference can be called" in remark
+    assert remark.endswith("(--runs 5)")
+    assert not remarks(small(models=three, runs=5))
+    assert not remarks(small(runs=4))  # two models, one comparison: 2/70
+    assert not remarks(small(models={"gru": {"hidden_size": 6}}, runs=1))
+
+
+def test_runs_that_are_not_of_one_kind_are_pointed_out():
+    def entry(*identities):
+        return {"runs": [{"identity": dict(zip(("engine", "cell", "data"), one, strict=True))} for one in identities]}
+
+    assert not mixtures({"gru": entry("abc", "abc"), "rnn": entry("adc"), "lstm": {"runs": [{}]}})
+    assert "engines (a, x)" in mixtures({"gru": entry("abc", "xbc")})[0]
+    assert "The equations of gru were changed" in mixtures({"gru": entry("abc", "axc")})[0]
+    assert "The data was changed" in mixtures({"gru": entry("abc"), "rnn": entry("abx")})[0]
+
+
+def test_a_copied_experiment_needs_neither_the_users_cell_nor_their_data(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from gatelab import cell, tanh\n\n\n@cell\ndef tiny(x, h, W, U, b):\n    return tanh(W.h(x) + U.h(h) + b.h)\n"
+    )
+    rows = "\n".join(f"{i % 7},{(i * 3) % 5}" for i in range(200))
+    (tmp_path / "mine.csv").write_text(f"a,b\n{rows}\n")
+    spec = small(
+        task={"name": "files", "path": str(tmp_path / "mine.csv"), "length": 10}, runs=1,
+        models={"tiny": {"cell": f"{tmp_path / 'mine.py'}:tiny", "hidden_size": 3}, "rnn": {"hidden_size": 4}},
+    )  # fmt: skip
+    bench(spec, tmp_path / "experiment", LocalExecutor(2))
+    for name in ("mine.py", "mine.csv"):
+        (tmp_path / name).unlink()
+    (tmp_path / "experiment").rename(tmp_path / "copy")
+    gather_again(tmp_path / "copy")
+    assert json.loads((tmp_path / "copy" / "results.json").read_text())["models"]["tiny"]["counts"] == {"done": 1}
+
+
+def _wait_for(true):
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

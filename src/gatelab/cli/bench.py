@@ -50,6 +50,8 @@ def bench(
     spec = _spec(config, changes, quick, data_dir)
     name = f"{config.stem if config else spec.task.name}{'-quick' if quick else ''}"
     where = output_dir or Path("experiments") / name
+    for remark in experiments.remarks(spec) if not quiet else ():
+        typer.echo(f"note: {remark}", err=True)
     try:
         results = experiments.bench(spec, where, LocalExecutor(jobs), watcher(quiet))
     except KeyboardInterrupt:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
 
 from gatelab.disk import write_json
 from gatelab.errors import DataError
-from gatelab.experiments.config import BenchSpec, parse
+from gatelab.experiments import stats
+from gatelab.experiments.config import BenchSpec
 from gatelab.experiments.executor import Executor, Finished
 from gatelab.experiments.plan import Planned, plan
 from gatelab.experiments.results import gather
@@ -44,8 +46,8 @@ def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher
     _refuse_another(spec, directory)  # before anything is made there
     with alone_in(directory), politely_ended():
         begun = time.time()
-        if not (directory / EXPERIMENT).is_file():
-            write_json(directory / EXPERIMENT, {"schema": SCHEMA, "spec": spec.document(), "versions": versions()})
+        experiment = described(spec, runs)
+        write_json(directory / EXPERIMENT, experiment)
         over = [run for run in runs if _is_over(run, directory / run.place)]
         watcher.start(runs, over, directory)
         try:
@@ -54,28 +56,54 @@ def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher
                 watcher.finished(finished)
         finally:
             watcher.close()
-        results = gather(runs, directory) | {"wall_clock_seconds": _spent(directory) + round(time.time() - begun, 1)}
+        results = gather(experiment, directory) | {"wall_clock_seconds": _spent(directory) + round(time.time() - begun, 1)}
         write_json(directory / "results.json", results)
     return results
+
+
+def remarks(spec: BenchSpec) -> list[str]:
+    """What should be known before hours are spent."""
+    pairs = math.comb(len(spec.models), 2)
+    if not pairs or spec.runs >= (needed := stats.fewest_runs(pairs)):
+        return []
+    compared = "one comparison" if pairs == 1 else f"{pairs} comparisons"
+    return [
+        f"with {spec.runs} {'seed' if spec.runs == 1 else 'seeds'} and {compared} no difference can be called, however "
+        f"large it is; {needed} seeds are the fewest that can (--runs {needed})"
+    ]
+
+
+def described(spec: BenchSpec, runs: list[Planned]) -> dict[str, Any]:
+    """All that the results are gathered by. It names no code and no data of the user's: a directory that was copied to
+    another machine is read there without them.
+    """
+    return {
+        "schema": SCHEMA,
+        "spec": spec.document(),
+        "classes": list(spec.task.classes or []),
+        "models": {run.model: run.spec.model.document() for run in runs},
+        "runs": [{"model": run.model, "seed": run.seed, "place": str(run.place)} for run in runs],
+        "versions": versions(),
+    }
 
 
 def gather_again(directory: Path) -> None:
     """The results anew, from the run directories alone."""
     path = directory / "results.json"
     before = json.loads(path.read_text()) if path.is_file() else {}
-    results = gather(plan(read_experiment(directory)), directory)
+    results = gather(read_experiment(directory), directory)
     write_json(path, results | {"wall_clock_seconds": before.get("wall_clock_seconds")})
 
 
-def read_experiment(directory: Path) -> BenchSpec:
-    """The comparison that a directory holds."""
+def read_experiment(directory: Path) -> dict[str, Any]:
+    """What a directory says it holds."""
     path = directory / EXPERIMENT
     if not path.is_file():
         raise DataError(f"{directory} does not hold an experiment: it has no {EXPERIMENT}")
-    content = json.loads(path.read_text())
+    content: dict[str, Any] = json.loads(path.read_text())
     if content.get("schema", 0) > SCHEMA:
         raise DataError(f"{directory} was written by a newer gatelab, with schema {content['schema']}")
-    return parse(content["spec"], str(path))
+    return content
 
 
 def _spent(directory: Path) -> float:
@@ -86,8 +114,7 @@ def _spent(directory: Path) -> float:
 
 def _refuse_another(spec: BenchSpec, directory: Path) -> None:
     if (directory / EXPERIMENT).is_file():
-        before = json.loads((directory / EXPERIMENT).read_text())["spec"]
-        if different := differences(spec.document(), before):
+        if different := differences(spec.document(), read_experiment(directory)["spec"]):
             raise ValueError(
                 f"{directory} holds another experiment: {'; '.join(different)}. Choose another directory, or put the "
                 "config back as it was"

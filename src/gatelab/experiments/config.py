@@ -101,7 +101,8 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
             yield from _across(str(name), made, parts)
     if not enabled and all(isinstance(entry, dict) and entry.get("enabled") is False for entry in models.values()):
         yield Problem(("models",), "all of them have enabled: false: enable two at least to compare them")
-    yield from _same(enabled)
+    for name, other in same(enabled):
+        yield Problem(("models", name), f"this is the same model as {other!r}, after defaults: they cannot differ")
     parts["models"] = enabled
 
 
@@ -137,13 +138,11 @@ def resolved(model: ModelSpec) -> tuple[ModelSpec, Any]:
     return model.model_copy(update={"options": {}}), options
 
 
-def _same(models: dict[str, ModelSpec]) -> Iterator[Problem]:
-    """Models that cannot differ: an experiment with them would compare chance with chance."""
+def same(models: dict[str, ModelSpec]) -> Iterator[tuple[str, str]]:
+    """Models that cannot differ from an earlier one: an experiment with them would compare chance with chance."""
     names = list(models)
     for i, name in enumerate(names):
         for other in names[:i]:
             if resolved(models[name]) == resolved(models[other]):
-                yield Problem(
-                    ("models", name), f"this is the same model as {other!r}, after defaults: they cannot differ"
-                )
+                yield name, other
                 break

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gatelab.experiments.plan import Planned
-from gatelab.experiments.worker import STATUSES
+from gatelab.experiments.worker import PROGRESS, STATUSES
 
 LOOK = 0.1  # seconds between two looks at the processes
 
@@ -49,6 +49,8 @@ class LocalExecutor:
 
     def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
         waiting, running = list(runs), dict[subprocess.Popen[bytes], Planned]()
+        for run in waiting:
+            (directory / run.place / PROGRESS).unlink(missing_ok=True)  # of an earlier session
         try:
             while waiting or running:
                 while waiting and len(running) < self.jobs:
@@ -63,7 +65,7 @@ class LocalExecutor:
             for process in running:
                 process.send_signal(signal.SIGTERM)
             for process in running:
-                process.wait()
+                process.communicate()
 
     def _start(self, run: Planned, path: Path, running: dict[subprocess.Popen[bytes], Planned]) -> None:
         path.mkdir(parents=True, exist_ok=True)
@@ -74,11 +76,13 @@ class LocalExecutor:
         running[process] = run
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it died at once, which is seen when it is waited for
-            process.stdin.write(json.dumps({"spec": run.spec.document(), "threads": self.threads}).encode())
-            process.stdin.close()
+            process.stdin.write(json.dumps({"spec": run.spec.document(), "threads": self.threads}).encode() + b"\n")
+            process.stdin.flush()  # and stays open: its end tells the worker that nobody waits for it any more
 
 
 def _finished(process: subprocess.Popen[bytes], run: Planned, directory: Path) -> Finished:
+    assert process.stdin is not None
+    process.stdin.close()
     code, path = process.returncode, directory / run.place
     if code < 0:
         reason = f"its process was killed by {signal.Signals(-code).name}"

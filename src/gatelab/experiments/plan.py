@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatelab import cells
-from gatelab.experiments.config import BenchSpec
+from gatelab.experiments.config import BenchSpec, same
 from gatelab.tasks import Task
 from gatelab.training.spec import ModelSpec, RunSpec
 
@@ -49,10 +49,13 @@ def plan(bench: BenchSpec) -> list[Planned]:
 def matched(bench: BenchSpec) -> dict[str, ModelSpec]:
     """The models with hidden sizes that bring them nearest to the number of parameters of the first."""
     target = parameters(next(iter(bench.models.values())), bench.task)
-    return {
+    models = {
         name: model.model_copy(update={"hidden_size": _nearest(model, bench.task, target)})
         for name, model in bench.models.items()
     }
+    for name, other in same(models):
+        raise ValueError(f"models.{name}: with match: parameters this becomes the same model as {other!r}; leave one out")
+    return models
 
 
 def parameters(model: ModelSpec, task: Task) -> int:

@@ -11,19 +11,17 @@ from typing import Any
 import numpy as np
 
 from gatelab.experiments import stats
-from gatelab.experiments.plan import Planned
 from gatelab.training import Run
 
 SCHEMA = 1
 SMALLER_IS_BETTER = ("loss", "mse", "mae")
 
 
-def gather(planned: list[Planned], directory: Path) -> dict[str, Any]:
+def gather(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
     """The results of all runs, their statistics, and the comparisons between models."""
-    models: dict[str, dict[str, Any]] = {}
-    for one in planned:
-        entry = models.setdefault(one.model, {"spec": one.spec.document()["model"], "runs": []})
-        entry["runs"].append(_one_run(one, directory))
+    models: dict[str, dict[str, Any]] = {name: {"spec": spec, "runs": []} for name, spec in experiment["models"].items()}
+    for run in experiment["runs"]:
+        models[run["model"]]["runs"].append(_one_run(run["seed"], run["place"], directory))
     metric = next((m for entry in models.values() for run in entry["runs"] for m in main_metric(run)), None)
     for entry in models.values():
         done = [run for run in entry["runs"] if run["status"] == "done"]
@@ -37,20 +35,20 @@ def gather(planned: list[Planned], directory: Path) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "metric": metric,
-        "classes": list(planned[0].spec.task.classes or []),
+        "classes": experiment["classes"],
         "models": models,
         "comparisons": [asdict(c) | {"called": c.called} for c in compared],
-        "sentences": sentences(models, metric, compared),
+        "sentences": [*mixtures(models), *sentences(models, metric, compared)],
     }
 
 
-def _one_run(one: Planned, directory: Path) -> dict[str, Any]:
-    run = Run(directory / one.place)
-    result: dict[str, Any] = {"seed": one.seed, "place": str(one.place), "status": "missing", "metrics": {}}
+def _one_run(seed: int, place: str, directory: Path) -> dict[str, Any]:
+    run = Run(directory / place)
+    result: dict[str, Any] = {"seed": seed, "place": place, "status": "missing", "metrics": {}}
     if not run.exists():
         return result
     manifest, history = run.manifest(), run.metrics()
-    result |= {"status": manifest["status"], "epochs": len(history), "engine": manifest["engine"]}
+    result |= {"status": manifest["status"], "epochs": len(history), "identity": manifest["identity"]}
     if manifest["status"] == "running":  # nobody runs while results are gathered: its process was killed
         result |= {"status": "failed", "reason": "its process ended without a word"}
     result |= {"reason": manifest["error"]} if "error" in manifest else {}
@@ -104,6 +102,22 @@ def comparisons(models: dict[str, dict[str, Any]], metric: str) -> list[stats.Co
         for name, entry in models.items()
     }
     return stats.compare(values, larger_is_better=metric not in SMALLER_IS_BETTER)
+
+
+def mixtures(models: dict[str, dict[str, Any]]) -> list[str]:
+    """What was not the same for all runs though it should have been: a cell or data that changed between two sessions,
+    or another engine on another machine.
+    """
+    said = []
+    seen = {name: [run for run in entry["runs"] if "identity" in run] for name, entry in models.items()}
+    for name, runs in seen.items():
+        if len({run["identity"]["cell"] for run in runs}) > 1:
+            said.append(f"The equations of {name} were changed between its runs: they are not runs of one model.")
+        if len(engines := sorted({run["identity"]["engine"] for run in runs})) > 1:
+            said.append(f"The runs of {name} were done by different engines ({', '.join(engines)}): times are mixed.")
+    if len({run["identity"]["data"] for runs in seen.values() for run in runs}) > 1:
+        said.append("The data was changed between runs: they did not learn and were not tested on the same.")
+    return said
 
 
 def sentences(models: dict[str, dict[str, Any]], metric: str | None, compared: list[stats.Comparison]) -> list[str]:

@@ -168,6 +168,16 @@ def improvement(x: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean((x[:, None] > y) + 0.5 * (x[:, None] == y)))
 
 
+def fewest_runs(comparisons: int) -> int:
+    """The runs of each model from which on some difference, however large, can be called."""
+    return next(n for n in itertools.count(ENOUGH) if _can_call(n, n, comparisons))
+
+
+def _can_call(n: int, m: int, comparisons: int) -> bool:
+    """Whether the smallest p that the test can reach passes the strictest level of Holm's correction."""
+    return 2 / math.comb(n + m, n) <= (1 - CONFIDENCE) / comparisons
+
+
 def smallest_callable(x: np.ndarray, y: np.ndarray, comparisons: int) -> float | None:
     """The difference at which the test would say yes, given how these runs scatter about their means.
 
@@ -175,7 +185,7 @@ def smallest_callable(x: np.ndarray, y: np.ndarray, comparisons: int) -> float |
     however large, can pass with so few runs.
     """
     level = (1 - CONFIDENCE) / comparisons
-    if 2 / math.comb(len(x) + len(y), len(x)) > level:
+    if not _can_call(len(x), len(y), comparisons):
         return None
     a, b = x - x.mean(), y - y.mean()
     scale = max(float(a.std() + b.std()), 1e-12)

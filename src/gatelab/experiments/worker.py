@@ -1,4 +1,5 @@
-"""A process that does one run: `python -m gatelab.experiments.worker RUN_DIR`, with the spec as JSON on its input.
+"""A process that does one run: `python -m gatelab.experiments.worker RUN_DIR`, with the spec as a line of JSON on its
+input. When that input ends, whoever started it is gone, and it saves and stops.
 
 It is a process of its own so that a run that crashes takes nothing with it, and because the threads of the compiled
 kernels do not survive a fork.
@@ -9,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,8 +69,15 @@ class Told(Reporter):
             os.replace(beside, self.path)
 
 
+def _stop_when_alone() -> None:
+    while os.read(sys.stdin.fileno(), 1):  # until the other end is closed, which even a kill cannot prevent
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def main() -> None:
-    path, given = Path(sys.argv[1]), json.load(sys.stdin)
+    path, given = Path(sys.argv[1]), json.loads(sys.stdin.readline())
+    threading.Thread(target=_stop_when_alone, daemon=True).start()
     torch.set_num_threads(given["threads"])
     try:
         outcome = train(config.parse(given["spec"], "the plan"), path, Told(path))
