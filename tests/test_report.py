@@ -126,6 +126,12 @@ root.lines = document.querySelectorAll("#curves polyline").length;
 root.dots = document.querySelectorAll("#comparison circle").length;
 document.querySelector("#curves rect").dispatchEvent(new PointerEvent("pointermove", { clientX: 300, clientY: 300 }));
 root.tip = document.getElementById("tip").textContent;
+const touched = (selector) => {
+  document.querySelector(selector).dispatchEvent(new PointerEvent("pointerdown", { bubbles: true, pointerType: "touch" }));
+  return document.getElementById("tip").textContent;
+};
+root.dotTip = touched("#comparison circle");
+root.tableTip = touched("td[data-tip]");
 buttons[1].click();
 root.linesAfter = document.querySelectorAll("#curves polyline").length;
 const metric = document.getElementById("metric");
@@ -153,6 +159,8 @@ def test_a_browser_draws_it_and_it_answers(experiment, tmp_path, width):
     assert root["drawn"] == "yes"
     assert (root["lines"], root["lines-after"], root["dots"]) == ("2", "1", "6")
     assert re.match(r"epoch \d: gru \d+\.\d\d %", root["tip"])
+    assert re.match(r"gru, seed 0: \d+\.\d\d %", root["dot-tip"])  # a finger is enough
+    assert re.match(r"95 % interval \d+\.\d\d to \d+\.\d\d", root["table-tip"])
     assert root["loss"] == "true"
     assert root["wide"] == "no"  # nothing makes the whole page scroll sideways
     assert "CONSOLE" not in done.stderr or "Uncaught" not in done.stderr

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from gatelab import style
-from gatelab.report.tables import TITLES, cell, columns, number
+from gatelab.report.tables import TITLES, cell, columns, compared, interval
 from gatelab.training.objective import SHARES
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -35,7 +35,9 @@ def page(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str
     gaps = {
         "TITLE": html.escape(title),
         "FINDINGS": "".join(f"<li>{html.escape(sentence)}</li>" for sentence in results["sentences"]),
+        "COMMAND": experiment.get("command", "bench"),
         "TABLE": _table(results),
+        "COMPARISONS": _comparisons(results),
         "CONFIG": html.escape(yaml.safe_dump(experiment["spec"], sort_keys=False)),
         "FACTS": html.escape(", ".join(f"{name} {version}" for name, version in experiment["versions"].items())),
         # No "<" inside, so that no name can end the script or open another.
@@ -60,8 +62,18 @@ def _table(results: dict[str, Any]) -> str:
                 continue
             between = ""
             if summary["low"] is not None and name != "parameters":
-                between = f' title="95 % interval {number(name, summary["low"])} to {number(name, summary["high"])}"'
+                between = f' data-tip="{html.escape(interval(name, summary))}"'
             cells.append(f"<td{between}>{html.escape(cell(name, summary))}</td>")
         done = f"{entry['counts'].get('done', 0)} of {len(entry['runs'])}"
         rows.append(f"<tr><th>{html.escape(model)}</th><td>{done}</td>{''.join(cells)}</tr>")
     return f"<table><thead><tr><th>model</th><th>runs</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _comparisons(results: dict[str, Any]) -> str:
+    rows = compared(results)
+    if not rows:
+        return ""
+    head, *lines = ([html.escape(text) for text in row] for row in rows)
+    title = "".join(f"<th>{text}</th>" for text in head)
+    body = "".join(f"<tr><th>{row[0]}</th>{''.join(f'<td>{text}</td>' for text in row[1:])}</tr>" for row in lines)
+    return f"<table><thead><tr>{title}</tr></thead><tbody>{body}</tbody></table>"

@@ -36,7 +36,32 @@ def cell(metric: str, summary: dict[str, Any], plus_minus: str = "±") -> str:
     mean = number(metric, summary["mean"])
     if metric == "parameters" or summary["sd"] is None:
         return mean
-    return f"{mean} {plus_minus} {number(metric, summary['sd'])}"
+    places = len(mean.partition(".")[2]) if "e" not in mean else None
+    scale = 100 if metric in SHARES else 1
+    deviation = number(metric, summary["sd"]) if places is None else f"{scale * summary['sd']:.{places}f}"
+    return f"{mean} {plus_minus} {deviation}"
+
+
+def interval(metric: str, summary: dict[str, Any]) -> str:
+    """The 95 % interval in words; runs that all say the same have none that would mean anything."""
+    if summary["low"] == summary["high"]:
+        return f"all {len(summary['values'])} runs are equal"
+    return f"95 % interval {number(metric, summary['low'])} to {number(metric, summary['high'])}"
+
+
+def compared(results: dict[str, Any]) -> list[list[str]]:
+    """The comparisons as rows of text, with a row of titles; none where nothing was compared."""
+    metric = results["metric"]
+    factor, unit = (100, "points") if metric in SHARES else (1, TITLES.get(metric, ""))
+    rows = [["better, worse", f"difference, {unit}", "95 % interval", "p (Holm)", "P(a run is better)"]]
+    for c in results["comparisons"]:
+        claimed = c["p_adjusted"] is not None
+        shown = [f"{factor * c[key]:+.3g}" if c[key] is not None else "" for key in ("difference", "low", "high")]
+        rows.append([
+            f"{c['a']}, {c['b']}", shown[0], f"{shown[1]} to {shown[2]}" if claimed else "–",
+            f"{c['p_adjusted']:.3g}" if claimed else "–", f"{100 * c['improvement']:.0f} %",
+        ])  # fmt: skip
+    return rows if len(rows) > 1 else []
 
 
 def markdown(results: dict[str, Any], title: str) -> str:
@@ -54,13 +79,14 @@ def markdown(results: dict[str, Any], title: str) -> str:
         lines.append(_row(model, f"{done} of {len(entry['runs'])}", *cells))
     lines += ["", "Mean ± standard deviation over seeds, on the test set of the best validation epoch.", ""]
     if metric := results["metric"]:
-        lines += [f"95 % intervals of the mean {TITLES[metric]}:", ""]
+        lines += [f"The mean {TITLES[metric]}:", ""]
         for model, entry in results["models"].items():
             summary = entry["statistics"].get(metric)
             if summary and summary["low"] is not None:
-                between = f"{number(metric, summary['low'])} to {number(metric, summary['high'])}"
-                lines.append(f"- {model}: {number(metric, summary['mean'])} ({between})")
+                lines.append(f"- {model}: {number(metric, summary['mean'])} ({interval(metric, summary)})")
         lines.append("")
+    if rows := compared(results):
+        lines += [_row(*rows[0]), "|---" * len(rows[0]) + "|", *(_row(*row) for row in rows[1:]), ""]
     lines += ["## What can be said", "", *(f"- {sentence}" for sentence in results["sentences"]), ""]
     return "\n".join(lines)
 
