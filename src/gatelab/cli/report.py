@@ -13,7 +13,9 @@ def report(
 ) -> None:
     """Make tables, figures and the page again from the run directories alone."""
     from gatelab.experiments.bench import gather_again
-    from gatelab.report.write import write_report
+    from gatelab.experiments.studies import places
+    from gatelab.report.write import write_reports
 
-    gather_again(directory)
-    typer.echo(f"The report is in {write_report(directory)}")
+    for place in (studies := places(directory)).values():
+        gather_again(place)
+    typer.echo(f"The report is in {write_reports(directory, studies)}")
