@@ -15,7 +15,8 @@ from gatelab.experiments import ablation, config
 from gatelab.experiments.bench import bench
 from gatelab.experiments.executor import LocalExecutor
 from gatelab.experiments.probe import refuse_alike
-from gatelab.training import Run, build, config as training_config, train
+from gatelab.training import Run, build, train
+from gatelab.training import config as training_config
 
 SMALL = {
     "task": "recall:delay=3,size=100",
@@ -70,7 +71,10 @@ def test_factors_are_every_combination():
 def test_levels_may_have_names_and_options_of_the_cell():
     spec = parsed(
         model={"cell": "agru", "hidden_size": 5},
-        factors={"start": {"low": {"init": {"b.z": -1}}, "high": {"init": {"b.z": 1, "b.r": 1}}}, "epsilon": [1.0, 0.5]},
+        factors={
+            "start": {"low": {"init": {"b.z": -1}}, "high": {"init": {"b.z": 1, "b.r": 1}}},
+            "epsilon": [1.0, 0.5],
+        },
         arms={"without": {"remove": {"r": 1}}},
     )  # fmt: skip
     high = spec.models["start=high,epsilon=0.5"]

@@ -77,9 +77,10 @@ def test_matched_models_have_nearly_the_same_number_of_parameters():
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_ready_config_is_right(path):
-    (spec,) = config.load(path).values()
-    assert len(plan(spec)) == spec.runs * len(spec.models)
-    assert f"gatelab bench configs/{path.name}" in path.read_text()
+    for spec in config.load(path).values():
+        assert len(plan(spec)) == spec.runs * len(spec.models)
+    command = "ablate" if path.stem.startswith("ablation") else "bench"
+    assert f"gatelab {command} configs/{path.name}" in path.read_text()
 
 
 def test_a_config_with_the_keys_of_the_benchmark_runs_unchanged():

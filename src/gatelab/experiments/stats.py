@@ -199,7 +199,7 @@ def p_value(x: np.ndarray, y: np.ndarray, comparisons: int) -> float:
 
 def pairing_suffices(n: int, comparisons: int) -> bool:
     """Whether n pairs can pass the strictest level of Holm's correction: 2/2ⁿ is the least p they can have."""
-    return 2 / 2**n <= (1 - CONFIDENCE) / comparisons
+    return 2.0 ** (1 - n) <= (1 - CONFIDENCE) / comparisons
 
 
 def sign_flip_p(difference: np.ndarray) -> float:

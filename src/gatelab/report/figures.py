@@ -64,7 +64,8 @@ def curves(results: Results, models: list[str], metric: str, title: str) -> Figu
 def model_curves(results: Results, model: str) -> Figure:
     """Training and validation of one model: how far they part."""
     known = results["models"][model]["curves"]
-    metrics = [name for name in ("loss", "accuracy", "mse", "mae") if f"train_{name}" in known][:2]
+    others = (name for name in ("accuracy", "mse", "mae") if f"train_{name}" in known)
+    metrics = ["loss", *(name for name in others if known[f"train_{name}"] != known["train_loss"])][:2]
     with style.house():
         figure = style.new_figure(4.6 * len(metrics), 3.6)
         for axes, metric in zip(np.atleast_1d(figure.subplots(1, len(metrics))), metrics, strict=True):
@@ -169,8 +170,8 @@ def _line(axes: Axes, points: list[dict[str, float]], metric: str, colour: str, 
 
 
 def _label_ends(figure: Figure) -> None:
-    """Each line's name where it ends, in its colour; names that would lie on each other are moved apart. Long names
-    stand below.
+    """Each line's name where it ends, in its colour; names that would lie on each other are moved apart. Names that are
+    too long for that stand above.
     """
     named = figure.axes[0].get_legend_handles_labels()
     if max(map(len, named[1]), default=0) > LONG_NAME:
