@@ -10,10 +10,16 @@ import typer
 
 def report(
     directory: Annotated[Path, typer.Argument(help="The directory of an experiment.", metavar="DIR")],
+    pdf: Annotated[bool, typer.Option("--pdf", help="Write paper.pdf too: a short paper, set by Typst.")] = False,
 ) -> None:
     """Make tables, figures and the page again from the run directories alone."""
     from gatelab.experiments.bench import gather_again
+    from gatelab.report import paper
     from gatelab.report.write import write_report
 
+    if pdf:
+        paper.typesetter()  # an error now rather than after all the rest
     gather_again(directory)
     typer.echo(f"The report is in {write_report(directory)}")
+    if pdf:
+        typer.echo(f"The paper is in {paper.write_paper(directory)}")
