@@ -14,12 +14,12 @@ def report(
 ) -> None:
     """Make tables, figures and the page again from the run directories alone."""
     from gatelab.experiments.bench import gather_again
-    from gatelab.report import paper
+    from gatelab.report.paper.write import typesetter, write_paper
     from gatelab.report.write import write_report
 
     if pdf:
-        paper.typesetter()  # an error now rather than after all the rest
+        typesetter()  # an error now rather than after all the rest
     gather_again(directory)
     typer.echo(f"The report is in {write_report(directory)}")
     if pdf:
-        typer.echo(f"The paper is in {paper.write_paper(directory)}")
+        typer.echo(f"The paper is in {write_paper(directory)}")

@@ -20,13 +20,27 @@ def listed(words: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
+def shortened(names: list[str], length: int = 20) -> list[str]:
+    """Names that fit into a figure: of long ones the beginning and the end, and a number where that is not enough."""
+    short = [n if len(n) <= length else f"{n[: length - 9]}…{n[-8:]}" for n in names]
+    return [n if short.count(n) == 1 else f"{i}: {n}" for i, n in enumerate(short, 1)]
+
+
 def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def pairs(values: Facts) -> str:
     """name = value, name = value."""
-    return ", ".join(f"{name} = {f'{v:g}' if isinstance(v, float) else v}" for name, v in values.items())
+    return ", ".join(f"{name} = {plain(value)}" for name, value in values.items())
+
+
+def plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return pairs(value)
+    if isinstance(value, list):
+        return ", ".join(map(plain, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def task(spec: Facts) -> str:
@@ -35,6 +49,11 @@ def task(spec: Facts) -> str:
     if isinstance(options.get("path"), str):
         options["path"] = Path(options["path"]).name
     return f"{spec['name']} ({pairs(options)})" if options else str(spec["name"])
+
+
+def cell(called: str) -> str:
+    """The name of a cell; of FILE.py:NAME the latter."""
+    return called.rpartition(":")[2]
 
 
 def data(known: Facts) -> list[tuple[str, str]]:
@@ -83,25 +102,29 @@ def seeds(experiment: Facts) -> str:
 
 def starts(experiment: Facts) -> str:
     """How weights start, where all models start alike; else by model."""
-    by_model = {name: STARTS.get(spec["init"], spec["init"]) for name, spec in experiment["models"].items()}
-    if len(set(by_model.values())) == 1:
-        return next(iter(by_model.values()))
-    return "; ".join(f"{name}: {start}" for name, start in by_model.items())
+    by_model = {name: str(STARTS.get(spec["init"], spec["init"])) for name, spec in experiment["models"].items()}
+    first, *others = dict.fromkeys(by_model.values())
+    return first if not others else "; ".join(f"{name}: {start}" for name, start in by_model.items())
 
 
-def particulars(spec: Facts, numbers: Facts) -> str:
-    """What a model has of its own beside cell and size: settings that are not the defaults, and the cell's numbers."""
+def particulars(spec: Facts, numbers: Facts | None) -> str:
+    """What a model has of its own beside cell and size: settings that are not the defaults, and the cell's numbers.
+
+    Where the numbers were not recorded, those that were given.
+    """
     defaults = ModelSpec.model_construct().document()
     said = []
     for name, value in spec.items():
         if name in IN_COLUMNS or value == defaults.get(name):
             continue
-        shown = pairs(value) if isinstance(value, dict) else ", ".join(value) if isinstance(value, list) else value
+        shown = (
+            pairs(value) if isinstance(value, dict) else ", ".join(value) if isinstance(value, list) else plain(value)
+        )
         said.append(name.replace("_", " ") if value is True else f"{name.replace('_', ' ')} {shown}")
-    for name, option in numbers.items():
+    for name, option in (numbers or {}).items():
         how = "learned" if option["learned"] else "fixed"
         said.append(f"{GREEK.get(name, name)} = {option['value']:g} ({how})")
-    return "; ".join(said)
+    return "; ".join([*said, *([pairs(spec["options"])] if numbers is None and spec["options"] else [])])
 
 
 def where(manifests: list[Facts]) -> list[tuple[str, str]]:
