@@ -27,9 +27,7 @@ def in_brief(results: Results) -> str:
     if not tested:
         return "With so few seeds no claim can be made; what follows describes these runs and nothing more."
     if not called:
-        return (
-            f"No difference in {metric} can be called with these seeds. It does not follow that they are equal."
-        )
+        return f"No difference in {metric} can be called with these seeds. It does not follow that they are equal."
     share = f"{len(called):,} of {counted(len(tested), 'pairwise difference')} in {metric}"
     if len(tested) == 1:
         share = f"The one difference in {metric} that was tested"
