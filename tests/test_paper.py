@@ -70,7 +70,7 @@ def changed(experiment: Path, place: Path, names: list[str] | None = None, **ent
     """The experiment with other models' names and other entries of its results, and with no run directories."""
     results, described = (json.loads((experiment / f).read_text()) for f in ("results.json", "experiment.json"))
     if names is not None:
-        for holder in (results["models"], described["models"], described["numbers"]):
+        for holder in (results["models"], *(described[key] for key in ("models", "numbers", "equations"))):
             known = itertools.cycle(list(holder.values()))
             holder.clear()
             holder.update({name: copy.deepcopy(next(known)) for name in names})
@@ -161,7 +161,7 @@ def test_an_older_directory_says_what_it_lacks(experiment, tmp_path):
         del described[later]
     (place / "experiment.json").write_text(json.dumps(described))
     said = text(write_paper(place))
-    assert squeezed("The equations of rnn and antisymmetric_rnn were not recorded") in said
+    assert squeezed("The equations of rnn and slow.rnn were not recorded") in said
     assert squeezed("gamma = 0.05") in said
 
 
@@ -236,7 +236,13 @@ def test_names_are_shortened_without_becoming_equal():
 def test_the_equations_of_every_cell_are_recorded():
     models = {f"my_{name}": ModelSpec(cell=name) for name in cells.names()}
     for name, recorded in facts.of_cells(models).items():
-        cell = cells.get(name)
+        cell = cells.get(models[name].cell)
         assert (recorded["text"], recorded["latex"], recorded["typst"]) == (cell.text(), cell.latex(), cell.typst())
         assert recorded["reference"]
     assert facts.of_numbers(models)["my_agru"]["epsilon"] == {"value": 1.0, "learned": True}
+
+
+def test_a_gate_that_is_removed_is_not_in_the_equations():
+    recorded = facts.of_cells({"gru": ModelSpec(cell="gru", remove={"r": 1.0})})["gru"]
+    assert "r_t" not in recorded["typst"]
+    assert recorded["reference"] == cells.get("gru").reference

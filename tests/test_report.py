@@ -127,7 +127,8 @@ root.dots = document.querySelectorAll("#comparison circle").length;
 document.querySelector("#curves rect").dispatchEvent(new PointerEvent("pointermove", { clientX: 300, clientY: 300 }));
 root.tip = document.getElementById("tip").textContent;
 const touched = (selector) => {
-  document.querySelector(selector).dispatchEvent(new PointerEvent("pointerdown", { bubbles: true, pointerType: "touch" }));
+  const finger = new PointerEvent("pointerdown", { bubbles: true, pointerType: "touch" });
+  document.querySelector(selector).dispatchEvent(finger);
   return document.getElementById("tip").textContent;
 };
 root.dotTip = touched("#comparison circle");

@@ -148,3 +148,68 @@ def test_ties_are_not_lost_to_rounding():
 
 def by_seed(values: list[float]) -> dict[int, float]:
     return dict(enumerate(values))
+
+
+def test_swapping_pairs_is_scipys_test_of_samples():
+    random = np.random.RandomState(1)
+    for n in (3, 6, 9):
+        difference = random.normal(0.5, 1, n)
+        theirs = scipy_stats.permutation_test(
+            (difference,), np.mean, permutation_type="samples", n_resamples=np.inf
+        ).pvalue
+        assert stats.sign_flip_p(difference) == pytest.approx(theirs)
+    many = random.normal(0.3, 1, 30)
+    assert stats.sign_flip_p(many) == pytest.approx(scipy_stats.ttest_1samp(many, 0).pvalue, abs=0.02)
+    assert stats.sign_flip_p(np.zeros(8)) == 1.0
+
+
+def test_pairs_are_swapped_where_there_are_enough_of_them():
+    random = np.random.RandomState(2)
+    seeds = random.normal(0, 1, 8)  # runs of a seed are alike, and b is a little better in each
+    models = {"a": dict(enumerate(seeds)), "b": dict(enumerate(seeds + 0.1 + 0.01 * random.normal(size=8)))}
+    (eight,) = stats.compare(models)
+    assert eight.paired
+    assert eight.p == 2 / 2**8
+    assert eight.called
+    assert eight.callable < 0.05
+    (five,) = stats.compare({name: {seed: values[seed] for seed in range(5)} for name, values in models.items()})
+    assert not five.paired
+    assert not five.called  # on the safe side
+    alarms = sum(stats.p_value(*random.normal(size=(2, 8)), 1) <= 0.05 for _ in range(400))
+    assert alarms / 400 < 0.08
+
+
+def test_each_model_is_compared_with_the_base_where_there_is_one():
+    values = {name: dict(enumerate(FIVE)) for name in "abcd"}
+    assert len(stats.compare(values)) == 6
+    assert {frozenset((c.a, c.b)) for c in stats.compare(values, base="b")} == {
+        frozenset(pair) for pair in ("ab", "bc", "bd")
+    }
+
+
+def test_effects_are_those_of_least_squares():
+    """Against a regression on ±½ codes, whose coefficients are the effects of a balanced 2×2."""
+    random = np.random.RandomState(3)
+    design = {f"{i}{j}": {"i": str(i), "j": str(j)} for i in (0, 1) for j in (0, 1)}
+    values = {arm: {seed: float(random.normal(int(arm, 2), 1)) for seed in range(6)} for arm in design}
+    i, j, y = np.array([(int(arm[0]) - 0.5, int(arm[1]) - 0.5, v) for arm in design for v in values[arm].values()]).T
+    expected = np.linalg.lstsq(np.stack([np.ones_like(i), i, j, i * j], 1), y, rcond=None)[0][1:]
+    found = stats.effects(values, design)
+    assert [effect.name for effect in found] == ["i: 0 → 1", "j: 0 → 1", "i: 0 → 1 × j: 0 → 1"]
+    assert [effect.difference for effect in found] == pytest.approx(list(expected))
+    for effect in found:
+        assert effect.low < effect.difference < effect.high
+        assert effect.n == 6
+    del values["11"][0]  # a run that failed takes its seed out of all arms
+    assert {effect.n for effect in stats.effects(values, design)} == {5}
+    assert stats.effects(values, {}) == []
+
+
+def test_three_levels_have_two_effects_and_their_interactions():
+    design = {f"{a}{b}": {"a": a, "b": b} for a in "xyz" for b in "01"}
+    values = {arm: {0: float("xyz".index(arm[0])) * (1 + int(arm[1]))} for arm in design}
+    found = {effect.name: effect.difference for effect in stats.effects(values, design)}
+    assert found["a: x → y"] == 1.5
+    assert found["a: x → z"] == 3.0
+    assert found["a: x → z × b: 0 → 1"] == 2.0
+    assert len(found) == 5

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from gatelab import cells, engine, lang, models, tasks, training
     from gatelab.engine import Recurrent, from_torch
     from gatelab.errors import CellError
-    from gatelab.lang import Cell, I, cell, cos, exp, learned, relu, sigmoid, sin, softplus, tanh
+    from gatelab.lang import Cell, I, cell, cos, exp, hold, learned, relu, sigmoid, sin, softplus, tanh
 
 __version__ = "0.1.0"
 __all__ = [
-    "Cell", "CellError", "I", "Recurrent", "cell", "cells", "cos", "engine", "exp", "from_torch", "lang", "learned",
-    "models", "relu", "sigmoid", "sin", "softplus", "tanh", "tasks", "training",
+    "Cell", "CellError", "I", "Recurrent", "cell", "cells", "cos", "engine", "exp", "from_torch", "hold", "lang",
+    "learned", "models", "relu", "sigmoid", "sin", "softplus", "tanh", "tasks", "training",
 ]  # fmt: skip
 
 

@@ -14,12 +14,14 @@ def report(
 ) -> None:
     """Make tables, figures and the page again from the run directories alone."""
     from gatelab.experiments.bench import gather_again
+    from gatelab.experiments.studies import places
     from gatelab.report.paper.write import typesetter, write_paper
-    from gatelab.report.write import write_report
+    from gatelab.report.write import write_reports
 
     if pdf:
         typesetter()  # an error now rather than after all the rest
-    gather_again(directory)
-    typer.echo(f"The report is in {write_report(directory)}")
-    if pdf:
-        typer.echo(f"The paper is in {write_paper(directory)}")
+    for place in (studies := places(directory)).values():
+        gather_again(place)
+    typer.echo(f"The report is in {write_reports(directory, studies)}")
+    for place in studies.values() if pdf else ():
+        typer.echo(f"The paper is in {write_paper(place)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from gatelab.experiments import facts, stats
 from gatelab.experiments.config import BenchSpec
 from gatelab.experiments.executor import Executor, Finished
 from gatelab.experiments.plan import Planned, plan
+from gatelab.experiments.probe import refuse_alike
 from gatelab.experiments.results import gather
 from gatelab.training import Run
 from gatelab.training.loop import FINAL
@@ -49,6 +49,8 @@ def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher
         experiment = described(spec, runs)
         write_json(directory / EXPERIMENT, experiment)
         over = [run for run in runs if _is_over(run, directory / run.place)]
+        if not over:  # what went on once has been found to differ
+            refuse_alike(spec, {run.model: run.spec.model for run in runs})
         watcher.start(runs, over, directory)
         try:
             left = [run for run in runs if run not in over]
@@ -56,14 +58,16 @@ def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher
                 watcher.finished(finished)
         finally:
             watcher.close()
-        results = gather(experiment, directory) | {"wall_clock_seconds": _spent(directory) + round(time.time() - begun, 1)}
+        results = gather(experiment, directory) | {
+            "wall_clock_seconds": _spent(directory) + round(time.time() - begun, 1)
+        }
         write_json(directory / "results.json", results)
     return results
 
 
 def remarks(spec: BenchSpec) -> list[str]:
     """What should be known before hours are spent."""
-    pairs = math.comb(len(spec.models), 2)
+    pairs = len(stats.paired(list(spec.models), spec.base))
     if not pairs or spec.runs >= (needed := stats.fewest_runs(pairs)):
         return []
     compared = "one comparison" if pairs == 1 else f"{pairs} comparisons"
@@ -80,6 +84,7 @@ def described(spec: BenchSpec, runs: list[Planned]) -> dict[str, Any]:
     models = {run.model: run.spec.model for run in runs}
     return {
         "schema": SCHEMA,
+        "command": "ablate" if spec.base else "bench",
         "spec": spec.document(),
         "classes": list(spec.task.classes or []),
         "task": facts.of_task(spec.task),

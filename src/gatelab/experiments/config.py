@@ -1,4 +1,7 @@
-"""What is compared: models on one task, over seeds. Read from a config file, every model checked by itself."""
+"""What is compared: models on one task, over seeds. Read from a config file, every model checked by itself.
+
+A file may hold several studies, the same comparison on other tasks: what they share is said once.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from pydantic import Field
 
 from gatelab import cells
 from gatelab.errors import unknown
+from gatelab.experiments import ablation
 from gatelab.training import config
 from gatelab.training.config import Key, Problem
 from gatelab.training.spec import (
@@ -23,7 +27,8 @@ from gatelab.training.spec import (
     disagreements,
 )
 
-NAME = re.compile(r"\w[\w.+-]*")
+NAME = re.compile(r"\w[\w.+=,-]*")
+STUDIES = "studies"
 ALIASES = {"a-gru": "agru", "a_gru": "agru", "vanilla": "rnn"}
 
 
@@ -34,6 +39,10 @@ class Design(Section):
     match: Literal["none", "parameters"] = Field(
         "none",
         description="parameters: hidden sizes are chosen so that all have nearly as many parameters as the first",
+    )
+    base: str | None = Field(None, description="the model that all others are compared with; without it all pairs are")
+    design: dict[str, dict[str, str]] = Field(
+        {}, description="of a factorial design: the level of each factor, for each model that belongs to it"
     )
 
 
@@ -46,9 +55,36 @@ class BenchSpec(Design):
     training: TrainingSpec = TrainingSpec()
 
 
-def load(path: Path, changes: Mapping[Key, Any] | None = None) -> BenchSpec:
-    document = config.read(path)
-    return parse(config.changed(document.content, changes or {}), str(path), document.lines, changes or {})
+def load(path: Path, changes: Mapping[Key, Any] | None = None) -> dict[str, BenchSpec]:
+    """The studies in a file by name; where there is only one it has none, and stands under the empty name."""
+    document, changes = config.read(path), changes or {}
+    shared = {key: value for key, value in document.content.items() if key != STUDIES}
+    if STUDIES not in document.content:
+        return {"": parse(config.changed(shared, changes), str(path), document.lines, changes)}
+    studies = document.content[STUDIES]
+    if not isinstance(studies, dict) or not studies:
+        raise ValueError(
+            f"{path}: {STUDIES}: this is {studies!r}: expected studies by name, as {{one: {{task: sine}}}}"
+        )
+    if ("task",) in changes:
+        raise ValueError(f"{path} holds {STUDIES}, each with its task: --task cannot be given for all of them")
+    found = {}
+    for name, own in studies.items():
+        if not NAME.fullmatch(str(name)) or not isinstance(own, dict):
+            raise ValueError(f"{path}: {STUDIES}.{name}: this is {own!r}: expected a word and keys such as task")
+        lines = {key[2:]: line for key, line in document.lines.items() if key[:2] == (STUDIES, name) and key[2:]}
+        content = config.changed(shared, dict(_leaves(own)))
+        found[str(name)] = parse(config.changed(content, changes), str(path), {**document.lines, **lines}, changes)
+    return found
+
+
+def _leaves(content: dict[str, Any]) -> Iterator[tuple[Key, Any]]:
+    """A study's own keys: of a section one by one, anything else as a whole."""
+    for name, value in content.items():
+        if name in ("model", "optimization", "training") and isinstance(value, dict):
+            yield from (((name, key), inner) for key, inner in value.items())
+        else:
+            yield (name,), value
 
 
 def parse(
@@ -59,13 +95,20 @@ def parse(
 ) -> BenchSpec:
     """A comparison from plain values, or all that is wrong with them in one error."""
     parts: dict[str, Any] = {}
-    config.refuse_located(list(_problems(content, parts)), source, lines or {}, changes or {})
+    problems: list[Problem] = []
+    if is_arms := ablation.is_ablation(content):
+        content, problems = ablation.as_comparison(content)
+    if not problems:
+        problems = list(_problems(content, parts))
+    if is_arms:  # in the words of the file
+        problems = [Problem(("arms", *key[1:]) if key[:1] == ("models",) else key, why) for key, why in problems]
+    config.refuse_located(problems, source, lines or {}, changes or {})
     return BenchSpec.model_validate(parts)
 
 
 def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Problem]:
     """What is wrong; what is right goes into `parts`."""
-    known = [*BenchSpec.model_fields, "model"]
+    known = [*BenchSpec.model_fields, "model", *ablation.OWN, STUDIES]
     for name in content:
         if name not in known:
             yield Problem((str(name),), str(unknown("key", name, known)))
@@ -101,6 +144,12 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
             yield from _across(str(name), made, parts)
     if not enabled and all(isinstance(entry, dict) and entry.get("enabled") is False for entry in models.values()):
         yield Problem(("models",), "all of them have enabled: false: enable two at least to compare them")
+    base, design = parts.get("base"), parts.get("design", {})
+    if base is not None and base not in enabled:
+        yield Problem(("base",), str(unknown("model", base, enabled)))
+    for name in design:
+        if name not in enabled:
+            yield Problem(("design", name), str(unknown("model", name, enabled)))
     for name, other in same(enabled):
         yield Problem(("models", name), f"this is the same model as {other!r}, after defaults: they cannot differ")
     parts["models"] = enabled

@@ -12,17 +12,18 @@ from gatelab.training.spec import ModelSpec
 
 
 def of_cells(models: dict[str, ModelSpec]) -> dict[str, dict[str, str]]:
-    """The equations of every cell that is used, in all notations, by the name that the models call it."""
-    used = {model.cell: cells.get(model.cell) for model in models.values()}
+    """The equations of every model as they run, in all notations."""
+    return {name: _equations(model) for name, model in models.items()}
+
+
+def _equations(model: ModelSpec) -> dict[str, str]:
+    cell = model.equations()
     return {
-        called: {
-            "name": cell.name,
-            "text": cell.text(),
-            "latex": cell.latex(),
-            "typst": cell.typst(),
-            "reference": cell.reference,
-        }
-        for called, cell in used.items()
+        "cell": cell.name,
+        "text": cell.text(),
+        "latex": cell.latex(),
+        "typst": cell.typst(),
+        "reference": cells.get(model.cell).reference,
     }
 
 

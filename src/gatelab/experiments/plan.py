@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gatelab import cells
 from gatelab.experiments.config import BenchSpec, same
 from gatelab.tasks import Task
 from gatelab.training.spec import ModelSpec, RunSpec
@@ -54,13 +53,15 @@ def matched(bench: BenchSpec) -> dict[str, ModelSpec]:
         for name, model in bench.models.items()
     }
     for name, other in same(models):
-        raise ValueError(f"models.{name}: with match: parameters this becomes the same model as {other!r}; leave one out")
+        raise ValueError(
+            f"models.{name}: with match: parameters this becomes the same model as {other!r}; leave one out"
+        )
     return models
 
 
 def parameters(model: ModelSpec, task: Task) -> int:
     """The number of parameters, counted without making them."""
-    cell, directions = cells.get(model.cell), 2 if model.bidirectional else 1
+    cell, directions = model.equations(), 2 if model.bidirectional else 1
     inputs = [task.input_size] + [model.hidden_size * directions] * (model.num_layers - 1)
     layers = sum(directions * cell.parameter_count(size, model.hidden_size, **model.options) for size in inputs)
     return layers + (model.hidden_size * directions + 1) * task.output_size

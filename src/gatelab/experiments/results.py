@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +18,9 @@ SMALLER_IS_BETTER = ("loss", "mse", "mae")
 
 def gather(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
     """The results of all runs, their statistics, and the comparisons between models."""
-    models: dict[str, dict[str, Any]] = {name: {"spec": spec, "runs": []} for name, spec in experiment["models"].items()}
+    models: dict[str, dict[str, Any]] = {
+        name: {"spec": spec, "runs": []} for name, spec in experiment["models"].items()
+    }
     for run in experiment["runs"]:
         models[run["model"]]["runs"].append(_one_run(run["seed"], run["place"], directory))
     metric = next((m for entry in models.values() for run in entry["runs"] for m in main_metric(run)), None)
@@ -31,14 +32,21 @@ def gather(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
         entry["statistics"] = {
             name: asdict(stats.summarise([run["metrics"][name] for run in done])) for name in done[0]["metrics"]
         } if done else {}  # fmt: skip
-    compared = comparisons(models, metric) if metric else []
+    base = experiment["spec"].get("base")
+    compared = comparisons(models, metric, base) if metric else []
+    found = stats.effects(by_seed(models, metric), experiment["spec"].get("design", {})) if metric else []
     return {
         "schema": SCHEMA,
         "metric": metric,
         "classes": experiment["classes"],
         "models": models,
         "comparisons": [asdict(c) | {"called": c.called} for c in compared],
-        "sentences": [*mixtures(models), *sentences(models, metric, compared)],
+        "effects": [asdict(effect) for effect in found],
+        "sentences": [
+            *mixtures(models),
+            *sentences(models, metric, compared, base),
+            *(effect_sentence(effect, metric) for effect in found if metric),
+        ],
     }
 
 
@@ -95,13 +103,18 @@ def main_metric(run: dict[str, Any]) -> list[str]:
     return [name for name in ("accuracy", "mse") if name in run["metrics"]][:1]
 
 
-def comparisons(models: dict[str, dict[str, Any]], metric: str) -> list[stats.Comparison]:
-    """Every pair of models over the seeds that both have finished."""
-    values = {
+def by_seed(models: dict[str, dict[str, Any]], metric: str) -> dict[str, dict[int, float]]:
+    """One number for each run that was finished."""
+    return {
         name: {run["seed"]: run["metrics"][metric] for run in entry["runs"] if run["status"] == "done"}
         for name, entry in models.items()
     }
-    return stats.compare(values, larger_is_better=metric not in SMALLER_IS_BETTER)
+
+
+def comparisons(models: dict[str, dict[str, Any]], metric: str, base: str | None = None) -> list[stats.Comparison]:
+    """Every pair of models, or each with the base, over the seeds that both have finished."""
+    larger_is_better = metric not in SMALLER_IS_BETTER
+    return stats.compare(by_seed(models, metric), larger_is_better, base)
 
 
 def mixtures(models: dict[str, dict[str, Any]]) -> list[str]:
@@ -120,7 +133,12 @@ def mixtures(models: dict[str, dict[str, Any]]) -> list[str]:
     return said
 
 
-def sentences(models: dict[str, dict[str, Any]], metric: str | None, compared: list[stats.Comparison]) -> list[str]:
+def sentences(
+    models: dict[str, dict[str, Any]],
+    metric: str | None,
+    compared: list[stats.Comparison],
+    base: str | None = None,
+) -> list[str]:
     """What can be said, in words; and what cannot."""
     said = []
     for name, entry in models.items():
@@ -135,18 +153,37 @@ def sentences(models: dict[str, dict[str, Any]], metric: str | None, compared: l
     if len(models) == 1:
         said.append("There is one model, and nothing to compare it with.")
     pairs = {frozenset((c.a, c.b)) for c in compared}
-    for a, b in itertools.combinations(models, 2):
+    for a, b in stats.paired(list(models), base):
         if frozenset((a, b)) not in pairs:
             said.append(f"{a} and {b} have no seed in common that both finished: they are not compared.")
-    unit, factor = ("points", 100.0) if metric == "accuracy" else ("", 1.0)
-    return [*said, *(sentence(c, metric, unit, factor) for c in compared)]
+    return [*said, *(sentence(c, metric) for c in compared)]
 
 
-def sentence(c: stats.Comparison, metric: str, unit: str, factor: float) -> str:
+def amount(metric: str, value: float) -> str:
+    """A difference with its unit."""
+    return f"{100 * value:.2f} points" if metric == "accuracy" else f"{value:.4g}"
+
+
+def effect_sentence(effect: stats.Effect, metric: str) -> str:
+    """One effect in words."""
+    if abs(effect.difference) < 1e-12:
+        return f"{effect.name}: no change in {metric} over {effect.n} seeds."
+    direction = "more" if effect.difference > 0 else "less"
+    start = f"{effect.name}: {amount(metric, abs(effect.difference))} {direction} {metric}"
+    start += " than the two changes alone add up to" if "×" in effect.name else ", averaged over the other factors"
+    if effect.low is None or effect.high is None:
+        return f"{start}; with {effect.n} seed{'s' if effect.n > 1 else ''} no claim can be made."
+    low, high = sorted((effect.low, effect.high) if effect.difference > 0 else (-effect.high, -effect.low))
+    verdict = "does not contain 0" if low > 0 else "contains 0"
+    between = f"{amount(metric, low).removesuffix(' points')} to {amount(metric, high)}"
+    return f"{start} (95 % CI {between}, which {verdict}; {effect.n} seeds)."
+
+
+def sentence(c: stats.Comparison, metric: str) -> str:
     """One comparison in words."""
 
     def shown(value: float) -> str:
-        return f"{factor * value:.2f} {unit}".strip() if factor > 1 else f"{value:.4g}"
+        return amount(metric, value)
 
     size = shown(abs(c.difference))
     direction = "above" if c.difference > 0 else "below"
@@ -159,7 +196,7 @@ def sentence(c: stats.Comparison, metric: str, unit: str, factor: float) -> str:
     assert c.high is not None
     # In the direction of the sentence: "0.02 below (−0.01 to 0.05)" means that it may also be above.
     low, high = (c.low, c.high) if c.difference >= 0 else (-c.high, -c.low)
-    between = f"95 % CI {shown(low).removesuffix(' ' + unit)} to {shown(high)}, paired by seed"
+    between = f"95 % CI {shown(low).removesuffix(' points')} to {shown(high)}, paired by seed"
     verdict = "a difference that can be called" if c.called else "not a difference that can be called"
     least = (
         f"the smallest that {c.n} seeds with this spread are sure to call is {shown(c.callable)}"

@@ -79,6 +79,7 @@ class Comparison:
     p_adjusted: float | None  # after Holm's correction
     improvement: float  # the probability that a run of a beats a run of b
     callable: float | None  # the smallest difference that this many runs with this spread could call
+    paired: bool  # whether the test was that of the paired differences
 
     @property
     def called(self) -> bool:
@@ -86,21 +87,79 @@ class Comparison:
         return self.p_adjusted is not None and self.p_adjusted <= 1 - CONFIDENCE
 
 
-def compare(models: dict[str, dict[int, float]], larger_is_better: bool = True) -> list[Comparison]:
-    """Every pair of models, over the seeds that both have; the better one comes first. Values are by seed."""
+def compare(
+    models: dict[str, dict[int, float]], larger_is_better: bool = True, base: str | None = None
+) -> list[Comparison]:
+    """Every pair of models, or each with the base, over the seeds that both have; the better one comes first.
+
+    Values are by seed.
+    """
     pairs = []
-    for a, b in itertools.combinations(models, 2):
+    for a, b in paired(list(models), base):
         seeds = sorted(models[a].keys() & models[b].keys())
         x, y = (np.array([models[name][seed] for seed in seeds], np.float64) for name in (a, b))
         if seeds and (x.mean() < y.mean()) == larger_is_better and x.mean() != y.mean():
             a, b, x, y = b, a, y, x
         if seeds:
             pairs.append((a, b, x, y))
-    raw = [permutation_p(x, y) if len(x) >= ENOUGH else None for _, _, x, y in pairs]
+    tested = sum(len(x) >= ENOUGH for _, _, x, _ in pairs)
+    raw = [p_value(x, y, tested) if len(x) >= ENOUGH else None for _, _, x, y in pairs]
     corrected = iter(holm([p for p in raw if p is not None]))
-    tested = sum(p is not None for p in raw)
     return [_comparison(pair, p, next(corrected) if p is not None else None, tested, larger_is_better)
             for pair, p in zip(pairs, raw, strict=True)]  # fmt: skip
+
+
+def paired(names: list[str], base: str | None) -> list[tuple[str, str]]:
+    """What is compared with what."""
+    return [pair for pair in itertools.combinations(names, 2) if base is None or base in pair]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What changing one factor does (or two at once, beyond what each does alone), averaged over all others."""
+
+    name: str
+    n: int
+    difference: float
+    low: float | None
+    high: float | None
+
+
+def effects(values: dict[str, dict[int, float]], design: dict[str, dict[str, str]]) -> list[Effect]:
+    """Main effects and interactions of two of a factorial design, seed by seed, with intervals over the seeds.
+
+    A main effect is the mean over all arms at a level minus that at the first level of the factor. An interaction is
+    the effect of one factor at a level of the other minus that at the other's first level.
+    """
+    seeds = sorted(set.intersection(*(set(values[arm]) for arm in design))) if design else []
+    if not seeds:
+        return []
+    factors = {
+        name: list(dict.fromkeys(levels[name] for levels in design.values())) for name in next(iter(design.values()))
+    }
+    changes = [(name, levels[0], level) for name, levels in factors.items() for level in levels[1:]]
+    found = [_effect(values, design, seeds, [change]) for change in changes]
+    for one, other in itertools.combinations(changes, 2):
+        if one[0] != other[0]:
+            found.append(_effect(values, design, seeds, [one, other]))
+    return found
+
+
+def _effect(
+    values: dict[str, dict[int, float]],
+    design: dict[str, dict[str, str]],
+    seeds: list[int],
+    changes: list[tuple[str, str, str]],
+) -> Effect:
+    contrast = np.zeros(len(seeds))
+    for sides in itertools.product((0, 1), repeat=len(changes)):
+        wanted = {name: (before, after)[side] for (name, before, after), side in zip(changes, sides, strict=True)}
+        arms = [arm for arm, levels in design.items() if wanted.items() <= levels.items()]
+        mean = np.mean([[values[arm][seed] for seed in seeds] for arm in arms], axis=0)
+        contrast += (-1) ** (len(changes) - sum(sides)) * mean
+    low, high = interval(contrast) if len(seeds) >= ENOUGH else (None, None)
+    name = " × ".join(f"{name}: {before} → {after}" for name, before, after in changes)
+    return Effect(name, len(seeds), float(contrast.mean()), low, high)
 
 
 def _comparison(
@@ -124,16 +183,44 @@ def _comparison(
         p_adjusted=adjusted,
         improvement=improvement(x, y) if larger_is_better else improvement(y, x),
         callable=smallest_callable(x, y, tested) if p is not None else None,
+        paired=p is not None and pairing_suffices(len(x), tested),
     )
+
+
+def p_value(x: np.ndarray, y: np.ndarray, comparisons: int) -> float:
+    """Two-sided p of a difference of means. Which test it is depends on the number of runs alone, never on the data.
+
+    Runs of one seed share the order of the examples, and where only a gate is changed also the starting values, so that
+    their differences scatter less than the runs: the test of pairs sees that. It needs enough of them to reach the
+    level at all; below that, all runs are dealt out.
+    """
+    return sign_flip_p(x - y) if pairing_suffices(len(x), comparisons) else permutation_p(x, y)
+
+
+def pairing_suffices(n: int, comparisons: int) -> bool:
+    """Whether n pairs can pass the strictest level of Holm's correction: 2/2ⁿ is the least p they can have."""
+    return 2 / 2**n <= (1 - CONFIDENCE) / comparisons
+
+
+def sign_flip_p(difference: np.ndarray) -> float:
+    """Two-sided p of the mean of paired differences under all ways to swap the two members of a pair."""
+    n, largest = len(difference), float(np.abs(difference).max())
+    if largest == 0:
+        return 1.0
+    if 2**n <= EXACT:
+        signs, added = np.array(list(itertools.product((1, -1), repeat=n))), 0
+    else:
+        signs, added = np.random.default_rng(0).choice((1, -1), (RESAMPLES, n)), 1
+    sums = np.abs(signs @ (difference / largest))
+    extreme = np.count_nonzero(sums >= abs((difference / largest).sum()) - 1e-9) + added
+    return float(extreme / (len(signs) + added))
 
 
 def permutation_p(x: np.ndarray, y: np.ndarray) -> float:
     """Two-sided p of the difference of means under all ways to deal the runs out to the two models.
 
-    This takes all runs as exchangeable if the models do not differ: the seeds are drawn apart for each architecture but
-    for the order of the examples, and if sharing that makes runs of a seed alike, the test errs on the safe side.
-    Flipping the signs of paired differences would assume less, but with five seeds it can never get below 2/2⁵ =
-    0.0625; dealing out all ten can reach 2/252.
+    This takes all runs as exchangeable if the models do not differ; if runs of a seed are alike, it errs on the safe
+    side. With five seeds it can reach 2/252, where swapping members of pairs cannot get below 2/2⁵ = 0.0625.
     """
     both, n = np.concatenate([x, y]), len(x)
     if np.ptp(both) == 0:
@@ -190,11 +277,11 @@ def smallest_callable(x: np.ndarray, y: np.ndarray, comparisons: int) -> float |
     a, b = x - x.mean(), y - y.mean()
     scale = max(float(a.std() + b.std()), 1e-12)
     low, high = 0.0, 1.0
-    while permutation_p(a + high * scale, b) > level:
+    while p_value(a + high * scale, b, comparisons) > level:
         high *= 2
         if high > 1e6:
             return None
     for _ in range(12):
         middle = (low + high) / 2
-        low, high = (low, middle) if permutation_p(a + middle * scale, b) <= level else (middle, high)
+        low, high = (low, middle) if p_value(a + middle * scale, b, comparisons) <= level else (middle, high)
     return high * scale

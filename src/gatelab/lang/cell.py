@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gatelab.errors import CellError
 from gatelab.lang import printing
-from gatelab.lang.roles import Role, opening, roles
+from gatelab.lang.roles import Role, neutral, opening, roles
 from gatelab.lang.signature import Option, read
 from gatelab.lang.trace import trace
 from gatelab.lang.watch import call_and_watch
@@ -63,6 +63,11 @@ class Cell:
     def roles(self) -> dict[str, Role]:
         """What each gate between 0 and 1 does to a state it rules: "keep", "write" or "add"."""
         return roles(self.graph, self._defaults())
+
+    @cached_property
+    def neutral(self) -> dict[str, float]:
+        """For each gate between 0 and 1 the constant that takes it out of the equations: 1 or a half."""
+        return neutral(self.graph, self._defaults())
 
     def opening(self, gate: str) -> float:
         """How much the sum inside a gate's sigmoid grows with its bias `b.<gate>`."""

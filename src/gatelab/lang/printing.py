@@ -1,11 +1,11 @@
-"""A cell's equations as plain text, as LaTeX and as Typst, written from its graph."""
+"""A cell's equations as plain text, as LaTeX, as Typst and as Python, written from its graph."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from gatelab.lang.graph import Graph, Identity, Matrix, Node, Scaled, Sum, Transpose, Weight
+from gatelab.lang.graph import Graph, Identity, Matrix, Node, Scaled, Sum, Transpose, Weight, walk
 
 _LETTERS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda_ mu nu xi rho sigma tau phi chi psi omega"
 GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξρστφχψω", strict=True))
@@ -29,6 +29,11 @@ def latex(graph: Graph) -> str:
 def typst(graph: Graph) -> str:
     """The equations in Typst's maths, one a line, aligned at the equals sign."""
     return " \\\n".join(f"{left} &= {right}" for left, right in _Typst(graph).equations())
+
+
+def python(graph: Graph, held: Mapping[Node, float]) -> list[str]:
+    """The lines of a function that computes one step, with numbers in the place of some nodes."""
+    return _Python(graph, held).lines()
 
 
 class _Text:
@@ -90,13 +95,16 @@ class _Text:
             return f"{self.wrapped(node.args[0], ATOM)}{self.exponent(int(node.value))}", POWER
         if node.op == "product":
             assert node.matrix is not None
-            return f"{self.matrix(node.matrix)} {self.wrapped(node.args[0], ATOM)}", PRODUCT
+            return self.applied(node.matrix, node.args[0])
         if node.op == "constant":
             return self.number(node.value), ATOM if node.value >= 0 else SUM
         if node.args:
             inner = self.expression(node.args[0])[0]
             return f"{self.function(node.op)}({inner})", ATOM
         return self.leaf(node), ATOM
+
+    def applied(self, matrix: Matrix, node: Node) -> tuple[str, int]:
+        return f"{self.matrix(matrix)} {self.wrapped(node, ATOM)}", PRODUCT
 
     def wrapped(self, node: Node, at_least: int) -> str:
         written, tightness = self.expression(node)
@@ -249,6 +257,69 @@ class _Typst(_InTime):
 
     def exponent(self, power: int) -> str:
         return f"^({power})"
+
+
+class _Python(_Text):
+    """What is not a gate has a name that begins with an underscore, which tracing does not take for one."""
+
+    functions: Mapping[str, str] = {}
+    minus, times, scaled_by = "-", " * ", " * "
+
+    def __init__(self, graph: Graph, held: Mapping[Node, float]) -> None:
+        super().__init__(graph)
+        self.held = held
+        self.needed = set(walk(graph.new_states, given=held.keys()))
+
+    def lines(self) -> list[str]:
+        """Only what the new states still need: a gate that is held leaves its parameters behind."""
+        used = [node for node in self.graph.nodes() if node in self.needed and node not in self.held]
+        matrices = {matrix for node in used if node.matrix for matrix in _inside(node.matrix)}
+        made = [f"{n} = {self.matrix(m, top=True)}" for m, n in self.map_labels.items() if m in matrices]
+        made += [f"{self.labels[n]} = {self.expression(n, top=True)[0]}" for n in used if n in self.labels]
+        returned = ", ".join(self.expression(node)[0] for node in self.graph.new_states)
+        return [*made, f"return {returned}"]
+
+    def expression(self, node: Node, top: bool = False) -> tuple[str, int]:
+        if node in self.held:
+            return self.number(self.held[node]), ATOM
+        return super().expression(node, top)
+
+    def applied(self, matrix: Matrix, node: Node) -> tuple[str, int]:
+        return f"{self.matrix(matrix)}({self.expression(node)[0]})", ATOM
+
+    def scale(self, by: Node | float) -> str:
+        return f"{self.wrapped(by, ATOM) if isinstance(by, Node) else self.number(by)} * "
+
+    def number(self, value: float) -> str:
+        return repr(value) if value >= 0 else f"({value!r})"
+
+    def name(self, name: str) -> str:
+        return name
+
+    def repeated(self, number: int) -> str:
+        return f"_a{number}"
+
+    def new_state(self, name: str) -> str:
+        return f"_new_{name}"
+
+    def subscript(self, letter: str, name: str) -> str:
+        return f"{letter}.{name}"
+
+    def transposed(self, matrix: str) -> str:
+        return f"{matrix}.T"
+
+    def exponent(self, power: int) -> str:
+        return f" ** {power}"
+
+
+def _inside(matrix: Matrix) -> Iterator[Matrix]:
+    """A matrix expression and all that it is made of."""
+    yield matrix
+    if isinstance(matrix, Sum):
+        yield from _inside(matrix.left)
+        yield from _inside(matrix.right)
+    elif isinstance(matrix, (Transpose, Scaled)):
+        yield from _inside(matrix.of)
 
 
 def _escaped(name: str) -> str:

@@ -35,6 +35,22 @@ def roles(graph: Graph, options: Mapping[str, float]) -> dict[str, Role]:
     return found
 
 
+def neutral(graph: Graph, options: Mapping[str, float]) -> dict[str, float]:
+    """For each gate between 0 and 1 the constant that takes it out of the equations: 1, or where that would shut out
+    the old state or the new content, a half of each.
+    """
+    found = {}
+    for name, gate in graph.gates.items():
+        if _inside(gate) is None:
+            continue
+        shuts = False
+        for state, new in zip(graph.states, graph.new_states, strict=True):
+            half, whole = (_passes(graph, options, state, new, gate, held) for held in (0.5, 1.0))
+            shuts |= any(before > TINY > after for before, after in zip(half, whole, strict=True))
+        found[name] = 0.5 if shuts else 1.0
+    return found
+
+
 def opening(graph: Graph, options: Mapping[str, float], gate: str) -> float:
     """How much the sum inside a gate's sigmoid grows with `b.<gate>`, negative where the gate shuts with it."""
     inside = _inside(graph.gates[gate])

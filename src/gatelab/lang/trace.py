@@ -72,6 +72,8 @@ def _gates(named: dict[str, Any], new_states: tuple[Node, ...], signature: Signa
         node = value.node if isinstance(value, Symbol) else None
         if name in signature.order or node is None or node.op in ("state", "vector") or node in taken:
             continue
+        if name.startswith("_"):  # as everywhere in Python: not for others to see
+            continue
         if node.shape == "vector":
             gates[name] = node
             taken.add(node)  # a second name for the same value is not a second gate

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Results = dict[str, Any]
+LONG_NAME = 12  # letters from which on a name does not fit beside its line
 
 
 def figures(results: Results) -> dict[str, Figure]:
@@ -23,6 +24,8 @@ def figures(results: Results) -> dict[str, Figure]:
     if not drawn:
         return {}
     made = {"training_curves.png": loss_curves(results, drawn), "test_comparison.png": comparison(results, drawn)}
+    if results.get("effects"):
+        made["effects.png"] = effects(results)
     if results["metric"] == "accuracy":
         made["accuracy_curves.png"] = curves(
             results, drawn, "validation_accuracy", "Validation accuracy over the epochs"
@@ -98,6 +101,30 @@ def comparison(results: Results, models: list[str]) -> Figure:
     return figure
 
 
+def effects(results: Results) -> Figure:
+    """Main effects and interactions with their 95 % intervals."""
+    found, metric = results["effects"], results["metric"]
+    factor, unit = (100, "points of accuracy") if metric in SHARES else (1, TITLES[metric])
+    with style.house():
+        figure = style.new_figure(7, 1.2 + 0.45 * len(found))
+        axes = figure.subplots()
+        axes.axvline(0, color=style.FAINT, linewidth=1)
+        for row, effect in enumerate(found):
+            value, colour = factor * effect["difference"], style.colour(0 if "×" not in effect["name"] else 1)
+            if effect["low"] is not None:
+                ends = [[value - factor * effect["low"]], [factor * effect["high"] - value]]
+                axes.errorbar(value, row, xerr=ends, color=colour, capsize=4, linewidth=2)
+            axes.plot(value, row, "D", color=colour, markersize=6)
+            axes.annotate(f"{value:+.3g}", (value, row), xytext=(0, 7), textcoords="offset points", ha="center", size=8,
+                          color=colour, weight="bold")  # fmt: skip
+        axes.set_yticks(range(len(found)), [effect["name"].replace(" × ", "\n× ") for effect in found])
+        axes.set(ylim=(len(found) - 0.4, -0.7), xlabel=f"effect, {unit}")
+        axes.set_title("Effects of the factors: diamonds are means over seeds, bars 95 % intervals", weight="normal",
+                       size=9)  # fmt: skip
+        axes.grid(axis="x", alpha=0.25)
+    return figure
+
+
 def confusion(results: Results, model: str) -> Figure:
     """What was taken for what, in % of the true class, over all seeds."""
     counts = np.array(results["models"][model]["confusion"], float)
@@ -142,7 +169,13 @@ def _line(axes: Axes, points: list[dict[str, float]], metric: str, colour: str, 
 
 
 def _label_ends(figure: Figure) -> None:
-    """Each line's name where it ends, in its colour; names that would lie on each other are moved apart."""
+    """Each line's name where it ends, in its colour; names that would lie on each other are moved apart. Long names
+    stand below.
+    """
+    named = figure.axes[0].get_legend_handles_labels()
+    if max(map(len, named[1]), default=0) > LONG_NAME:
+        figure.legend(*named, loc="outside upper center", ncols=2, frameon=False)
+        return
     for axes in figure.axes:
         lines = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
         left, right = axes.get_xlim()

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from gatelab import style
-from gatelab.report.tables import TITLES, cell, columns, compared, interval
+from gatelab.report.tables import TITLES, cell, columns, compared, effects, interval
 from gatelab.training.objective import SHARES
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -37,7 +37,7 @@ def page(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str
         "FINDINGS": "".join(f"<li>{html.escape(sentence)}</li>" for sentence in results["sentences"]),
         "COMMAND": experiment.get("command", "bench"),
         "TABLE": _table(results),
-        "COMPARISONS": _comparisons(results),
+        "COMPARISONS": _rows(compared(results)) + _rows(effects(results)),
         "CONFIG": html.escape(yaml.safe_dump(experiment["spec"], sort_keys=False)),
         "FACTS": html.escape(", ".join(f"{name} {version}" for name, version in experiment["versions"].items())),
         # No "<" inside, so that no name can end the script or open another.
@@ -69,8 +69,8 @@ def _table(results: dict[str, Any]) -> str:
     return f"<table><thead><tr><th>model</th><th>runs</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def _comparisons(results: dict[str, Any]) -> str:
-    rows = compared(results)
+def _rows(rows: list[list[str]]) -> str:
+    """A table of texts whose first row are titles."""
     if not rows:
         return ""
     head, *lines = ([html.escape(text) for text in row] for row in rows)

@@ -64,6 +64,17 @@ def compared(results: dict[str, Any]) -> list[list[str]]:
     return rows if len(rows) > 1 else []
 
 
+def effects(results: dict[str, Any]) -> list[list[str]]:
+    """The effects of a factorial design as rows of text, with a row of titles; none where there is no such design."""
+    factor, unit = (100, "points") if results["metric"] in SHARES else (1, TITLES.get(results["metric"], ""))
+    rows = [["factor (× interaction)", f"effect, {unit}", "95 % interval", "seeds"]]
+    for effect in results.get("effects", ()):
+        ends = [f"{factor * effect[key]:+.3g}" for key in ("low", "high") if effect[key] is not None]
+        shown = f"{factor * effect['difference']:+.3g}"
+        rows.append([effect["name"], shown, " to ".join(ends) or "–", str(effect["n"])])
+    return rows if len(rows) > 1 else []
+
+
 def markdown(results: dict[str, Any], title: str) -> str:
     """A summary: what was compared, the table, the findings in words."""
     names = columns(results)
@@ -78,14 +89,16 @@ def markdown(results: dict[str, Any], title: str) -> str:
         cells = [cell(name, entry["statistics"][name]) if name in entry["statistics"] else "–" for name in names]
         lines.append(_row(model, f"{done} of {len(entry['runs'])}", *cells))
     lines += ["", "Mean ± standard deviation over seeds, on the test set of the best validation epoch.", ""]
-    if metric := results["metric"]:
+    metric = results["metric"]
+    means = {model: entry["statistics"].get(metric) for model, entry in results["models"].items()}
+    if known := {model: summary for model, summary in means.items() if summary and summary["low"] is not None}:
         lines += [f"The mean {TITLES[metric]}:", ""]
-        for model, entry in results["models"].items():
-            summary = entry["statistics"].get(metric)
-            if summary and summary["low"] is not None:
-                lines.append(f"- {model}: {number(metric, summary['mean'])} ({interval(metric, summary)})")
+        for model, summary in known.items():
+            lines.append(f"- {model}: {number(metric, summary['mean'])} ({interval(metric, summary)})")
         lines.append("")
     if rows := compared(results):
+        lines += [_row(*rows[0]), "|---" * len(rows[0]) + "|", *(_row(*row) for row in rows[1:]), ""]
+    if rows := effects(results):
         lines += [_row(*rows[0]), "|---" * len(rows[0]) + "|", *(_row(*row) for row in rows[1:]), ""]
     lines += ["## What can be said", "", *(f"- {sentence}" for sentence in results["sentences"]), ""]
     return "\n".join(lines)

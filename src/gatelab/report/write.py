@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from gatelab import style
 from gatelab.disk import write_text
-from gatelab.report import figures, page, tables
+from gatelab.report import figures, page, tables, together
+
+
+def write_reports(directory: Path, studies: dict[str, Path]) -> Path:
+    """The report of each study, and what they say together. Returns the path of what to open first."""
+    pages = {name: write_report(place) for name, place in studies.items()}
+    if "" in pages:
+        return pages[""]
+    results = {name: json.loads((place / "results.json").read_text()) for name, place in studies.items()}
+    write_text(directory / "results_summary.md", together.markdown(results))
+    style.save(together.figure(results), directory / "studies.png")
+    return directory / "results_summary.md"
 
 
 def write_report(directory: Path) -> Path:
     """Tables, figures and the page beside the results they are made of. Returns the page's path."""
     results = json.loads((directory / "results.json").read_text())
     experiment = json.loads((directory / "experiment.json").read_text())
-    title = f"{', '.join(results['models'])} on {experiment['spec']['task']['name']}"
+    title = _title(results, experiment)
     files = {
         "results_summary.md": tables.markdown(results, title),
         "results.csv": tables.comma_separated(results),
@@ -26,3 +38,10 @@ def write_report(directory: Path) -> Path:
     for name, figure in figures.figures(results).items():
         style.save(figure, directory / name)
     return directory / "report.html"
+
+
+def _title(results: dict[str, Any], experiment: dict[str, Any]) -> str:
+    what, task = ", ".join(results["models"]), experiment["spec"]["task"]["name"]
+    if base := experiment["spec"].get("base"):
+        what = f"{experiment['models'][base]['cell']}, {len(results['models'])} arms,"
+    return f"{what} on {task}"

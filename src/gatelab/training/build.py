@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 def layer(spec: ModelSpec, input_size: int, hidden_size: int) -> Recurrent:
     """The recurrent part alone, of any size: it tells what is wrong with a spec, or how many parameters it has."""
-    made = Recurrent(spec.cell, input_size, hidden_size, spec.num_layers, dropout=spec.dropout, **_layer_options(spec))
+    made = Recurrent(
+        spec.equations(), input_size, hidden_size, spec.num_layers, dropout=spec.dropout, **_layer_options(spec)
+    )
     return _frozen(made, spec)
 
 
@@ -27,11 +29,11 @@ def model(spec: ModelSpec, task: Task, seed: int) -> nn.Module:
     sizes = (task.input_size, spec.hidden_size, task.output_size, spec.num_layers)
     made: SequenceClassifier | StepPredictor | Forecaster
     if task.forecasts and task.input_size == task.output_size:
-        made = Forecaster(spec.cell, task.input_size, spec.hidden_size, spec.num_layers, **options)
+        made = Forecaster(spec.equations(), task.input_size, spec.hidden_size, spec.num_layers, **options)
     elif task.per_step:
-        made = StepPredictor(spec.cell, *sizes, **options)
+        made = StepPredictor(spec.equations(), *sizes, **options)
     else:
-        made = SequenceClassifier(spec.cell, *sizes, read=spec.read, **options)
+        made = SequenceClassifier(spec.equations(), *sizes, read=spec.read, **options)
     made.reset_parameters(generator(seed, "initialisation"))
     _frozen(made.recurrent, spec)
     return made

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatelab import cells
 from gatelab.engine.choose import choose
 from gatelab.tasks import Task
 from gatelab.training.spec import RunSpec
@@ -17,7 +16,7 @@ from gatelab.training.spec import RunSpec
 
 def identity(spec: RunSpec) -> dict[str, str]:
     """The engine that will run here, the cell's equations and the data, each as a word that can be compared."""
-    cell = cells.get(spec.model.cell)
+    cell = spec.model.equations()
     equations = f"{cell.text()}\n{cell.options}"
     return {
         "engine": choose(spec.model.engine, cell, torch.zeros(1), watch=False),

@@ -102,7 +102,7 @@ def _until_the_end(work: Work) -> dict[str, Any]:
     """How it ended, for the manifest."""
     try:
         fit(work)
-        return {"status": "done", "test": test(work)}
+        return {"status": "done", "test": test(work), "frozen": _still_frozen(work)}
     except StoppedError:
         _save(work)
         return {"status": "interrupted"}
@@ -184,6 +184,19 @@ def test(work: Work) -> Metrics:
     _check_finite(work, "test", metrics)
     work.run.write_predictions(predictions, task.test.targets, task.test.lengths)
     return metrics | macro_metrics(task, predictions, task.test.targets, task.test.lengths)
+
+
+def _still_frozen(work: Work) -> list[str]:
+    """The names of what was frozen; its values are those of the start to the bit, whatever the optimiser did."""
+    spec, frozen = work.spec, []
+    start = build.model(spec.model, spec.task, spec.training.seed)
+    trained = dict(work.model.named_parameters())
+    for name, value in start.named_parameters():
+        if not value.requires_grad:
+            if not torch.equal(value, trained[name]):
+                raise RuntimeError(f"{name} was frozen and is not what it was at the start: the run is worthless")
+            frozen.append(name)
+    return frozen
 
 
 def _check_finite(work: Work, part: str, metrics: Metrics) -> None:

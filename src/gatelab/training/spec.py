@@ -17,7 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from gatelab import tasks
+from gatelab import cells, tasks
+from gatelab.lang import Cell, hold
 from gatelab.tasks import Task
 from gatelab.training import build
 
@@ -86,10 +87,15 @@ class ModelSpec(Section):
     chrono: int | None = Field(None, ge=2, description="spread the gates' time constants up to so many steps")
     freeze: tuple[str, ...] = Field((), description="parameters that are not learned, as [b.z, b.r]")
     freeze_at: float | None = Field(None, description="the value they are held at; without it, that of the start")
+    remove: dict[str, float] = Field({}, description="gates that are constants instead, as {r: 1.0}")
     options: dict[str, Any] = Field(
         {}, description="the cell's own numbers, as {epsilon: 1.0, learnable_epsilon: false}"
     )
     engine: Literal["auto", "fused", "native", "eager"] = Field("auto", description="what runs the cell")
+
+    def equations(self) -> Cell:
+        """The cell as it will run, without the gates that are removed."""
+        return hold(cells.get(self.cell), self.remove)
 
     def conflicts(self) -> Iterator[Conflict]:
         for name in ("dropout", "residual"):
@@ -99,7 +105,7 @@ class ModelSpec(Section):
             yield Conflict(("freeze_at", "freeze"), "given, and freeze is not: name what to hold, as freeze: [b.z]")
         # The cell itself knows its options, gates and parameters: a small layer is made with one after the other.
         settings: dict[str, Any] = {}
-        for name in ("cell", "options", "gate_bias", "chrono", "freeze", "engine"):
+        for name in ("cell", "remove", "options", "gate_bias", "chrono", "freeze", "engine"):
             try:
                 with torch.random.fork_rng(devices=[]):  # its starting values are of no interest to anyone
                     build.layer(ModelSpec.model_construct(**settings, **{name: getattr(self, name)}), 1, 1)

@@ -14,8 +14,8 @@ STATISTICS = (
     "The seed is the unit: a run is one number, from the test set, with the weights of its best validation epoch. "
     "Intervals of a mean or of a difference, paired by seed, are BCa bootstrap intervals at a level that makes up for "
     "few runs (Hesterberg 2015), and Student’s below five runs. Tests deal the runs of two models out in all ways "
-    "(two-sided), with Holm’s correction over all pairs. A difference “can be called” if its corrected p is 0.05 or "
-    "less; with fewer than three seeds nothing is tested."
+    "(two-sided), with Holm’s correction over all comparisons. A difference “can be called” if its corrected p is "
+    "0.05 or less; with fewer than three seeds nothing is tested."
 )
 REFERENCES = [
     "S. Holm. A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics, 1979.",
@@ -79,21 +79,21 @@ def _method(results: Block, experiment: Block) -> Iterator[Block]:
 
 
 def _equations(experiment: Block) -> Iterator[Block]:
-    cells = experiment.get("equations", {})
-    users: dict[str, list[str]] = {}
-    for name, spec in experiment["models"].items():
-        users.setdefault(spec["cell"], []).append(name)
-    if cells:
+    known = experiment.get("equations", {})
+    users: dict[tuple[str, str], list[str]] = {}
+    for name in experiment["models"]:
+        if name in known:
+            users.setdefault((known[name]["cell"], known[name]["typst"]), []).append(name)
+    if users:
         yield paragraph(
             "These equations are those that were trained. At step ", maths("t"), " the input is ", maths("x_t"), "; ",
             maths("W"), ", ", maths("U"), " and ", maths("b"), " are learned; ⊙ is the product element by element.",
         )  # fmt: skip
-    for cell, models in users.items():
-        if cell in cells:
-            used = "" if models == [cell] else f", in {_named(models)}"
-            yield {"kind": "equations", "name": cells[cell]["name"], "used": used, "source": cells[cell]["typst"]}
-    if missing := [wording.cell(cell) for cell in users if cell not in cells]:
-        yield paragraph(f"The equations of {listed(missing)} were not recorded with this experiment.")
+    for (cell, source), models in users.items():
+        used = "" if models == [cell] else f", in {_named(models)}"
+        yield {"kind": "equations", "name": cell, "used": used, "source": source}
+    if missing := [name for name in experiment["models"] if name not in known]:
+        yield paragraph(f"The equations of {_named(missing)} were not recorded with this experiment.")
 
 
 def _settings(results: Block, experiment: Block, manifests: list[Block]) -> Iterator[Block]:
@@ -133,5 +133,8 @@ def _models(experiment: Block, manifests: list[Block]) -> Iterator[Block]:
 
 def _papers(experiment: Block) -> list[str]:
     """Where the cells come from, as far as they say so."""
-    cells = experiment.get("equations", {}).values()
-    return [f"{cell['name']}: {cell['reference']}" for cell in cells if cell["reference"]]
+    by_cell: dict[str, list[str]] = {}
+    for name, entry in experiment.get("equations", {}).items():
+        if entry["reference"]:
+            by_cell.setdefault(entry["reference"], []).append(wording.cell(experiment["models"][name]["cell"]))
+    return [f"{listed(list(dict.fromkeys(cells)))}: {reference}" for reference, cells in by_cell.items()]

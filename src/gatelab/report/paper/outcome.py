@@ -82,14 +82,7 @@ def _figures(results: Block) -> Iterator[Block]:
 
 
 def _effects(results: Block) -> Block:
-    factor, unit = (100, "points") if results["metric"] in SHARES else (1, tables.TITLES[results["metric"]])
-    rows = []
-    for effect in results["effects"]:
-        difference, low, high = (
-            "–" if effect[key] is None else f"{factor * effect[key]:+.3g}" for key in ("difference", "low", "high")
-        )
-        rows.append([effect["name"], difference, "–" if "–" in (low, high) else f"{low} to {high}", str(effect["n"])])
-    head = ["effect", f"difference, {unit}", "95 % interval", "n"]
+    head, *rows = tables.effects(results)
     return table("effects", "Main effects and interactions of the factors.", head, rows)
 
 

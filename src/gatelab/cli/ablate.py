@@ -1,0 +1,58 @@
+"""`gatelab ablate`: a model with parts of it changed, frozen or removed, over seeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gatelab.cli import experiment
+from gatelab.cli.settings import settings
+
+if TYPE_CHECKING:
+    from gatelab.training.config import Key
+
+
+def ablate(
+    config: experiment.Config = None,
+    task: experiment.TaskName = None,
+    cell: Annotated[
+        str | None, typer.Option(help="Without a config: the cell whose gates are removed, one at a time.")
+    ] = None,
+    hidden_size: experiment.HiddenSize = None,
+    epochs: experiment.Epochs = None,
+    runs: experiment.Runs = None,
+    quick: experiment.Quick = False,
+    jobs: experiment.Jobs = None,
+    data_dir: experiment.DataDir = None,
+    change: experiment.Change = None,
+    output_dir: experiment.OutputDir = None,
+    quiet: experiment.Quiet = False,
+) -> None:
+    """Train a model and its arms, in each of which something is frozen, started elsewhere or removed, with every seed.
+
+    Without a config every gate of a cell is removed once: gatelab ablate --task recall --cell gru
+    """
+    changes: dict[Key, Any] = {
+        ("task",): task,
+        ("model", "cell"): cell,
+        ("model", "hidden_size"): hidden_size,
+        ("training", "num_epochs"): epochs,
+        ("runs",): runs,
+        ("arms",): _every_gate(cell or "gru") if config is None else None,
+    }
+    changes = {key: value for key, value in changes.items() if value is not None} | settings(change or [])
+    studies = experiment.specs(config, changes, quick, data_dir)
+    name = config.stem if config else f"{cell or 'gru'}-{studies[''].task.name}"
+    where = output_dir or Path("experiments") / f"{name}{'-quick' if quick else ''}"
+    experiment.execute(studies, where, jobs, quiet)
+
+
+def _every_gate(name: str) -> dict[str, Any]:
+    from gatelab import cells
+    from gatelab.experiments.ablation import every_gate
+
+    if not (arms := every_gate(cells.get(name))):
+        raise ValueError(f"cell {name!r} has no gate that could be removed: choose one that has, or write a config")
+    return arms

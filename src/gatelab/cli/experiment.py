@@ -1,0 +1,73 @@
+"""What `gatelab bench` and `gatelab ablate` share: options laid over a config, and an experiment run and reported."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from gatelab.experiments.config import BenchSpec
+    from gatelab.training.config import Key
+
+QUICK = {"runs": 2, "num_epochs": 2, "limit": 1000}
+
+Config = Annotated[Path | None, typer.Argument(help="A YAML file; those in configs/ are ready to run.")]
+TaskName = Annotated[str | None, typer.Option("--task", help="What to learn: digits, or mnist:order=pixels.")]
+HiddenSize = Annotated[int | None, typer.Option("--hidden-size", help="Units of a layer, for all models.")]
+Epochs = Annotated[int | None, typer.Option("--epochs", help="Times through the training data, at most.")]
+Runs = Annotated[int | None, typer.Option("--runs", help="Runs of each model, with one seed after the other.")]
+Quick = Annotated[bool, typer.Option("--quick", help="A trial: 2 runs, 2 epochs, 1,000 images.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", help="Processes at a time; as many as cores unless said.")]
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", metavar="DIR", help="A folder with one folder per data set.")
+]
+Change = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any key of the config: training.patience=5")
+]
+OutputDir = Annotated[Path | None, typer.Option("--output-dir", metavar="DIR", help="Where the experiment goes.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Say nothing unless something goes wrong.")]
+
+
+def specs(config: Path | None, changes: dict[Key, Any], quick: bool, data_dir: Path | None) -> dict[str, BenchSpec]:
+    """The studies of a config, or the one of the command line, with all changes."""
+    from gatelab.experiments import config as configs
+    from gatelab.training.config import changed
+
+    found = configs.load(config, changes) if config else {"": configs.parse(changed({}, changes), "the command line")}
+    return {name: _changed(spec, quick, data_dir) for name, spec in found.items()}
+
+
+def _changed(spec: BenchSpec, quick: bool, data_dir: Path | None) -> BenchSpec:
+    task, training, runs = spec.task.looked_for_in(data_dir), spec.training, spec.runs
+    if quick:
+        runs = min(QUICK["runs"], runs)
+        training = training.model_copy(update={"num_epochs": min(QUICK["num_epochs"], training.num_epochs)})
+        if "limit" in task.options():
+            task = task.with_options(limit=min(QUICK["limit"], task.options()["limit"] or QUICK["limit"]))
+    return spec.model_copy(update={"task": task, "training": training, "runs": runs})
+
+
+def execute(studies: dict[str, BenchSpec], where: Path, jobs: int | None, quiet: bool) -> None:
+    """Run it all, write the reports, and exit with 1 if a run failed."""
+    from gatelab.cli.watching import watcher
+    from gatelab.experiments import bench
+    from gatelab.experiments import studies as experiments
+    from gatelab.experiments.executor import LocalExecutor
+    from gatelab.report.write import write_reports
+
+    for remark in {remark: None for spec in studies.values() for remark in bench.remarks(spec)} if not quiet else ():
+        typer.echo(f"note: {remark}", err=True)
+    try:
+        results = experiments.run(studies, where, LocalExecutor(jobs), watcher(quiet))
+    except KeyboardInterrupt:
+        typer.echo(f"stopped; the same command goes on, in {shlex.quote(str(where))}", err=True)
+        raise typer.Exit(130) from None
+    report = write_reports(where, experiments.places(where))
+    if not quiet:
+        typer.echo((where / "results_summary.md").read_text())
+        typer.echo(f"The report is in {report}")
+    runs = [run for result in results for model in result["models"].values() for run in model["runs"]]
+    raise typer.Exit(1 if any(run["status"] not in ("done", "diverged") for run in runs) else 0)

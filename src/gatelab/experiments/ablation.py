@@ -1,0 +1,144 @@
+"""Ablations: a base model, and arms that change named parts of it. Here they become the models of a comparison.
+
+    model: {cell: gru, hidden_size: 64, init: xavier}
+    arms:
+      forgets: {freeze: [b.z, b.r], at: 0.0}
+      no_reset: {remove: {r: 1.0}}
+
+    factors: {init_z: [0, 1], freeze: [none, [b.z, b.r]]}     # every combination: a 2×2
+
+An arm's keys are those of `model`, with `init: {b.z: 1.0}` for starting values of biases and `at` for the value that is
+frozen. A factor is one such key (`init_z` stands for `init: {b.z: …}`) with its levels, of which the first is the
+reference; or it has names for its levels, each with its changes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from gatelab.lang import Cell
+from gatelab.training.config import Problem
+
+OWN = ("arms", "factors")
+BASE = "base"
+NONE = (None, "none")
+
+
+def is_ablation(content: dict[str, Any]) -> bool:
+    return any(key in content for key in OWN)
+
+
+def as_comparison(content: dict[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+    """The same as a comparison of models, and what is wrong with its arms."""
+    if "models" in content:
+        return content, [
+            Problem(("models",), "an ablation has one model and arms that change it: use one or the other")
+        ]
+    arms, design, wrong = _arms(content)
+    base = content.get("model", {})
+    if not isinstance(base, dict):
+        return content, [Problem(("model",), f"this is {base!r}: expected the base model, as {{cell: gru}}")]
+    models: dict[str, Any] = {}
+    for name, changes in arms.items():
+        try:
+            models[name] = changed(base, changes)
+        except ValueError as error:
+            wrong.append(Problem(("arms", name), str(error)))
+    rest = {key: value for key, value in content.items() if key not in (*OWN, "model")}
+    first = next((name for name, changes in arms.items() if not changes), next(iter(arms), None))
+    made = {**rest, "models": {name: {"cell": "gru", **model} for name, model in models.items()}}
+    return {"base": first, **made, "design": design}, wrong
+
+
+def _arms(content: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, str]], list[Problem]]:
+    """The changes of each arm by name, and the levels of those that belong to a factorial design."""
+    wrong, arms = [], dict[str, dict[str, Any]]()
+    factors, named = content.get("factors", {}), content.get("arms", {})
+    for key, given, example in (("factors", factors, "{init_z: [0, 1]}"), ("arms", named, "{no_r: {remove: {r: 1}}}")):
+        if not isinstance(given, dict) or (key in content and not given):
+            return {}, {}, [Problem((key,), f"this is {given!r}: expected {example}")]
+    levels: dict[str, dict[str, dict[str, Any]]] = {}
+    for factor, given in factors.items():
+        try:
+            levels[str(factor)] = _levels(str(factor), given)
+        except ValueError as error:
+            wrong.append(Problem(("factors", str(factor)), str(error)))
+    design = {}
+    for combination in itertools.product(*(found.items() for found in levels.values())) if levels else ():
+        labels = dict(zip(levels, (label for label, _ in combination), strict=True))
+        name = ",".join(f"{factor}={label}" for factor, label in labels.items())
+        arms[name], design[name] = _merged(changes for _, changes in combination), labels
+    if not factors and all(changes for changes in named.values()):
+        arms[BASE] = {}
+    for name, changes in named.items():
+        if not isinstance(changes, dict | None):
+            wrong.append(Problem(("arms", str(name)), f"this is {changes!r}: expected changes, as {{freeze: [b.z]}}"))
+        else:
+            arms[str(name)] = changes or {}
+    return arms, design, wrong
+
+
+def _levels(factor: str, given: Any) -> dict[str, dict[str, Any]]:
+    """The changes that each level of a factor makes."""
+    if isinstance(given, dict):
+        found = {str(label): changes or {} for label, changes in given.items()}
+        if any(not isinstance(changes, dict) for changes in found.values()):
+            raise ValueError(f"this is {given!r}: expected changes for each level, as {{low: {{init: {{b.z: 0}}}}}}")
+    elif isinstance(given, list):
+        gate = factor.removeprefix("init_")
+        found = {_label(v): {"init": {f"b.{gate}": v}} if gate != factor else {factor: v} for v in given}
+    else:
+        raise ValueError(f"this is {given!r}: expected a list of levels, as [0, 1]")
+    if len(found) < 2 or len(found) < len(given):
+        raise ValueError(f"this is {given!r}: expected at least two levels, all different")
+    return found
+
+
+def _label(level: Any) -> str:
+    """A level as a word that can stand in a file's name."""
+    if level in NONE:
+        return "none"
+    if isinstance(level, dict):
+        return "+".join(f"{key}-{_label(value)}" for key, value in level.items())
+    if isinstance(level, list):
+        return "+".join(map(_label, level))
+    return f"{level:g}" if isinstance(level, (int, float)) and not isinstance(level, bool) else str(level)
+
+
+def _merged(parts: Any) -> dict[str, Any]:
+    """Changes of several factors at once; starting values of different biases stand side by side."""
+    made: dict[str, Any] = {}
+    for key, value in (item for part in parts for item in part.items()):
+        both = isinstance(made.get(key), dict) and isinstance(value, dict)
+        made[key] = {**made[key], **value} if both else value
+    return made
+
+
+def changed(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The base model with an arm's changes."""
+    made = dict(base)
+    for key, value in changes.items():
+        if key == "init" and isinstance(value, dict):
+            made["gate_bias"] = {**(made.get("gate_bias") or {}), **dict(map(_bias, value.items()))}
+        elif key == "at":
+            made["freeze_at"] = value
+        elif value in NONE:
+            made.pop(key, None)
+            if key == "freeze":
+                made.pop("freeze_at", None)
+        else:
+            made[key] = value
+    return made
+
+
+def _bias(item: tuple[Any, Any]) -> tuple[str, Any]:
+    family, dot, gate = str(item[0]).partition(".")
+    if family != "b" or not dot:
+        raise ValueError(f"init has {item[0]!r}: starting values can be set for biases, as {{b.z: 1.0}}")
+    return gate, item[1]
+
+
+def every_gate(cell: Cell) -> dict[str, dict[str, Any]]:
+    """An arm for each gate of a cell, in which it is a constant that lets both the old state and the new pass."""
+    return {f"no_{gate}": {"remove": {gate: value}} for gate, value in cell.neutral.items()}

@@ -1,0 +1,221 @@
+"""Ablations: arms and factors from a config, refused where they cannot differ, frozen to the bit, and reported."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from gatelab import cells
+from gatelab.cli import app
+from gatelab.experiments import ablation, config
+from gatelab.experiments.bench import bench
+from gatelab.experiments.executor import LocalExecutor
+from gatelab.experiments.probe import refuse_alike
+from gatelab.training import Run, build, config as training_config, train
+
+SMALL = {
+    "task": "recall:delay=3,size=100",
+    "model": {"cell": "gru", "hidden_size": 5, "init": "xavier"},
+    "runs": 2,
+    "training": {"num_epochs": 2, "batch_size": 32},
+}
+TWO_BY_TWO = {"init_z": [0, 1], "freeze": ["none", ["b.z", "b.r"]]}
+
+
+def parsed(**changes) -> config.BenchSpec:
+    return config.parse({**SMALL, **changes}, "here")
+
+
+# From a config to arms.
+
+
+def test_arms_change_named_parts_of_the_base():
+    spec = parsed(
+        arms={
+            "open": {"init": {"b.z": 1.0}},
+            "forgets": {"freeze": ["b.z", "b.r"], "at": 0.0, "init": {"b.z": 2.0, "b.r": -1}},
+            "no_reset": {"remove": {"r": 1.0}},
+            "slow": {"chrono": 20},
+        }
+    )
+    assert (spec.base, list(spec.models)) == ("base", ["base", "open", "forgets", "no_reset", "slow"])
+    assert spec.models["open"].gate_bias == {"z": 1.0}
+    assert (spec.models["forgets"].freeze, spec.models["forgets"].freeze_at) == (("b.z", "b.r"), 0.0)
+    assert spec.models["no_reset"].equations().gates == ("z", "n")
+    assert spec.models["slow"].chrono == 20
+    assert all(model.init == "xavier" and model.hidden_size == 5 for model in spec.models.values())
+
+
+def test_an_arm_without_changes_is_the_base():
+    assert parsed(arms={"open": {"init": {"b.z": 1.0}}, "plain": {}}).base == "plain"
+
+
+def test_factors_are_every_combination():
+    spec = parsed(factors=TWO_BY_TWO)
+    names = [
+        "init_z=0,freeze=none", "init_z=0,freeze=b.z+b.r", "init_z=1,freeze=none", "init_z=1,freeze=b.z+b.r",
+    ]  # fmt: skip
+    assert list(spec.models) == names
+    assert spec.base == names[0]
+    assert spec.design[names[3]] == {"init_z": "1", "freeze": "b.z+b.r"}
+    assert spec.models[names[3]].gate_bias == {"z": 1.0}
+    assert spec.models[names[3]].freeze == ("b.z", "b.r")
+    assert spec.models[names[2]].freeze == ()
+
+
+def test_levels_may_have_names_and_options_of_the_cell():
+    spec = parsed(
+        model={"cell": "agru", "hidden_size": 5},
+        factors={"start": {"low": {"init": {"b.z": -1}}, "high": {"init": {"b.z": 1, "b.r": 1}}}, "epsilon": [1.0, 0.5]},
+        arms={"without": {"remove": {"r": 1}}},
+    )  # fmt: skip
+    high = spec.models["start=high,epsilon=0.5"]
+    assert (high.gate_bias, high.options) == ({"z": 1.0, "r": 1.0}, {"epsilon": 0.5})
+    assert "without" in spec.models
+    assert "without" not in spec.design
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"arms": {}}, "arms: this is {}: expected {no_r: {remove: {r: 1}}}"),
+        ({"arms": {"a": 3}}, "arms.a: this is 3: expected changes"),
+        ({"arms": {"a": {"freeze": ["b.q"]}}}, "arms.a.freeze: unknown parameter"),
+        ({"arms": {"a": {"frieze": ["b.z"]}}}, "arms.a.frieze: unknown key 'frieze'; did you mean 'freeze'"),
+        ({"arms": {"a": {"remove": {"q": 1}}}}, "arms.a.remove: unknown gate of cell 'gru': 'q'"),
+        ({"arms": {"a": {"init": {"W.z": 1}}}}, "arms.a: init has 'W.z': starting values can be set for biases"),
+        ({"arms": {"a": {"at": 0.0}}}, "arms.a.freeze_at: given, and freeze is not"),
+        ({"arms": {"a": {"hidden_size": 5}}}, "arms.a: this is the same model as 'base', after defaults"),
+        ({"factors": {"init_z": [1]}}, "factors.init_z: this is [1]: expected at least two levels"),
+        ({"factors": {"init_z": [1, 1.0]}}, "factors.init_z: this is [1, 1.0]: expected at least two levels, all"),
+        ({"factors": {"init_z": 1}}, "factors.init_z: this is 1: expected a list of levels"),
+        ({"factors": {"init_q": [0, 1]}}, "arms.init_q=0.gate_bias: "),
+        ({"arms": {"a": {}}, "models": {"gru": {}}}, "one model and arms that change it"),
+        ({"arms": {"a": {"init": {"b.z": 1}}}, "base": "nobody"}, "base: unknown model 'nobody'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(changes, message):
+    with pytest.raises(ValueError, match="here") as raised:
+        parsed(**changes)
+    assert message in str(raised.value)
+
+
+def test_every_gate_can_be_taken_out():
+    assert ablation.every_gate(cells.gru) == {"no_r": {"remove": {"r": 1.0}}, "no_z": {"remove": {"z": 0.5}}}
+    assert cells.lstm.neutral == {"i": 1.0, "f": 1.0, "o": 1.0}  # at 1 the forget gate keeps, and i still adds
+    assert cells.gru_cho.neutral == {"z": 0.5, "r": 1.0}
+
+
+# Arms that cannot differ.
+
+
+@pytest.mark.parametrize(
+    "change", [{"init": {"b.z": 0.0}}, {"engine": "eager"}, {"init": {"b.z": 0.0, "b.r": 0}}], ids=str
+)
+def test_an_arm_that_is_the_base_in_all_it_does_is_refused(change, tmp_path):
+    """Xavier starts have zero biases: to set them to zero is no change, and neither is another engine."""
+    spec = parsed(arms={"same": change})
+    with pytest.raises(ValueError, match=r"models\.same: on one batch this has the weights, outputs and gradients of"):
+        bench(spec, tmp_path / "experiment", LocalExecutor(1))
+    assert not (tmp_path / "experiment" / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"freeze": ["b.z"]}, {"init": {"b.z": 0.1}}, {"remove": {"r": 1}}, {"head_dropout": 0.1}, {"read": "mean"}],
+    ids=str,
+)
+def test_an_arm_that_differs_somewhere_is_not(change):
+    spec = parsed(arms={"other": change})
+    refuse_alike(spec, spec.models)
+
+
+# Frozen is frozen.
+
+
+@pytest.mark.parametrize(
+    "optimization",
+    [{"optimizer": "adamw", "weight_decay": 0.5}, {"optimizer": "sgd", "momentum": 0.9, "weight_decay": 0.5},
+     {"optimizer": "adam", "weight_decay": 0.5, "clip_norm": 0.01}, {"optimizer": "rmsprop", "momentum": 0.5}],
+    ids=lambda o: o["optimizer"],
+)  # fmt: skip
+def test_a_frozen_parameter_is_as_it_was_to_the_bit(optimization, tmp_path):
+    content = {
+        "task": SMALL["task"], "training": SMALL["training"], "optimization": {"learning_rate": 0.1, **optimization},
+        "model": {"cell": "gru", "hidden_size": 5, "freeze": ["b.z", "U.r"], "gate_bias": {"z": 0.3}},
+    }  # fmt: skip
+    spec = training_config.parse(content, "here")
+    outcome = train(spec, tmp_path / "run")
+    start = dict(build.model(spec.model, spec.task, spec.training.seed).named_parameters())
+    saved = load_file(outcome.run.best_path)
+    frozen = {name for name in start if name.endswith(("b.z", "U.r"))}
+    assert set(outcome.run.manifest()["frozen"]) == frozen
+    for name, value in start.items():
+        assert torch.equal(saved[name], value.detach()) == (name in frozen), name
+
+
+def test_a_run_whose_frozen_parameter_moved_fails(tmp_path, monkeypatch):
+    content = {**{k: SMALL[k] for k in ("task", "training")}, "model": {"hidden_size": 5, "freeze": ["b.z"]}}
+
+    def careless(*args, **kwargs):
+        made = original(*args, **kwargs)
+        for parameter in made.parameters():
+            parameter.requires_grad_(True)  # as if it were not frozen at all
+        monkeypatch.setattr(build, "model", original)
+        return made
+
+    original = build.model
+    monkeypatch.setattr(build, "model", careless)
+    with pytest.raises(RuntimeError, match="was frozen and is not what it was at the start"):
+        train(training_config.parse(content, "here"), tmp_path / "run")
+    assert Run(tmp_path / "run").manifest()["status"] == "failed"
+
+
+# From end to end.
+
+
+def test_studies_are_run_and_reported_together(tmp_path):
+    content = {
+        **{key: SMALL[key] for key in ("model", "training")}, "factors": TWO_BY_TWO, "runs": 1,
+        "studies": {
+            "recall": {"task": "recall:delay=2,size=60"},
+            "adding": {"task": "adding:length=4,size=60", "training": {"num_epochs": 1}},
+        },
+    }  # fmt: skip
+    (tmp_path / "c.yaml").write_text(json.dumps(content))
+    specs = config.load(tmp_path / "c.yaml")
+    assert [spec.training.num_epochs for spec in specs.values()] == [2, 1]
+    command = ["ablate", str(tmp_path / "c.yaml"), "--output-dir", str(tmp_path / "out"), "--jobs", "2"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    results = json.loads((tmp_path / "out" / "adding" / "results.json").read_text())
+    assert [effect["name"] for effect in results["effects"]] == [
+        "init_z: 0 → 1", "freeze: none → b.z+b.r", "init_z: 0 → 1 × freeze: none → b.z+b.r",
+    ]  # fmt: skip
+    summary = (tmp_path / "out" / "results_summary.md").read_text()
+    assert "| [recall](recall/report.html) | accuracy, % |" in summary
+    assert "init_z: 0 → 1" in (tmp_path / "out" / "recall" / "report.html").read_text()
+    for name in ("studies.png", "recall/effects.png", "adding/test_comparison.png"):
+        assert (tmp_path / "out" / name).is_file()
+    (tmp_path / "out" / "results_summary.md").unlink()
+    assert CliRunner().invoke(app, ["report", str(tmp_path / "out")]).exit_code == 0
+    assert (tmp_path / "out" / "results_summary.md").read_text() == summary
+    content["studies"].pop("adding")
+    (tmp_path / "c.yaml").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"holds other studies \(recall, adding\)"):
+        CliRunner().invoke(app, command, catch_exceptions=False)
+
+
+def test_a_study_with_an_error_is_found_by_its_line(tmp_path):
+    (tmp_path / "c.yaml").write_text(
+        "model: {cell: gru}\narms: {a: {init: {b.z: 1}}}\nstudies:\n  one: {task: sine}\n"
+        "  two:\n    task: digits\n    training: {num_epochs: 0}\n"
+    )
+    with pytest.raises(ValueError, match=r"c\.yaml:7: training\.num_epochs: this is 0"):
+        config.load(tmp_path / "c.yaml")
+    with pytest.raises(ValueError, match="--task cannot be given for all of them"):
+        config.load(tmp_path / "c.yaml", {("task",): "digits"})

@@ -1,0 +1,107 @@
+"""A gate held at a constant: the equations that are left, on every engine."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+from gatelab import Recurrent, cell, cells, hold, sigmoid, tanh
+from gatelab.lang import printing
+
+EVERY_GATE = [(name, gate) for name in cells.names() for gate in cells.get(name).gates]
+
+
+@pytest.mark.parametrize("name", cells.names())
+def test_equations_written_as_python_are_the_same_equations(name):
+    whole = cells.get(name)
+    gate = next(iter(whole.gates), None)
+    if gate is None:
+        return
+    scope = {"sigmoid": sigmoid, "tanh": tanh, "I": __import__("gatelab").I, "Option": None}
+    options = "".join(f", {option}=0.25" for option in whole.options)
+    start = f"def {name}({', '.join(whole.signature.order)}{', *' + options if options else ''}):\n    "
+    exec(start + "\n    ".join(printing.python(whole.graph, {})), scope)
+    assert cell(scope[name]).text() == whole.text()
+
+
+@pytest.mark.parametrize(("name", "gate"), EVERY_GATE)
+def test_a_held_cell_is_the_cell_whose_gate_says_that(name, gate):
+    """Against the whole cell with that gate's value forced, where the gate is a sigmoid of a sum with its own bias."""
+    whole = cells.get(name)
+    if gate not in whole.roles and gate != "r":
+        pytest.skip("its value cannot be forced from outside")
+    if name == "gated_antisymmetric_rnn":
+        pytest.skip("its gate shares its map with the candidate")
+    torch.manual_seed(0)
+    ours, theirs = Recurrent(hold(whole, {gate: 1.0}), 3, 4), Recurrent(whole, 3, 4)
+    wanted = dict(theirs.named_parameters())
+    with torch.no_grad():
+        for key, value in ours.named_parameters():
+            value.copy_(wanted[key])
+        for key, value in theirs.named_parameters():
+            if key.endswith((f"W.{gate}", f"U.{gate}")):
+                value.zero_()
+            if key.endswith(f"b.{gate}"):
+                value.fill_(100.0)  # σ(100) is 1
+    x = torch.randn(2, 5, 3)
+    torch.testing.assert_close(ours(x)[0], theirs(x)[0], atol=1e-5, rtol=1e-4)
+    assert {key for key in wanted if key.split(".")[-1] == gate} == wanted.keys() - dict(ours.named_parameters()).keys()
+
+
+@pytest.mark.parametrize("values", [{"z": 0.5}, {"r": 1.0}, {"z": 0.25, "r": 1.0}])
+def test_the_fused_engine_runs_what_the_eager_one_runs(values):
+    torch.manual_seed(1)
+    held = hold(cells.gru, values)
+    fused, eager = Recurrent(held, 3, 7, engine="fused"), Recurrent(held, 3, 7, engine="eager")
+    eager.load_state_dict(fused.state_dict())
+    x = torch.randn(4, 9, 3)
+    for layer in (fused, eager):
+        layer(x)[0].square().sum().backward()
+    assert fused.engine_in_use == "fused"
+    for ours, theirs in zip(fused.parameters(), eager.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-5, rtol=1e-4)
+
+
+def test_it_says_what_it_is():
+    held = hold(cells.gru, {"z": 0.5, "r": 1.0})
+    assert held.name == "gru(r=1, z=0.5)"
+    assert held.text() == "n = tanh(W_n x + b_n + 1 · (U_n h + b_hn))\nh' = 0.5 · h + 0.5 · n"
+    assert held.summary == "Gated recurrent unit, reset after the product, z keeps, with r = 1 and z = 0.5."
+    assert hold(cells.gru, {}) is cells.gru
+    assert hold(cells.agru, {"r": 1}).options == cells.agru.options
+    assert pickle.loads(pickle.dumps(held)).text() == held.text()
+    assert copy.deepcopy(Recurrent(held, 2, 3)).cell.text() == held.text()
+
+
+def test_what_only_fed_the_gate_is_gone():
+    @cell
+    def shared(x, h, W, U, b):
+        A = U.a - U.a.T
+        s = U.s(h) + b.s
+        z = sigmoid(A(h) + s + W.z(x))
+        n = tanh(W.n(x) + s)
+        return z * h + (1 - z) * n
+
+    held = hold(shared, {"z": 0.5})
+    assert (held.graph.W, held.graph.U, held.graph.b) == (("n",), ("s",), ("s",))
+    assert held.gates == ("s", "n")
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match=r"unknown gate of cell 'gru': 'q' \(known: r, z, n\)"):
+        hold(cells.gru, {"q": 1.0})
+    with pytest.raises(ValueError, match="gate 'z' of cell 'gru' is to be held at True: expected a finite number"):
+        hold(cells.gru, {"z": True})
+
+
+def test_names_that_begin_with_an_underscore_are_not_gates():
+    @cell
+    def private(x, h, W, U, b):
+        _a = W.n(x) + U.n(h)
+        n = tanh(_a + b.n)
+        return 0.5 * (h + n)
+
+    assert private.gates == ("n",)
