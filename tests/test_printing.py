@@ -5,13 +5,23 @@ from __future__ import annotations
 import random
 import re
 
+import pytest
 import torch
+import typst
 from hypothesis import given
 from matplotlib.mathtext import MathTextParser
 from test_trace import EXPRESSIONS, NAMES, random_cell
 
-from gatelab import I, cell, exp, learned, sigmoid, tanh
+from gatelab import I, cell, cells, exp, learned, relu, sigmoid, tanh
 from gatelab.lang.graph import evaluate
+
+TYPESETTER = typst.Compiler(ignore_system_fonts=True)
+
+
+def typeset(equations: str) -> None:
+    """Typst takes the equations as they are, and has nothing to remark."""
+    _, remarks = TYPESETTER.compile_with_warnings(f"$ {equations} $".encode(), format="svg")
+    assert not remarks
 
 
 def read_back(line: str) -> str:
@@ -64,6 +74,34 @@ def test_printed_equations_evaluate_to_the_graph(first, second):
         )  # six digits are printed
     for line in made.latex().splitlines()[1:-1]:
         MathTextParser("path").parse(f"${line.removesuffix(chr(92) * 2).replace('&', '')}$")
+    typeset(made.typst())
+
+
+@pytest.mark.parametrize("name", cells.names())
+def test_typst_sets_every_cell(name):
+    typeset(cells.get(name).typst())
+
+
+def test_typst_of_a_cell_as_it_should_be():
+    assert cells.get("agru").typst().splitlines() == [
+        "z_t &= sigma(W_z x_t + U_z h_(t-1) + b_z) \\",
+        "r_t &= sigma(W_r x_t + U_r h_(t-1) + b_r) \\",
+        "n_t &= tanh(W_n x_t + (U_n - U_n^top - gamma I) (r_t ⊙ h_(t-1)) + b_n) \\",
+        "h_t &= h_(t-1) + epsilon thin (z_t ⊙ n_t)",
+    ]
+
+
+def test_typst_of_long_names_powers_fractions_and_small_numbers():
+    @cell
+    def mine(x, h, W, U, b, *, lambda_=learned(1.0), step_size=0.1):
+        forget = relu(W.f_in(x) - b.f) ** 2
+        return lambda_ * forget * h / 2 + 1e-5 * h + step_size * b.hn
+
+    assert mine.typst().splitlines() == [
+        '"forget"_t &= op("relu")(W_"f_in" x_t - b_f)^(2) \\',
+        'h_t &= frac(lambda thin "forget"_t ⊙ h_(t-1), 2) + 1 ⋅ 10^(-5) thin h_(t-1) + "step_size" thin b_"hn"',
+    ]
+    typeset(mine.typst())
 
 
 def test_states_greek_letters_and_long_names():

@@ -9,7 +9,7 @@ from typing import Any
 
 from gatelab.disk import write_json
 from gatelab.errors import DataError
-from gatelab.experiments import stats
+from gatelab.experiments import facts, stats
 from gatelab.experiments.config import BenchSpec
 from gatelab.experiments.executor import Executor, Finished
 from gatelab.experiments.plan import Planned, plan
@@ -81,12 +81,16 @@ def described(spec: BenchSpec, runs: list[Planned]) -> dict[str, Any]:
     """All that the results are gathered by. It names no code and no data of the user's: a directory that was copied to
     another machine is read there without them.
     """
+    models = {run.model: run.spec.model for run in runs}
     return {
         "schema": SCHEMA,
         "command": "ablate" if spec.base else "bench",
         "spec": spec.document(),
         "classes": list(spec.task.classes or []),
-        "models": {run.model: run.spec.model.document() for run in runs},
+        "task": facts.of_task(spec.task),
+        "equations": facts.of_cells(models),
+        "numbers": facts.of_numbers(models),
+        "models": {name: model.document() for name, model in models.items()},
         "runs": [{"model": run.model, "seed": run.seed, "place": str(run.place)} for run in runs],
         "versions": versions(),
     }

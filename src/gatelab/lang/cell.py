@@ -107,6 +107,10 @@ class Cell:
         """The equations as a LaTeX `aligned` block."""
         return printing.latex(self.graph)
 
+    def typst(self) -> str:
+        """The equations as Typst has them between dollar signs."""
+        return printing.typst(self.graph)
+
     def parameter_count(self, input_size: int, hidden_size: int, **settings: Any) -> int:
         """How many numbers one layer in one direction learns, under the given options."""
         g, D, H = self.graph, input_size, hidden_size

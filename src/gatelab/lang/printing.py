@@ -1,4 +1,4 @@
-"""A cell's equations as plain text, as LaTeX and as Python, written from its graph."""
+"""A cell's equations as plain text, as LaTeX, as Typst and as Python, written from its graph."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ def latex(graph: Graph) -> str:
     lines = [rf"{left} &= {right} \\" for left, right in _Latex(graph).equations()]
     lines[-1] = lines[-1].removesuffix(r" \\")
     return "\n".join([r"\begin{aligned}", *lines, r"\end{aligned}"])
+
+
+def typst(graph: Graph) -> str:
+    """The equations in Typst's maths, one a line, aligned at the equals sign."""
+    return " \\\n".join(f"{left} &= {right}" for left, right in _Typst(graph).equations())
 
 
 def python(graph: Graph, held: Mapping[Node, float]) -> list[str]:
@@ -174,31 +179,36 @@ class _Text:
         return f"^{power}"
 
 
-class _Latex(_Text):
+class _InTime(_Text):
+    """What LaTeX and Typst have in common: old and new values are told apart by the step they belong to."""
+
+    before = ""
+
+    def gate(self, name: str) -> str:
+        return f"{self.name(name)}_t"
+
+    def old(self, name: str) -> str:
+        return f"{self.name(name)}_{self.before if name in self.graph.states else 't'}"
+
+    def new_state(self, name: str) -> str:
+        return f"{self.name(name)}_t"
+
+
+class _Latex(_InTime):
     functions: Mapping[str, str] = {
         "sigmoid": r"\sigma",
         "relu": r"\operatorname{relu}",
         "softplus": r"\operatorname{softplus}",
     }
-    minus, times, scaled_by = "-", r" \odot ", r" \, "
+    minus, times, scaled_by, before = "-", r" \odot ", r" \, ", "{t-1}"
 
     def name(self, name: str) -> str:
         if name in GREEK:
             return "\\" + name.removesuffix("_")
         return name if len(name) == 1 else rf"\mathrm{{{_escaped(name)}}}"
 
-    def gate(self, name: str) -> str:
-        return f"{self.name(name)}_t"
-
     def repeated(self, number: int) -> str:
         return f"a^{{({number})}}_t"
-
-    def old(self, name: str) -> str:
-        is_state = name in self.graph.states
-        return f"{self.name(name)}_{{t-1}}" if is_state else f"{self.name(name)}_t"
-
-    def new_state(self, name: str) -> str:
-        return f"{self.name(name)}_t"
 
     def function(self, op: str) -> str:
         return self.functions.get(op, f"\\{op}")
@@ -218,6 +228,35 @@ class _Latex(_Text):
 
     def exponent(self, power: int) -> str:
         return f"^{{{power}}}"
+
+
+class _Typst(_InTime):
+    functions: Mapping[str, str] = {"sigmoid": "sigma", "relu": 'op("relu")', "softplus": 'op("softplus")'}
+    minus, times, scaled_by, before = "-", " ⊙ ", " thin ", "(t-1)"
+
+    def name(self, name: str) -> str:
+        if name in GREEK:
+            return name.removesuffix("_")
+        return name if len(name) == 1 else f'"{name}"'  # a name of Python's holds neither quotes nor backslashes
+
+    def repeated(self, number: int) -> str:
+        return f"a^(({number}))_t"
+
+    def subscript(self, letter: str, name: str) -> str:
+        return f"{letter}_{name}" if len(name) == 1 else f'{letter}_"{name}"'
+
+    def number(self, value: float) -> str:
+        digits, _, exponent = super().number(value).partition("e")
+        return f"{digits} ⋅ 10^({int(exponent)})" if exponent else digits
+
+    def transposed(self, matrix: str) -> str:
+        return f"{matrix}^top"
+
+    def fraction(self, over: Node, under: Node) -> str:
+        return f"frac({self.expression(over)[0]}, {self.expression(under)[0]})"
+
+    def exponent(self, power: int) -> str:
+        return f"^({power})"
 
 
 class _Python(_Text):

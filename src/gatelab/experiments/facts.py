@@ -1,0 +1,45 @@
+"""What must be said of cells and data when they are no longer at hand: a report is made from the directory alone."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from gatelab import cells
+from gatelab.experiments.config import resolved
+from gatelab.tasks import Task, summary
+from gatelab.training.spec import ModelSpec
+
+
+def of_cells(models: dict[str, ModelSpec]) -> dict[str, dict[str, str]]:
+    """The equations of every model as they run, in all notations."""
+    return {name: _equations(model) for name, model in models.items()}
+
+
+def _equations(model: ModelSpec) -> dict[str, str]:
+    cell = model.equations()
+    return {
+        "cell": cell.name,
+        "text": cell.text(),
+        "latex": cell.latex(),
+        "typst": cell.typst(),
+        "reference": cells.get(model.cell).reference,
+    }
+
+
+def of_numbers(models: dict[str, ModelSpec]) -> dict[str, dict[str, Any]]:
+    """The cell's own numbers in every model: their values, and whether they are learned."""
+    return {name: {n: asdict(option) for n, option in resolved(model)[1].items()} for name, model in models.items()}
+
+
+def of_task(task: Task) -> dict[str, Any]:
+    """What is known without reading more than the plan has read."""
+    return {
+        "what": summary(type(task)),
+        "steps": task.steps,
+        "input_size": task.input_size,
+        "per_step": task.per_step,
+        "sizes": list(task.sizes),
+        "division": type(task).rule,
+        "source": type(task).source,
+    }

@@ -1,0 +1,1 @@
+"""`paper.pdf`: a comparison as a short paper in two columns, set by Typst; no TeX is needed."""

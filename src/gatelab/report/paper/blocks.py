@@ -1,0 +1,49 @@
+"""The pieces a paper is made of, as plain data; the layout knows how each of them looks.
+
+A text is a list of strings, references and maths, such as ["see ", {"ref": "results"}, " for ", {"math": "x_t"}].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+Block = dict[str, Any]
+Text = list[Any]
+
+ROWS = 40  # of a table as wide as the page, which cannot go on over pages
+
+
+def heading(text: str, numbered: bool = True) -> Block:
+    return {"kind": "heading", "text": text, "numbered": numbered}
+
+
+def paragraph(*parts: Any) -> Block:
+    return {"kind": "text", "parts": list(parts)}
+
+
+def bullets(sentences: list[str]) -> Block:
+    return {"kind": "list", "items": [[sentence] for sentence in sentences]}
+
+
+def ref(label: str) -> Block:
+    return {"ref": label}
+
+
+def maths(source: str) -> Block:
+    return {"math": source}
+
+
+def table(label: str, caption: str, head: list[str], rows: list[list[str]], **layout: Any) -> Block:
+    """A table; `words` are the columns, counted from 0, that hold words instead of numbers."""
+    layout = {"wide": False, "words": [0], **layout}
+    return {"kind": "table", "label": label, "caption": caption, "head": head, "rows": rows, **layout}
+
+
+def parted(whole: Block) -> Iterator[Block]:
+    """A wide table in parts that fit on a page."""
+    rows = whole["rows"]
+    yield {**whole, "rows": rows[:ROWS]} if whole["wide"] else whole
+    for start in range(ROWS, len(rows), ROWS) if whole["wide"] else ():
+        yield {**whole, "label": f"{whole['label']}-{start}", "rows": rows[start : start + ROWS],
+               "caption": f"{whole['caption']} (Continued.)"}  # fmt: skip

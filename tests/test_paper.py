@@ -1,0 +1,248 @@
+"""The paper: it says what the results say, shows every character as it is, and copes with whatever the runs did."""
+
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pypdf
+import pytest
+import typst
+from typer.testing import CliRunner
+
+from gatelab import cells
+from gatelab.cli import app
+from gatelab.experiments import config, facts
+from gatelab.experiments.bench import bench, gather_again
+from gatelab.experiments.executor import Finished
+from gatelab.report.paper import caution, wording
+from gatelab.report.paper.write import TEMPLATE, write_paper
+from gatelab.training import train
+from gatelab.training.spec import ModelSpec
+
+SPECIAL = r"""* _ # $ @ < > \ ` ~ " ' = + - / // /* */ [ ] { } ( ) % & ^ | -- --- ... #panic("x") @ref <label> ä→∞"""
+
+
+class Here:
+    """Runs in this process: quick, where nothing will crash."""
+
+    def __init__(self, leave_out: tuple[str, ...] = ()) -> None:
+        self.leave_out = leave_out
+
+    def execute(self, runs, directory, tick):
+        for run in runs:
+            if str(run.place) not in self.leave_out:
+                train(run.spec, directory / run.place)
+                yield Finished(run, "done")
+
+
+def made(directory: Path, task: str, models: dict, runs: int, executor: Here | None = None) -> Path:
+    spec = {"task": task, "models": models, "model": {"engine": "eager", "hidden_size": 3}, "runs": runs}
+    training = {"training": {"num_epochs": 2, "batch_size": 64}}
+    bench(config.parse(spec | training, "here"), directory, executor or Here())
+    return directory
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory) -> Path:
+    models = {"rnn": {}, "slow.rnn": {"cell": "antisymmetric_rnn", "gamma": 0.05, "gate_bias": {"h": 1.0}}}
+    return made(tmp_path_factory.mktemp("paper") / "experiment", "digits:limit=60", models, runs=3)
+
+
+def text(pdf: Path) -> str:
+    """What a reader reads, without the spaces: lines end where the column does."""
+    return squeezed("".join(page.extract_text() for page in pypdf.PdfReader(pdf).pages))
+
+
+def squeezed(words: str) -> str:
+    return re.sub(r"[\s\u200b]", "", words)
+
+
+def changed(experiment: Path, place: Path, names: list[str] | None = None, **entries) -> Path:
+    """The experiment with other models' names and other entries of its results, and with no run directories."""
+    results, described = (json.loads((experiment / f).read_text()) for f in ("results.json", "experiment.json"))
+    if names is not None:
+        for holder in (results["models"], *(described[key] for key in ("models", "numbers", "equations"))):
+            known = itertools.cycle(list(holder.values()))
+            holder.clear()
+            holder.update({name: copy.deepcopy(next(known)) for name in names})
+        pair = results["comparisons"][0]
+        results["comparisons"] = [{**pair, "a": a, "b": b} for a, b in itertools.combinations(names, 2)]
+        results["sentences"] = [f"{c['a']} and {c['b']} are compared." for c in results["comparisons"]]
+    described |= entries.pop("described", {})
+    place.mkdir(exist_ok=True)
+    (place / "results.json").write_text(json.dumps(results | entries))
+    (place / "experiment.json").write_text(json.dumps(described))
+    return place
+
+
+def test_report_writes_it_with_what_the_results_say_and_always_the_same(experiment):
+    done = CliRunner().invoke(app, ["report", str(experiment), "--pdf"])
+    assert done.exit_code == 0, done.output
+    assert "paper.pdf" in done.output
+    assert (experiment / "results_table.tex").is_file()
+    said, results = text(experiment / "paper.pdf"), json.loads((experiment / "results.json").read_text())
+    for sentence in results["sentences"]:
+        assert squeezed(sentence) in said
+    mean, sd = (100 * results["models"]["rnn"]["statistics"]["accuracy"][key] for key in ("mean", "sd"))
+    assert f"{mean:.2f}±{sd:.2f}" in said
+    manifest = json.loads((experiment / "runs/rnn/seed-0/manifest.json").read_text())
+    for fact in (
+        "rnn and slow.rnn on digits", "8 steps of 8 numbers", "70 / 10 / 20 %", "adam", "at most 2", "0 to 2",
+        "γ = 0.05 (fixed)", "ε = 0.1 (fixed)", "gate bias h = 1", f"{manifest['parameters']:,}",
+        f"torch {manifest['versions']['torch']}", manifest["machine"]["cpu"], manifest["started"][:10],
+        "another division or another test set", "Figure 3:", "Table 4:",
+    ):  # fmt: skip
+        assert squeezed(fact) in said, fact
+    assert "𝑈⊤" in said  # the equations are set as maths
+    before = (experiment / "paper.pdf").read_bytes()
+    assert write_paper(experiment).read_bytes() == before
+
+
+def test_a_copy_without_the_cells_file_has_its_equations(tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text(
+        "from gatelab import cell, tanh\n\n\n@cell\ndef own(x, h, W, U, b):\n"
+        '    """Reference: Nobody 2020."""\n    return tanh(W.n(x) + U.n(h) + b.n)\n'
+    )
+    made(tmp_path / "there", "digits:limit=60", {"mine": {"cell": f"{file}:own"}}, runs=1)
+    shutil.copytree(tmp_path / "there", tmp_path / "copy")
+    file.unlink()
+    shutil.rmtree(tmp_path / "there")
+    gather_again(tmp_path / "copy")
+    said = text(write_paper(tmp_path / "copy"))
+    assert squeezed("own, in mine: ℎ𝑡 = tanh(𝑊𝑛𝑥𝑡 +𝑈𝑛ℎ𝑡−1 +𝑏𝑛)") in said
+    assert "Nobody2020" in said
+    assert "own.py" not in said
+    assert squeezed("With fewer than 3 no claim is made") in said
+
+
+def test_every_character_is_shown_as_it_is(experiment, tmp_path):
+    names = [r"a*b_c#d$e@f", r'<label> \n `raw` ~x~ "q"']
+    place = changed(experiment, tmp_path / "special", names, sentences=[SPECIAL])
+    said = text(write_paper(place))
+    for words in (*names, SPECIAL):
+        assert squeezed(words) in said
+
+
+def test_errors_are_compared_where_there_is_no_accuracy(tmp_path):
+    place = made(tmp_path / "sine", "sine:duration=300,length=20", {"rnn": {}, "gru": {}}, runs=2)
+    said = text(write_paper(place))
+    for words in ("MSE", "squared error", "differ in test error", "so few seeds no claim can be made", "at every step"):
+        assert squeezed(words) in said, words
+    assert "accuracy" not in said
+
+
+def test_runs_that_did_not_finish_are_named(tmp_path):
+    lost = ("runs/rnn/seed-1", "runs/gru/seed-0", "runs/gru/seed-1")
+    place = made(tmp_path / "lost", "digits:limit=60", {"rnn": {}, "gru": {}}, 2, Here(leave_out=lost))
+    said = text(write_paper(place))
+    for words in ("0 of 2", "(1 of rnn missing, 2 of gru missing)", "The run of rnn with seed 1 is missing"):
+        assert squeezed(words) in said, words
+
+
+def test_nothing_finished(tmp_path):
+    place = made(tmp_path / "none", "digits:limit=60", {"rnn": {}}, 1, Here(leave_out=("runs/rnn/seed-0",)))
+    assert squeezed("No run has finished, so there is no answer.") in text(write_paper(place))
+
+
+def test_an_older_directory_says_what_it_lacks(experiment, tmp_path):
+    place = changed(experiment, tmp_path / "old")
+    described = json.loads((place / "experiment.json").read_text())
+    for later in ("equations", "numbers", "task"):
+        del described[later]
+    (place / "experiment.json").write_text(json.dumps(described))
+    said = text(write_paper(place))
+    assert squeezed("The equations of rnn and slow.rnn were not recorded") in said
+    assert squeezed("gamma = 0.05") in said
+
+
+def test_effects_of_an_ablation(experiment, tmp_path):
+    effects = [
+        {"name": "init_z: 0 → 1", "difference": 0.0123, "low": -0.01, "high": 0.03, "n": 3},
+        {"name": "init_z × freeze", "difference": -0.002, "low": None, "high": None, "n": 2},
+    ]
+    place = changed(experiment, tmp_path / "effects", effects=effects, described={"command": "ablate"})
+    said = text(write_paper(place))
+    for words in (
+        "A factorial ablation on digits: 2 arms",
+        "init_z: 0 → 1 +1.23 −1 to +3 3",
+        "init_z × freeze −0.2 – 2",
+    ):
+        assert squeezed(words) in said, words
+
+
+@pytest.mark.parametrize("count", [9, 50])
+def test_many_models_with_long_names_stay_on_the_page(experiment, tmp_path, count):
+    names = [f"model_{i}.with-a-rather_long_name+of-its_own" for i in range(count)]
+    pdf = write_paper(changed(experiment, tmp_path / "many", names))
+    said = text(pdf)
+    assert all(said.count(name) >= 2 for name in names)
+    assert (squeezed("Every run on the test set") in said) is (count == 9)
+    assert (squeezed("pairs are in results_summary.md") in said) is (count == 50)
+    for picture in pictures(pdf, tmp_path):
+        edge = round(0.07 * picture.shape[1])  # the margin is 8 % of the page
+        assert picture[:, :edge].min() == picture[:, -edge:].min() == 1
+
+
+def pictures(pdf: Path, folder: Path) -> list[np.ndarray]:
+    """The pages, white being 1."""
+    shutil.copy(pdf, folder / "paper.pdf")
+    pages = (f'#image("paper.pdf", page: {i + 1})' for i in range(len(pypdf.PdfReader(pdf).pages)))
+    source = '#set page(paper: "a4", margin: 0pt)\n' + "\n".join(pages)
+    made = typst.compile(source.encode(), root=folder, format="png", ppi=50)
+    return [matplotlib.image.imread(io.BytesIO(page))[..., :3] for page in (made if isinstance(made, list) else [made])]
+
+
+def test_without_typst_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "typst", None)
+    done = CliRunner().invoke(app, ["report", str(tmp_path / "nothing here"), "--pdf"])
+    assert "pip install 'gatelab[paper]'" in str(done.exception)
+
+
+def test_the_fonts_come_with_typst():
+    named = set(re.findall(r'font: "([^"]+)"', TEMPLATE.read_text()))
+    assert named <= set(typst.Fonts(include_system_fonts=False).families())
+    assert named
+
+
+def test_the_answer_in_brief_is_no_stronger_than_the_tests():
+    def results(*called: bool | None) -> dict:
+        pairs = [{"a": "gru", "b": f"m{i}", "p_adjusted": None if c is None else 0.01, "called": bool(c)}
+                 for i, c in enumerate(called)]  # fmt: skip
+        return {"metric": "accuracy", "models": {"gru": {}, "rnn": {}}, "comparisons": pairs}
+
+    assert "no claim" in caution.in_brief(results(None, None))
+    assert "It does not follow that they are equal" in caution.in_brief(results(False, False))
+    brief = caution.in_brief(results(True, False))
+    assert brief.startswith("1 of 2 pairwise differences in accuracy can be called")
+    assert brief.endswith(": gru is better than m0.")
+    assert caution.in_brief(results(True)).startswith("The one difference in accuracy that was tested can be called")
+
+
+def test_names_are_shortened_without_becoming_equal():
+    long = ["the_same_beginning_and_" + middle + "_the_same_end" for middle in "ab"]
+    assert wording.shortened(["gru", *long]) == ["gru", "2: the_same_be…same_end", "3: the_same_be…same_end"]
+
+
+def test_the_equations_of_every_cell_are_recorded():
+    models = {f"my_{name}": ModelSpec(cell=name) for name in cells.names()}
+    for name, recorded in facts.of_cells(models).items():
+        cell = cells.get(models[name].cell)
+        assert (recorded["text"], recorded["latex"], recorded["typst"]) == (cell.text(), cell.latex(), cell.typst())
+        assert recorded["reference"]
+    assert facts.of_numbers(models)["my_agru"]["epsilon"] == {"value": 1.0, "learned": True}
+
+
+def test_a_gate_that_is_removed_is_not_in_the_equations():
+    recorded = facts.of_cells({"gru": ModelSpec(cell="gru", remove={"r": 1.0})})["gru"]
+    assert "r_t" not in recorded["typst"]
+    assert recorded["reference"] == cells.get("gru").reference
