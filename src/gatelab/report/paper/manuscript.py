@@ -15,8 +15,8 @@ STATISTICS = (
     "Intervals of a mean or of a difference, paired by seed, are BCa bootstrap intervals at a level that makes up for "
     "few runs (Hesterberg 2015), and Student’s below five runs. Tests are two-sided permutation tests: with "
     "enough seeds the members of a pair are swapped, with fewer the runs of both models are dealt out in all ways, "
-    "which is on the safe side. Holm’s correction is over all comparisons. A difference “can be called” if its corrected "
-    "p is 0.05 or less; with fewer than three seeds nothing is tested."
+    "which is on the safe side. Holm’s correction is over all comparisons. A difference “can be called” if its "
+    "corrected p is 0.05 or less; with fewer than three seeds nothing is tested."
 )
 REFERENCES = [
     "S. Holm. A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics, 1979.",
