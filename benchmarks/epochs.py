@@ -2,8 +2,8 @@
 
 python benchmarks/epochs.py [--data-dir DIR] [--only pixels]
 
-A slice of an epoch is timed and scaled up to all of it; "fused" is our kernel, "native" torch.nn's own layer, "eager" the
-cell's own Python step by step.
+A slice of an epoch is timed and scaled up to all of it; "fused" is our kernel, "native" torch.nn's own layer, "eager"
+the cell's own Python step by step.
 """
 
 from __future__ import annotations
