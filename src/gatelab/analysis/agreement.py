@@ -82,11 +82,13 @@ def agreement(subject: Subject, sentences: int = SENTENCES) -> Agreement:
     counts = np.unique([*(2**i for i in range(H.bit_length()) if 2**i <= H), H])
     random = np.random.RandomState(0)
 
+    x, lengths, right = batch.x[sure], batch.lengths[sure], batch.y[sure]
+    states = [tuple(state[sure] for state in states) for states in donor.states]
+
     def flipped(units: np.ndarray) -> float:
-        if not sure.any():
+        if not len(x):
             return 0.0
-        states = [tuple(state[sure] for state in states) for states in donor.states]
-        return float((clamped(subject, batch.x[sure], batch.lengths[sure], states, units) != batch.y[sure]).double().mean())  # fmt: skip
+        return float((clamped(subject, x, lengths, states, units) != right).double().mean())
 
     gate = update_gate(subject.cell)
     return Agreement(

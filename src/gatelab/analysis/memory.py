@@ -84,7 +84,8 @@ def decay(
 def _directions(n: int, count: int, dtype: torch.dtype) -> Tensor:
     """So many orthonormal rows, always the same."""
     drawn = torch.randn(n, count, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    return torch.linalg.qr(drawn).Q.T.to(dtype)
+    orthonormal: Tensor = torch.linalg.qr(drawn).Q
+    return orthonormal.T.to(dtype)
 
 
 def time_constants(cell: Cell, seen: Traces) -> dict[str, np.ndarray]:

@@ -26,7 +26,8 @@ class Spectrum:
     @property
     def radius(self) -> np.ndarray:
         """The largest size of an eigenvalue, at each step."""
-        return np.abs(self.values).max(1)
+        largest: np.ndarray = np.abs(self.values).max(1)
+        return largest
 
     @property
     def rates(self) -> np.ndarray | None:

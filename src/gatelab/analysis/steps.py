@@ -27,7 +27,7 @@ class Step:
         with torch.enable_grad():
             leaves = tuple(state.detach().requires_grad_() for state in states)
             new = self.forward(x, leaves)
-            wanted = rows.split(leaves[0].shape[1], dim=1)
+            wanted = torch.split(rows, leaves[0].shape[1], dim=1)
             asked = [(value, row) for value, row in zip(new, wanted, strict=True) if value.requires_grad]
             if not asked:  # nothing of the old state goes on
                 return torch.zeros_like(rows)

@@ -1,4 +1,4 @@
-"""What every gate and every state did, step by step: how open, how saturated, how variable; and which units are dead."""
+"""What every gate and every state did, step by step: how open, how saturated, how variable; which units are dead."""
 
 from __future__ import annotations
 
