@@ -16,7 +16,7 @@ from gatelab.tasks.agreement import NOUNS, PLURAL, SINGULAR
 from gatelab.tasks.agreement import Agreement as Sentences
 
 SUBJECT = 1  # the step at which the subject is read
-SENTENCES, DRAWS, FEW = 200, 10, 4
+SENTENCES, DRAWS, FEW = 200, 20, 4
 KINDS = ("the subject", "nouns in the gap", "other words in the gap")
 OPEN, SHUT, DECIDED = 0.5, 0.2, 0.8
 
@@ -41,11 +41,21 @@ class Agreement:
         """How many units the strongest few are."""
         return int(self.counts[self.counts <= FEW].max())
 
+    def needed(self, share: float) -> int | None:
+        """The smallest number of the strongest units, of those tried, with which so many verbs flip."""
+        enough = self.counts[self.flips >= share]
+        return int(enough[0]) if len(enough) else None
+
     @property
     def flips_of_few(self) -> tuple[float, float]:
         """The share of flips with the strongest few, and with as many by chance."""
-        place = int(np.flatnonzero(self.counts == self.few)[0])
-        return float(self.flips[place]), float(self.chance[:, place].mean())
+        place = self.counts == self.few
+        return float(self.flips[place][0]), float(self.chance[:, place].mean())
+
+    @property
+    def most_by_chance(self) -> float:
+        """The share of flips in the luckiest draw of as many units."""
+        return float(self.chance[:, self.counts == self.few].max())
 
     @property
     def gap(self) -> float:
@@ -62,8 +72,9 @@ class Agreement:
 
     @property
     def decides(self) -> bool:
-        clamped, chance = self.flips_of_few
-        return clamped >= DECIDED and chance <= clamped / 2
+        """With the strongest few, and with them only: no draw of as many flips as often."""
+        clamped, _ = self.flips_of_few
+        return clamped >= DECIDED and clamped > self.most_by_chance
 
 
 def agreement(subject: Subject, sentences: int = SENTENCES) -> Agreement:

@@ -108,7 +108,7 @@ def confusion_matrix(counts: np.ndarray, classes: list[str], title: str) -> Figu
     shares = 100 * counts / np.maximum(1, counts.sum(1, keepdims=True))
     size = len(counts)
     with style.house():
-        figure = style.new_figure(1.6 + 0.5 * size, 1.4 + 0.42 * size)
+        figure = style.new_figure(max(3.8, 1.6 + 0.5 * size), 1.4 + 0.42 * size)
         axes = figure.subplots()
         errors = np.where(np.eye(size, dtype=bool), np.nan, shares)
         axes.imshow(np.nan_to_num(errors), cmap="Oranges", aspect="auto", vmin=0, vmax=max(1.0, np.nanmax(errors)))

@@ -13,6 +13,8 @@ from gatelab.analysis.agreement import KINDS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+STRONG, SURE = 0.9, 0.95
+
 
 def sentence(found: Inspection) -> Figure:
     """The words along the axis; the gate and the state of the units that carry number above them."""
@@ -61,7 +63,7 @@ def clamping(found: Inspection) -> Figure:
         left.minorticks_off()
         left.set(ylim=(-3, 103), xlabel="units clamped", ylabel="% of sentences that flip")
         left.set_title("was ↔ were, with units clamped to the opposite sentence", size=9)
-        left.legend(title="units", loc="center right", alignment="left")
+        left.legend(title="units", loc="lower right", alignment="left")
         order = carried.ranked
         sizes = np.abs(carried.correlations[order])
         right.bar(np.arange(len(order)), sizes, color=style.COLOURS[0])
@@ -99,7 +101,14 @@ def story(found: Inspection) -> list[str]:
     said.append(
         f"“At the verb the stored bit decides” {_holds(carried.decides)}: with the {carried.few} strongest units "
         f"clamped to what they are in the sentence of the other number, was and were flip in {clamped:.0f} % of "
-        f"{carried.tried} sentences; with {carried.few} units drawn by chance, in {chance:.0f} %."
+        f"{carried.tried} sentences; with {carried.few} units drawn by chance, in {chance:.0f} % "
+        f"({len(carried.chance)} draws, at most {100 * carried.most_by_chance:.0f} %)."
+    )
+    needed = carried.needed(SURE)
+    enough = f"as soon as {needed} are clamped" if needed else "with none of the numbers of units that were tried"
+    said.append(
+        f"{int((np.abs(carried.correlations) >= STRONG).sum())} of {len(carried.ranked)} units go with the number at "
+        f"|r| ≥ {STRONG} before the verb; {100 * SURE:.0f} % of the verbs flip {enough}."
     )
     parts = [carried.decides] if carried.gate is None else [carried.opens, carried.stays_shut, carried.decides]
     whole = "holds" if all(parts) else "does not hold" if not any(parts) else "holds in part"

@@ -32,7 +32,7 @@ def verdict(found: Inspection, place: int) -> str:
     if place >= len(said.right):
         return f"test example {place}"
     if not task.per_step:
-        return f"is {named(task, said.right[place])}, answered {named(task, said.said[place])}"
+        return f"true: {named(task, said.right[place])}, answered: {named(task, said.said[place])}"
     if task.classes is not None:
         return f"{100 * (1 - said.wrong[place]):.0f} % of its answers are right"
     return f"mean error {said.wrong[place]:.3g}"
@@ -42,6 +42,7 @@ def draw_reading(axes: Axes, read: Reading) -> None:
     """The input along the steps: words, lines, or a picture with a column for each step."""
     steps, size = read.x.shape
     axes.set_xlim(-0.5, steps - 0.5)
+    axes.locator_params(axis="x", integer=True)
     if read.words is not None and steps <= READABLE:
         small = max(map(len, read.words)) > 2
         for step, word in enumerate(read.words):
@@ -106,10 +107,10 @@ def _text(axes: Axes, found: Inspection, place: int, words: tuple[str, ...]) -> 
     colour = style.COLOURS[1] if wrong else style.INK
     if not task.per_step:
         sure = f" ({100 * said.sure[place]:.0f} %), is {named(task, said.right[place])}" if wrong else ""
-        axes.text(0, 0.5, cut(" ".join(words)), size=8, va="center", family="monospace")
-        axes.text(
-            1, 0.5, f"→ {named(task, said.said[place])}{sure}", size=8.5, va="center", color=colour, weight="bold"
-        )
+        text = cut(" ".join(words))
+        axes.text(0, 0.5, text, size=8, va="center", family="monospace")
+        axes.annotate(f"→ {named(task, said.said[place])}{sure}", (0, 0.5), xytext=(4.82 * (len(text) + 1), 0), size=8.5,
+                      textcoords="offset points", va="center", color=colour, weight="bold")  # fmt: skip
         return
     assert task.classes is not None
     shown = slice(-min(len(words), 60), None)

@@ -24,9 +24,8 @@ def heat_maps(found: Inspection) -> Figure:
     seen, order = found.example, unit_order(found)
     with style.house():
         figure = style.new_figure(9, 1.3 + 1.35 * len(seen.all))
-        grid = figure.add_gridspec(
-            1 + len(seen.all), 2, width_ratios=[60, 1], height_ratios=[0.8, *[1] * len(seen.all)]
-        )
+        heights = [0.3 if found.reading.words else 0.8, *[1.0] * len(seen.all)]
+        grid = figure.add_gridspec(len(heights), 2, width_ratios=[60, 1], height_ratios=heights)
         top = figure.add_subplot(grid[0, 0])
         draw_reading(top, found.reading)
         top.set_title(f"what is read: test example {found.sample}, {verdict(found, found.sample)}")
@@ -73,9 +72,11 @@ def unit_lines(found: Inspection) -> Figure:
     lively = liveliest(found.example, 0, CHOSEN)
     slow = [unit for unit in unit_order(found) if unit not in lively][:CHOSEN]
     chosen = [(unit, "varies most") for unit in lively] + [(unit, "slow") for unit in slow]
+    heights = [0.3 if found.reading.words else 0.7, *[1.0] * len(chosen)]
+    thick = 2 if len(found.reading.x) <= 200 else 1.2
     with style.house():
         figure = style.new_figure(9, 1.6 + 1.15 * len(chosen))
-        grid = figure.subplots(1 + len(chosen), 1, height_ratios=[0.7, *[1] * len(chosen)], sharex=True, squeeze=False)
+        grid = figure.subplots(len(heights), 1, height_ratios=heights, sharex=True, squeeze=False)
         draw_reading(grid[0, 0], found.reading)
         for axes, (unit, why) in zip(grid[1:, 0], chosen, strict=True):
             axes.axhline(0, color=style.FAINT, linewidth=0.5)
@@ -83,7 +84,7 @@ def unit_lines(found: Inspection) -> Figure:
                 axes.plot(values[0, :, unit], color=style.colour(number), linewidth=1, label=f"gate {name}")
             for name, dashes in zip(found.example.states, ("-", "--", ":", "-."), strict=False):
                 states = found.example.states[name]
-                axes.plot(states[0, :, unit], dashes, color=style.INK, linewidth=2, label=f"state {name}")
+                axes.plot(states[0, :, unit], dashes, color=style.INK, linewidth=thick, label=f"state {name}")
             axes.set_title(f"unit {unit}{_constant(found, unit)}: {why}", size=9)
         grid[-1, 0].set_xlabel("step")
         handles, labels = grid[1, 0].get_legend_handles_labels()

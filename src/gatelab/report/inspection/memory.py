@@ -30,7 +30,8 @@ def decay(found: Inspection) -> Figure:
 
 def _decay(axes: Axes, found: Inspection) -> None:
     memory = found.memory
-    median, low, high = (np.maximum(memory.quantile(share), FLOOR) for share in (0.5, 0.1, 0.9))
+    median, low, high = (_above_the_floor(memory.quantile(share)) for share in (0.5, 0.1, 0.9))
+    last = int(np.flatnonzero(np.isfinite(high))[-1])  # from there on nothing is left
     axes.fill_between(memory.lags, low, high, color=style.COLOURS[0], alpha=0.2, linewidth=0)
     axes.plot(memory.lags, median, color=style.COLOURS[0])
     bottom = max(FLOOR, min(1e-3, 0.5 * float(np.nanmin(low))))
@@ -39,8 +40,14 @@ def _decay(axes: Axes, found: Inspection) -> None:
         axes.annotate(name, (1, level), xycoords=("axes fraction", "data"), xytext=(-2, 2), ha="right",
                       textcoords="offset points", color=style.FAINT, size=8)  # fmt: skip
     axes.set(yscale="log", xlabel="lag k, steps back from the end", ylabel="‖∂s(T)/∂s(T−k)‖ / √n")
-    axes.set(ylim=(bottom, 3 * max(1.0, float(np.nanmax(high)))), xlim=(0, memory.lags[-1]))
+    axes.set(ylim=(bottom, 3 * max(1.0, float(np.nanmax(high)))), xlim=(0, min(memory.lags[-1], last + 2)))
+    axes.locator_params(axis="x", integer=True)
     axes.set_title("How much of the state is left: median, 10–90 % of examples", size=9)
+
+
+def _above_the_floor(values: np.ndarray) -> np.ndarray:
+    """What can be drawn on a logarithmic scale, NaN for the rest."""
+    return np.where(values > FLOOR, values, np.nan)
 
 
 def _constants(axes: Axes, found: Inspection) -> None:
@@ -53,8 +60,8 @@ def _constants(axes: Axes, found: Inspection) -> None:
         finite = np.sort(np.clip(values, 0.05, 1e6))[::-1]
         axes.plot(np.arange(1, len(finite) + 1), finite, "o", markersize=3, color=style.colour(number + 2), label=name)
     axes.axhline(found.memory.lags[-1], color=style.FAINT, linewidth=0.8, linestyle=":")
-    axes.annotate("T", (1, found.memory.lags[-1]), xycoords=("axes fraction", "data"), xytext=(-2, 2), ha="right",
-                  textcoords="offset points", color=style.FAINT, size=8)  # fmt: skip
+    axes.annotate("T", (1, found.memory.lags[-1]), xycoords=("axes fraction", "data"), xytext=(-2, -3), ha="right",
+                  va="top", textcoords="offset points", color=style.FAINT, size=8)  # fmt: skip
     axes.set(yscale="log", xlabel="unit, slowest first", ylabel="steps")
     axes.set_title(f"Time constants −1 / ln of the mean of {', '.join(found.constants)}", size=9)
 
@@ -76,7 +83,7 @@ def eigenvalues(found: Inspection) -> Figure:
             grid[1].set_title(f"(λ − 1) / ε with ε = {spectrum.epsilon:.3g}, and the imaginary axis", size=9)
             grid[1].set_aspect("equal", adjustable="datalim")
         handles, labels = grid[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=5)
+        figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure
 
 
@@ -94,13 +101,14 @@ def gradients(found: Inspection) -> Figure:
         figure = style.new_figure(9, 0.8 + 2.6 * len(states))
         for state, axes in enumerate(figure.subplots(len(states), 1, squeeze=False)[:, 0]):
             if found.recorded is None:
-                axes.semilogy(np.maximum(found.gradient[layer, state], FLOOR), color=style.COLOURS[0])
+                axes.semilogy(_above_the_floor(found.gradient[layer, state]), color=style.COLOURS[0])
                 axes.set_ylabel("length")
                 axes.margins(x=0.01)
             else:
                 _record(axes, found.recorded, layer, state)
             axes.set_title(f"‖∂L/∂{states[state]}(t)‖, mean over the examples of the probe")
             axes.set_xlabel("step t")
+            axes.locator_params(axis="x", integer=True)
     return figure
 
 
@@ -111,7 +119,7 @@ def _record(axes: Axes, recorded: Gradients, layer: int, state: int) -> None:
     there = norms[np.isfinite(norms) & (norms > FLOOR)]
     high = float(there.max()) if len(there) else 1.0
     low = max(float(there.min()) if len(there) else 0.1, 1e-8 * high)
-    shown = np.where(np.isfinite(norms), np.maximum(norms, low), np.nan)
+    shown = np.where(norms > 0, np.maximum(norms, low), np.nan)  # what is nothing has no colour
     edges = np.arange(norms.shape[1] + 1) - 0.5
     rows = np.arange(len(norms) + 1) - 0.5
     scale = LogNorm(low, high if high > low else 10 * low)

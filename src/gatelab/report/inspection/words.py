@@ -25,8 +25,8 @@ def gates(found: Inspection) -> list[str]:
     if between:
         most = max(between, key=lambda gate: gate.saturated or 0.0)
         said.append(
-            f"The most decided gate is {most.name}: {100 * (most.saturated or 0):.0f} % of its values lie within {NEAR} "
-            f"of 0 or 1 ({100 * (most.shut or 0):.0f} % shut, {100 * (most.open or 0):.0f} % open)."
+            f"The most decided gate is {most.name}: {100 * (most.saturated or 0):.0f} % of its values lie within "
+            f"{NEAR} of 0 or 1 ({100 * (most.shut or 0):.0f} % shut, {100 * (most.open or 0):.0f} % open)."
         )
     return said
 

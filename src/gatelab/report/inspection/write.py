@@ -97,8 +97,8 @@ GATES = (
 )
 MEMORY = (
     "s is the full state of the layer (h and c of an LSTM); the norm is the Frobenius norm over √n, so that a state "
-    "that is only kept has 1 at every lag. A time constant is −1 / ln of the mean share that a unit keeps of its state in a "
-    "step."
+    "that is only kept has 1 at every lag. A time constant is −1 / ln of the mean share that a unit keeps of its "
+    "state in a step."
 )
 GRADIENTS = "L is the loss, the derivative is total: through every later state. The probe is a few validation examples."
 ANSWERS = "Mistakes are sorted by how sure the model was, or by how far off its numbers are."
