@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from gatelab.analysis.agreement import Agreement, agreement
-from gatelab.analysis.answers import Answers, answers
-from gatelab.analysis.memory import Memory, memory, time_constants
+from gatelab.analysis.clamping import Agreement, agreement
+from gatelab.analysis.eigenvalues import Spectrum, spectrum
+from gatelab.analysis.gates import GateSummary, Traces, dead_units, summaries, traces
+from gatelab.analysis.horizon import Memory, memory, time_constants
+from gatelab.analysis.predictions import Answers, answers
 from gatelab.analysis.reading import Reading, reading
-from gatelab.analysis.spectrum import Spectrum, spectrum
 from gatelab.analysis.subject import Subject, checked_sample, doubled, load
-from gatelab.analysis.traces import GateSummary, Traces, dead_units, summaries, traces
 from gatelab.tasks.agreement import Agreement as Sentences
 from gatelab.training import gradients
 from gatelab.training.gradients import Gradients

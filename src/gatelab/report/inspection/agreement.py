@@ -8,7 +8,7 @@ import numpy as np
 
 from gatelab import style
 from gatelab.analysis import Inspection
-from gatelab.analysis.agreement import KINDS
+from gatelab.analysis.clamping import KINDS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,7 +56,7 @@ def clamping(found: Inspection) -> Figure:
         left, right = figure.subplots(1, 2)
         chance = 100 * carried.chance
         left.fill_between(carried.counts, chance.min(0), chance.max(0), color=style.FAINT, alpha=0.25, linewidth=0)
-        left.plot(carried.counts, chance.mean(0), "o-", color=style.FAINT, label="drawn by chance")
+        left.plot(carried.counts, chance.mean(0), "o-", color=style.FAINT, label="others, by chance")
         left.plot(carried.counts, 100 * carried.flips, "o-", color=style.COLOURS[1], label="that carry number most")
         left.set_xscale("log", base=2)
         left.set_xticks(carried.counts, [str(count) for count in carried.counts])
@@ -99,9 +99,9 @@ def story(found: Inspection) -> list[str]:
             "This cell has no gate that lets the new in, so nothing can be said about one that opens and shuts."
         )
     said.append(
-        f"“At the verb the stored bit decides” {_holds(carried.decides)}: with the {carried.few} strongest units "
-        f"clamped to what they are in the sentence of the other number, was and were flip in {clamped:.0f} % of "
-        f"{carried.tried} sentences; with {carried.few} units drawn by chance, in {chance:.0f} % "
+        f"“At the verb the stored bit decides” {_holds(carried.decides)} of these units alone: with the {carried.few} "
+        f"strongest clamped to what they are in the sentence of the other number, was and were flip in {clamped:.0f} % "
+        f"of {carried.tried} sentences; with as many of the other units, by chance, in {chance:.0f} % "
         f"({len(carried.chance)} draws, at most {100 * carried.most_by_chance:.0f} %)."
     )
     needed = carried.needed(SURE)

@@ -109,8 +109,9 @@ def _text(axes: Axes, found: Inspection, place: int, words: tuple[str, ...]) -> 
         sure = f" ({100 * said.sure[place]:.0f} %), is {named(task, said.right[place])}" if wrong else ""
         text = cut(" ".join(words))
         axes.text(0, 0.5, text, size=8, va="center", family="monospace")
-        axes.annotate(f"→ {named(task, said.said[place])}{sure}", (0, 0.5), xytext=(4.82 * (len(text) + 1), 0), size=8.5,
-                      textcoords="offset points", va="center", color=colour, weight="bold")  # fmt: skip
+        after = (4.82 * (len(text) + 1), 0)  # a letter of this size is so many points wide
+        axes.annotate(f"→ {named(task, said.said[place])}{sure}", (0, 0.5), xytext=after, textcoords="offset points",
+                      size=8.5, va="center", color=colour, weight="bold")  # fmt: skip
         return
     assert task.classes is not None
     shown = slice(-min(len(words), 60), None)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gatelab import style
 from gatelab.analysis import Inspection
-from gatelab.analysis.traces import is_between_0_and_1, liveliest
+from gatelab.analysis.gates import is_between_0_and_1, liveliest
 from gatelab.report.inspection.examples import draw_reading, verdict
 
 if TYPE_CHECKING:

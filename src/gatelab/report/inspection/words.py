@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from gatelab.analysis import Inspection
-from gatelab.analysis.spectrum import NEAR_THE_AXIS
-from gatelab.analysis.traces import NEAR
+from gatelab.analysis.eigenvalues import NEAR_THE_AXIS
+from gatelab.analysis.gates import NEAR
 from gatelab.report.inspection.memory import LEVELS
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gatelab.analysis.gates import Traces
 from gatelab.analysis.steps import Step
 from gatelab.analysis.subject import Subject
-from gatelab.analysis.traces import Traces
 from gatelab.engine.eager import States
 from gatelab.engine.parameters import CellParameters
 from gatelab.lang import Cell

@@ -29,7 +29,7 @@ class Agreement:
     ranked: np.ndarray  # (H,), units by the size of that, the strongest first
     counts: np.ndarray  # (K,), so many units were clamped
     flips: np.ndarray  # (K,), the share of sentences in which the verb flipped, with the strongest units
-    chance: np.ndarray  # (draws, K), the same with units drawn by chance
+    chance: np.ndarray  # (draws, K), the same with as many of the other units, drawn by chance
     tried: int  # sentences, of those whose number the model gets right both ways
     of: int
     gate: str | None  # the gate that lets the new in, if the cell has one
@@ -38,8 +38,8 @@ class Agreement:
 
     @property
     def few(self) -> int:
-        """How many units the strongest few are."""
-        return int(self.counts[self.counts <= FEW].max())
+        """How many units the strongest few are: four at most, of those that are not far behind the strongest."""
+        return _few(self.correlations)
 
     def needed(self, share: float) -> int | None:
         """The smallest number of the strongest units, of those tried, with which so many verbs flip."""
@@ -49,13 +49,17 @@ class Agreement:
     @property
     def flips_of_few(self) -> tuple[float, float]:
         """The share of flips with the strongest few, and with as many by chance."""
-        place = self.counts == self.few
-        return float(self.flips[place][0]), float(self.chance[:, place].mean())
+        place = self._place
+        return float(self.flips[place]), float(self.chance[:, place].mean())
+
+    @property
+    def _place(self) -> int:
+        return int(np.flatnonzero(self.counts == self.few)[0])
 
     @property
     def most_by_chance(self) -> float:
         """The share of flips in the luckiest draw of as many units."""
-        return float(self.chance[:, self.counts == self.few].max())
+        return float(self.chance[:, self._place].max())
 
     @property
     def gap(self) -> float:
@@ -101,19 +105,33 @@ def agreement(subject: Subject, sentences: int = SENTENCES) -> Agreement:
             return 0.0
         return float((clamped(subject, x, lengths, states, units) != right).double().mean())
 
-    gate = update_gate(subject.cell)
+    gate, strongest = update_gate(subject.cell), ranked[: _few(correlations)]
     return Agreement(
         correlations,
         ranked,
         counts,
         np.array([flipped(ranked[:count]) for count in counts]),
-        np.array([[flipped(random.permutation(H)[:count]) for count in counts] for _ in range(DRAWS)]),
+        np.array([[flipped(random.permutation(_others(ranked, k))[:k]) for k in counts] for _ in range(DRAWS)]),
         int(sure.sum()),
         len(batch.y),
         gate,
-        _writes(task, tokens, opening(subject.cell, gate, seen.gates[gate])[..., ranked[:FEW]]) if gate else {},
+        _writes(task, tokens, opening(subject.cell, gate, seen.gates[gate])[..., ranked[: _few(correlations)]])
+        if gate
+        else {},
         float(lasts[ranked[0]]),
     )
+
+
+def _few(correlations: np.ndarray) -> int:
+    """A power of two, as the numbers of units that are clamped."""
+    sizes = np.abs(correlations)
+    carriers = int((sizes >= sizes.max() / 2).sum())
+    return max(count for count in (1, 2, FEW) if count <= max(1, carriers))
+
+
+def _others(ranked: np.ndarray, count: int) -> np.ndarray:
+    """The units to draw from beside the strongest: the others, where there are enough of them, else all."""
+    return ranked[count:] if len(ranked) >= 2 * count else ranked
 
 
 def update_gate(cell: Cell) -> str | None:
