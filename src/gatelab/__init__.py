@@ -6,14 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gatelab import analysis, cells, engine, lang, models, tasks, training
+    from gatelab import cells, engine, lang, models, tasks, training
     from gatelab.engine import Recurrent, from_torch
     from gatelab.errors import CellError
     from gatelab.lang import Cell, I, cell, cos, exp, learned, relu, sigmoid, sin, softplus, tanh
 
 __version__ = "0.1.0"
 __all__ = [
-    "Cell", "CellError", "I", "Recurrent", "analysis", "cell", "cells", "cos", "engine", "exp", "from_torch", "lang", "learned",
+    "Cell", "CellError", "I", "Recurrent", "cell", "cells", "cos", "engine", "exp", "from_torch", "lang", "learned",
     "models", "relu", "sigmoid", "sin", "softplus", "tanh", "tasks", "training",
 ]  # fmt: skip
 
@@ -23,7 +23,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'gatelab' has no attribute {name!r}")
-    if name in ("analysis", "cells", "engine", "lang", "models", "tasks", "training"):
+    if name in ("cells", "engine", "lang", "models", "tasks", "training"):
         return importlib.import_module(f"gatelab.{name}")
     home = "gatelab.engine" if name in ("Recurrent", "from_torch") else "gatelab.lang"
     return getattr(importlib.import_module(home), name)

@@ -115,9 +115,7 @@ def agreement(subject: Subject, sentences: int = SENTENCES) -> Agreement:
         int(sure.sum()),
         len(batch.y),
         gate,
-        _writes(task, tokens, opening(subject.cell, gate, seen.gates[gate])[..., ranked[: _few(correlations)]])
-        if gate
-        else {},
+        _writes(task, tokens, opening(subject.cell, gate, seen.gates[gate])[..., strongest]) if gate else {},
         float(lasts[ranked[0]]),
     )
 
