@@ -109,7 +109,7 @@ def _text(axes: Axes, found: Inspection, place: int, words: tuple[str, ...]) -> 
         sure = f" ({100 * said.sure[place]:.0f} %), is {named(task, said.right[place])}" if wrong else ""
         text = cut(" ".join(words))
         axes.text(0, 0.5, text, size=8, va="center", family="monospace")
-        after = (4.82 * (len(text) + 1), 0)  # a letter of this size is so many points wide
+        after = (4.82 * (len(text) + 2), 0)  # a letter of this size is so many points wide
         axes.annotate(f"→ {named(task, said.said[place])}{sure}", (0, 0.5), xytext=after, textcoords="offset points",
                       size=8.5, va="center", color=colour, weight="bold")  # fmt: skip
         return
