@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-GUIDES = ("README.md", "docs/tasks.md", "docs/training.md", "docs/bench.md", "docs/ablation.md")
+GUIDES = (
+    "README.md", "docs/tasks.md", "docs/training.md", "docs/bench.md", "docs/ablation.md", "docs/inspect.md",
+)  # fmt: skip
 TEXT = "\n".join((ROOT / name).read_text() for name in GUIDES)
 PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 SHELL_BLOCKS = [

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import gatelab
-from gatelab.cli import ablate, bench, cells, config, doctor, report, tasks, train
+from gatelab.cli import ablate, bench, cells, config, doctor, inspect, report, tasks, train
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("cells")(cells.cells)
@@ -17,6 +17,7 @@ app.command("train")(train.train)
 app.command("bench")(bench.bench)
 app.command("ablate")(ablate.ablate)
 app.command("report")(report.report)
+app.command("inspect")(inspect.inspect)
 app.command("config")(config.config)
 app.command("doctor")(doctor.doctor)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,9 +13,11 @@ from gatelab.engine.choose import scan
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
 
+Scanner = Callable[[CellParameters, Tensor, tuple[Tensor, ...], Tensor | None, bool], Scan]
+
 
 def run(
-    engine: str,
+    engine: str | Scanner,  # by name, or a function that does what an engine does
     layers: Iterable[dict[str, CellParameters]],  # direction → parameters
     x: Tensor,  # (T, B, D)
     states: Iterator[tuple[Tensor, ...]],  # (B, H) each, for every layer and direction in turn
@@ -26,13 +29,14 @@ def run(
 ) -> tuple[Tensor, list[Scan]]:
     """The last layer's output (T, B, H × directions), and every single run."""
     runs: list[Scan] = []
+    scanner = partial(scan, engine) if isinstance(engine, str) else engine
     if lengths is not None:
         x = _extended(x, lengths)
     for number, layer in enumerate(layers):
         if number > 0:
             x = dropout(x, dropped, training=dropped > 0)
         mine = [
-            _one_way(engine, direction, parameters, x, next(states), lengths, watch)
+            _one_way(scanner, direction, parameters, x, next(states), lengths, watch)
             for direction, parameters in layer.items()
         ]
         runs += mine
@@ -42,7 +46,7 @@ def run(
 
 
 def _one_way(
-    engine: str,
+    scanner: Scanner,
     direction: str,
     parameters: CellParameters,
     x: Tensor,
@@ -51,8 +55,8 @@ def _one_way(
     watch: bool,
 ) -> Scan:
     if direction == "fwd":
-        return scan(engine, parameters, x, states, lengths, watch)
-    output, final, gates = scan(engine, parameters, _reversed(x, lengths), states, lengths, watch)
+        return scanner(parameters, x, states, lengths, watch)
+    output, final, gates = scanner(parameters, _reversed(x, lengths), states, lengths, watch)
     return Scan(_reversed(output, lengths), final, {name: _reversed(gate, lengths) for name, gate in gates.items()})
 
 

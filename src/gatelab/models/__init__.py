@@ -4,4 +4,6 @@ from gatelab.models.classifier import SequenceClassifier
 from gatelab.models.forecaster import Forecast, Forecaster
 from gatelab.models.predictor import StepPredictor
 
-__all__ = ["Forecast", "Forecaster", "SequenceClassifier", "StepPredictor"]
+Model = SequenceClassifier | StepPredictor | Forecaster
+
+__all__ = ["Forecast", "Forecaster", "Model", "SequenceClassifier", "StepPredictor"]

@@ -61,6 +61,12 @@ class SequenceClassifier(nn.Module):
     def forward(self, x: Tensor, *, lengths: Tensor | Sequence[int] | None = None) -> Tensor:
         """(B, T, D) → (B, output_size)."""
         output, state = self.recurrent(x, lengths=lengths)
+        return self.answer(output, state, x, lengths)
+
+    def answer(
+        self, output: Tensor, state: Tensor | tuple[Tensor, ...], x: Tensor, lengths: Tensor | Sequence[int] | None
+    ) -> Tensor:
+        """What the head makes of what the layers put out and end in."""
         scores: Tensor = self.head(self._read_out(output, state, x, lengths))
         return scores
 

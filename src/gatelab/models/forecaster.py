@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from gatelab.engine import Recurrent
+from gatelab.engine.recurrent import State
 from gatelab.lang import Cell
 from gatelab.models.predictor import StepPredictor
 
@@ -49,6 +50,9 @@ class Forecaster(nn.Module):
         """(B, T, D) → (B, T, D): at every step, the input of the next one."""
         prediction: Tensor = self.predictor(x, lengths=lengths)
         return prediction
+
+    def answer(self, output: Tensor, state: State, x: Tensor, lengths: Tensor | None) -> Tensor:
+        return self.predictor.answer(output, state, x, lengths)
 
     @torch.no_grad()
     def predict_future(self, x: Tensor, steps_ahead: int) -> Tensor:

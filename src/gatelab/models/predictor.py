@@ -44,10 +44,15 @@ class StepPredictor(nn.Module):
         """(B, T, D) → (B, T, output_size)."""
         return self.step(x, None, lengths=lengths)[0]
 
+    def answer(self, output: Tensor, state: State, x: Tensor, lengths: Tensor | Sequence[int] | None) -> Tensor:
+        """What the head makes of what the layers put out, at every step."""
+        scores: Tensor = self.head(output)
+        return scores
+
     def step(
         self, x: Tensor, state: State | None, *, lengths: Tensor | Sequence[int] | None = None
     ) -> tuple[Tensor, State]:
         """The same from a state on, and the state it ends in: sequences can be read piece by piece."""
         output, state = self.recurrent(x, state, lengths=lengths)
         assert state is not None
-        return self.head(output), state
+        return self.answer(output, state, x, lengths), state

@@ -127,12 +127,16 @@ def effects(results: Results) -> Figure:
 
 
 def confusion(results: Results, model: str) -> Figure:
-    """What was taken for what, in % of the true class, over all seeds."""
     counts = np.array(results["models"][model]["confusion"], float)
+    return confusion_matrix(counts, results["classes"], f"{model}: % of each true class, all seeds")
+
+
+def confusion_matrix(counts: np.ndarray, classes: list[str], title: str) -> Figure:
+    """What was taken for what, in % of the true class."""
     shares = 100 * counts / np.maximum(1, counts.sum(1, keepdims=True))
-    classes, size = results["classes"], len(counts)
+    size = len(counts)
     with style.house():
-        figure = style.new_figure(1.6 + 0.5 * size, 1.4 + 0.42 * size)
+        figure = style.new_figure(max(3.8, 1.6 + 0.5 * size), 1.4 + 0.42 * size)
         axes = figure.subplots()
         errors = np.where(np.eye(size, dtype=bool), np.nan, shares)
         axes.imshow(np.nan_to_num(errors), cmap="Oranges", aspect="auto", vmin=0, vmax=max(1.0, np.nanmax(errors)))
@@ -145,7 +149,7 @@ def confusion(results: Results, model: str) -> Figure:
                     axes.text(column, row, f"{value:.1f}", ha="center", va="center", size=7, color=ink, weight=weight)
         axes.set_xticks(range(size), classes, rotation=45 if max(map(len, classes)) > 2 else 0)
         axes.set_yticks(range(size), classes)
-        axes.set(xlabel="answered", ylabel="true", title=f"{model}: % of each true class, all seeds")
+        axes.set(xlabel="answered", ylabel="true", title=title)
         axes.spines[:].set_visible(False)
     return figure
 

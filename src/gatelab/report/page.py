@@ -14,6 +14,7 @@ from gatelab.report.tables import TITLES, cell, columns, compared, effects, inte
 from gatelab.training.objective import SHARES
 
 TEMPLATE = Path(__file__).with_name("page.html")
+STYLE = Path(__file__).with_name("page.css")  # of every page
 
 
 def page(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str:
@@ -33,6 +34,7 @@ def page(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str
         "shares": list(SHARES),
     }  # fmt: skip
     gaps = {
+        "STYLE": STYLE.read_text(encoding="utf-8").rstrip(),
         "TITLE": html.escape(title),
         "FINDINGS": "".join(f"<li>{html.escape(sentence)}</li>" for sentence in results["sentences"]),
         "COMMAND": experiment.get("command", "bench"),
@@ -43,7 +45,12 @@ def page(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str
         # No "<" inside, so that no name can end the script or open another.
         "DATA": json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
     }
-    text = TEMPLATE.read_text(encoding="utf-8")
+    return filled(TEMPLATE, gaps)
+
+
+def filled(template: Path, gaps: dict[str, str]) -> str:
+    """A template with each {{GAP}} replaced."""
+    text = template.read_text(encoding="utf-8")
     for gap, content in gaps.items():
         text = text.replace(f"{{{{{gap}}}}}", content)
     return text

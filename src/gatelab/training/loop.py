@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from gatelab.tasks import Batch, Examples
-from gatelab.training import build, checkpoint, optimizers, seeds
+from gatelab.training import build, checkpoint, gradients, optimizers, seeds
 from gatelab.training.checkpoint import Place
 from gatelab.training.identity import identity
 from gatelab.training.objective import Metrics, Objective, Tally, macro_metrics
@@ -114,11 +114,20 @@ def fit(work: Work) -> None:
     """Epochs until there are enough, or until validation has not become better for long enough."""
     place, training = work.place, work.spec.training
     while place.epoch < training.num_epochs and not (training.patience and place.waited >= training.patience):
+        if place.batch == 0:
+            _record(work)
         train_epoch(work)
         begin = time.perf_counter()
         validation = evaluate(work.model, work.spec.task.validation, work.objective)[0]
         _check_finite(work, "validation", validation)
         _end_epoch(work, validation, time.perf_counter() - begin)
+    _record(work)
+
+
+def _record(work: Work) -> None:
+    """What was asked for beside the metrics, of the weights after so many epochs. It leaves the training as it is."""
+    if "gradients" in work.spec.training.record:
+        gradients.record(work.run.path, work.model, work.spec.task.validation, work.objective, work.place.epoch)
 
 
 def train_epoch(work: Work) -> None:

@@ -5,6 +5,7 @@
     checkpoint.safetensors  all that is needed to go on: weights, optimiser, place, history
     best.safetensors        the weights of the best validation epoch
     predictions.npz         what they said on the test set, and what was right
+    gradients.npz           lengths of gradients by epoch and step, if they were asked for
     timing.json             where the time went
 
 Every file is written whole or not at all. Nothing in it can run code when it is read. It can be copied to another

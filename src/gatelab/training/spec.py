@@ -18,12 +18,15 @@ from pydantic import (
 )
 
 from gatelab import cells, tasks
+from gatelab.errors import unknown
 from gatelab.lang import Cell, hold
 from gatelab.tasks import Task
 from gatelab.training import build
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+RECORDS = ("gradients",)
 
 
 class Conflict(NamedTuple):
@@ -164,6 +167,20 @@ class TrainingSpec(Section):
     )
     checkpoint_seconds: float = Field(60.0, gt=0, description="save at least so often, beside at each epoch")
     threads: int | None = Field(None, ge=1, description="processor threads; null leaves it to torch")
+    record: tuple[str, ...] = Field(
+        (),
+        description="what to write down of every epoch beside the metrics, as [gradients]: how long they are by step",
+    )
+
+    @field_validator("record", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    def conflicts(self) -> Iterator[Conflict]:
+        for name in self.record:
+            if name not in RECORDS:
+                yield Conflict(("record",), str(unknown("record", name, RECORDS)))
 
 
 def name_and_options(given: Any) -> tuple[str, dict[str, Any]]:

@@ -1,0 +1,14 @@
+"""Looking into a trained run: functions that return plain arrays. Drawing them is the report's job."""
+
+from gatelab.analysis.clamping import Agreement, agreement
+from gatelab.analysis.eigenvalues import Spectrum, spectrum
+from gatelab.analysis.gates import GateSummary, Traces, dead_units, summaries, traces
+from gatelab.analysis.horizon import Memory, memory, time_constants
+from gatelab.analysis.inspection import Inspection, inspect
+from gatelab.analysis.predictions import Answers, answers
+from gatelab.analysis.subject import Subject, load
+
+__all__ = [
+    "Agreement", "Answers", "GateSummary", "Inspection", "Memory", "Spectrum", "Subject", "Traces", "agreement",
+    "answers", "dead_units", "inspect", "load", "memory", "spectrum", "summaries", "time_constants", "traces",
+]  # fmt: skip

@@ -1,0 +1,58 @@
+"""The eigenvalues of one step, ∂s_t/∂s_{t−1}, along a real sequence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from gatelab.analysis.steps import Step
+from gatelab.analysis.subject import Subject
+from gatelab.tasks import Batch
+
+STEPS, LARGE = 5, 512  # so many steps; fewer where the matrix is large, since eigenvalues grow with its cube
+NEAR_THE_AXIS = 0.2  # real parts no larger than this share of the imaginary ones
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenvalues of the one-step Jacobian, at a few steps of one example."""
+
+    steps: np.ndarray  # (K,), counted from 0
+    values: np.ndarray  # (K, n) complex
+    epsilon: float | None  # the length of a step, for cells that have one
+
+    @property
+    def radius(self) -> np.ndarray:
+        """The largest size of an eigenvalue, at each step."""
+        largest: np.ndarray = np.abs(self.values).max(1)
+        return largest
+
+    @property
+    def rates(self) -> np.ndarray | None:
+        """(λ − 1) / ε: the eigenvalues of the differential equation of which the cell is a step."""
+        return None if not self.epsilon else (self.values - 1) / self.epsilon
+
+    @property
+    def off_axis(self) -> float | None:
+        """How large the real parts of the rates are beside the imaginary ones (root mean squares); 0 on the axis."""
+        if self.rates is None:
+            return None
+        imaginary = float(np.sqrt(np.mean(self.rates.imag**2)))
+        return float(np.sqrt(np.mean(self.rates.real**2))) / imaginary if imaginary else float("inf")
+
+
+def spectrum(subject: Subject, example: Batch) -> Spectrum:
+    """Of the first example of a batch, at steps spread evenly over it."""
+    history, _ = subject.history(example.x[:1], None if example.lengths is None else example.lengths[:1])
+    end = len(history.x) if example.lengths is None else int(example.lengths[0])
+    step = Step(subject.parameters)
+    n = sum(state.shape[1] for state in history.states[0])
+    steps = np.unique(np.linspace(0, end - 1, STEPS if n <= LARGE else 2).round().astype(int))
+    with torch.no_grad():
+        values = [
+            torch.linalg.eigvals(step.jacobian(history.x[t, 0], tuple(s[0] for s in history.states[t]))) for t in steps
+        ]
+    length = subject.parameters.scalars().get("epsilon")
+    return Spectrum(steps, torch.stack(values).numpy(), None if length is None else float(length))

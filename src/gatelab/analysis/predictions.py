@@ -1,0 +1,84 @@
+"""What the model says on the test set, where it is wrong, and how sure it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from gatelab.analysis.subject import Subject
+from gatelab.tasks import Task
+
+EVALUATED = 500  # examples, where the run has no predictions yet
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers for whole sequences, or at every step: classes, or numbers."""
+
+    said: np.ndarray  # (N,) or (N, T) classes, or (N, K) or (N, T, K) numbers
+    right: np.ndarray  # the same of what was right
+    sure: np.ndarray  # (N,), the probability given to what was said; where there are several, of the worst mistake
+    wrong: np.ndarray  # (N,), how wrong: for classes the share of wrong answers, for numbers the mean size of the error
+    confusion: np.ndarray | None  # (C, C), true by said
+
+    def mistakes(self, count: int) -> np.ndarray:
+        """The examples with the worst answers: those most sure of what is wrong, or farthest off."""
+        score = self.wrong if self.confusion is None else np.where(self.wrong > 0, self.sure, -1.0)
+        worst = np.argsort(-score, kind="stable")[:count]
+        found: np.ndarray = worst[self.wrong[worst] > 0]
+        return found
+
+
+def answers(subject: Subject) -> Answers:
+    """From the run's predictions on its test set; of a run that has none yet, the first test examples."""
+    scores, right, lengths = _predictions(subject)
+    task = subject.task
+    exists = _counted(task, right, lengths)
+    if task.classes is None:
+        error = np.abs(scores - right).mean(-1)
+        return Answers(scores, right, np.full(len(right), np.nan), _mean(error, exists), None)
+    said = scores.argmax(-1)
+    shifted = np.exp(scores - scores.max(-1, keepdims=True))
+    probability = (shifted / shifted.sum(-1, keepdims=True)).max(-1)
+    off = said != right
+    confusion = np.zeros((len(task.classes),) * 2, int)
+    np.add.at(confusion, (right[exists], said[exists]), 1)
+    sure = probability
+    if task.per_step:
+        sure = np.where(off & exists, probability, 0.0).max(1)
+    return Answers(said, right, sure, _mean(off, exists), confusion)
+
+
+def _predictions(subject: Subject) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    found: dict[str, Any]
+    if (subject.run.path / "predictions.npz").is_file():
+        found = subject.run.predictions()
+    else:
+        batch = subject.examples(EVALUATED)
+        with torch.no_grad():
+            said = subject.model(batch.x, lengths=batch.lengths)
+        found = {"predictions": said.numpy(), "answers": batch.y.numpy()}
+        found |= {} if batch.lengths is None else {"lengths": batch.lengths.numpy()}
+    return found["predictions"].astype(np.float64), found["answers"], found.get("lengths")
+
+
+def _counted(task: Task, right: np.ndarray, lengths: np.ndarray | None) -> np.ndarray:
+    """Which answers count: (N,), or (N, T) where every step has one."""
+    if not task.per_step:
+        return np.ones(len(right), bool)
+    counts = np.zeros(right.shape[:2], bool)
+    counts[:, task.scored_steps] = True
+    if lengths is not None:
+        counts &= np.arange(right.shape[1]) < lengths[:, None]
+    return counts
+
+
+def _mean(values: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """An example's mean over what counts of it."""
+    if values.ndim == 1:
+        return values.astype(np.float64)
+    found: np.ndarray = np.where(counted, values, 0.0).sum(1) / np.maximum(1, counted.sum(1))
+    return found

@@ -1,0 +1,100 @@
+"""What is looked at: a run, the model with its best weights, one of its layers, and a few test examples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from gatelab.engine.parameters import CellParameters
+from gatelab.engine.recurrent import Recurrent
+from gatelab.engine.unroll import Change, History, unroll
+from gatelab.errors import DataError
+from gatelab.lang import Cell
+from gatelab.models import Model
+from gatelab.tasks import Batch, Task
+from gatelab.training import Run
+
+PROBED, NUMBERS = 64, 20_000_000  # at most so many examples, and so many numbers that their gates and states are
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A trained model and the layer of it that is looked at, in its forward direction."""
+
+    run: Run
+    task: Task
+    model: Model  # in float64, so that what is tiny is not lost
+    layer: int
+
+    @property
+    def recurrent(self) -> Recurrent:
+        return self.model.recurrent
+
+    @property
+    def cell(self) -> Cell:
+        return self.recurrent.cell
+
+    @property
+    def number(self) -> int:
+        """The place of the layer's forward direction among all runs of the stack."""
+        return self.layer * len(self.recurrent.directions)
+
+    @property
+    def parameters(self) -> CellParameters:
+        return list(self.recurrent.runs())[self.number]
+
+    def examples(self, count: int, first: int = 0) -> Batch:
+        """So many test examples, or as many as there are, in float64."""
+        return doubled(self.task.test.batch(torch.arange(first, min(first + count, len(self.task.test)))))
+
+    def probe(self) -> Batch:
+        """As many of the first test examples as are looked at together."""
+        kept = len(self.cell.gates) + len(self.cell.states)
+        return self.examples(max(4, min(PROBED, NUMBERS // (self.task.steps * self.recurrent.hidden_size * kept))))
+
+    @torch.no_grad()
+    def history(
+        self, x: Tensor, lengths: Tensor | None, watch: bool = False, change: Change | None = None
+    ) -> tuple[History, Tensor]:
+        """What the layer went through on these examples, and what the model answered."""
+        run = unroll(self.recurrent, x, lengths, watch=watch, change=change)
+        return run.histories[self.number], self.model.answer(run.output, run.state, x, lengths)
+
+
+def doubled(batch: Batch) -> Batch:
+    """The same in float64; classes stay the integers they are."""
+    return batch._replace(x=batch.x.double(), y=batch.y.double() if batch.y.is_floating_point() else batch.y)
+
+
+def load(path: Path | str, layer: int | None = None) -> Subject:
+    """The best weights of a run, and its layer of that number; the last one, if none is given."""
+    run = Run(Path(path))
+    if not run.exists():
+        known = "an experiment: look at one of the runs in it" if (run.path / "experiment.json").is_file() else ""
+        what = known or "not a run directory: it has no manifest.json"
+        raise DataError(f"{run.path} is {what}; expected a folder that `gatelab train --output-dir` wrote")
+    manifest = run.manifest()
+    if manifest.get("best_epoch") is None:
+        raise DataError(
+            f"{run.path} has no finished epoch on record (its status is {manifest['status']}): expected a run that was "
+            f"trained for one epoch at least; go on with it: gatelab train --resume {run.path}"
+        )
+    model = cast(Model, run.model()).double().requires_grad_(False)
+    layers = model.recurrent.num_layers
+    if layer is not None and not 0 <= layer < layers:
+        there = "0, since there is one layer" if layers == 1 else f"0 to {layers - 1}, counted from the input"
+        raise ValueError(f"the layer asked for is {layer}: expected {there}")
+    return Subject(run, run.spec().task, model, layers - 1 if layer is None else layer)
+
+
+def checked_sample(subject: Subject, sample: int) -> int:
+    there = len(subject.task.test)
+    if not 0 <= sample < there:
+        raise ValueError(
+            f"the sample asked for is {sample}: expected 0 to {there - 1}, a test example of {subject.task.name}"
+        )
+    return sample

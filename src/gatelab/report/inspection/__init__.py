@@ -1,0 +1,1 @@
+"""What was seen inside a run, as figures, words and one page."""

@@ -1,0 +1,129 @@
+"""A test example drawn: what is read over time, and what was answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gatelab import style
+from gatelab.analysis import Inspection
+from gatelab.analysis.reading import Reading, reading
+from gatelab.tasks import Task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+READABLE = 80  # so many tokens fit side by side
+TEXT = 96  # so many letters fit in a line
+LINES = 4  # so many numbers a step are drawn as lines, more as a picture
+
+
+def named(task: Task, answer: np.ndarray) -> str:
+    """An answer in words: a class by its name, numbers as they are."""
+    if task.classes is not None:
+        return task.classes[int(answer)]
+    return ", ".join(f"{value:.3g}" for value in np.atleast_1d(answer))
+
+
+def verdict(found: Inspection, place: int) -> str:
+    """What is right and what was answered; where every step has an answer, how good they are."""
+    task, said = found.subject.task, found.answers
+    if place >= len(said.right):
+        return f"test example {place}"
+    if not task.per_step:
+        return f"true: {named(task, said.right[place])}, answered: {named(task, said.said[place])}"
+    if task.classes is not None:
+        return f"{100 * (1 - said.wrong[place]):.0f} % of its answers are right"
+    return f"mean error {said.wrong[place]:.3g}"
+
+
+def draw_reading(axes: Axes, read: Reading) -> None:
+    """The input along the steps: words, lines, or a picture with a column for each step."""
+    steps, size = read.x.shape
+    axes.set_xlim(-0.5, steps - 0.5)
+    axes.locator_params(axis="x", integer=True)
+    if read.words is not None and steps <= READABLE:
+        small = max(map(len, read.words)) > 2
+        for step, word in enumerate(read.words):
+            axes.text(step, 0.5, word, ha="center", va="center", size=7.5 if small else 8.5,
+                      rotation=35 if small and steps > 12 else 0)  # fmt: skip
+        axes.set(ylim=(0, 1), yticks=[])
+        axes.spines[:].set_visible(False)
+        axes.tick_params(bottom=False)
+    elif size <= LINES:
+        for column in range(size):
+            axes.plot(read.x[:, column], color=style.colour(column), linewidth=0.9)
+        axes.set_ylabel("input")
+    else:
+        axes.imshow(read.x.T, aspect="auto", cmap="gray", interpolation="nearest")
+        axes.set_ylabel("input")
+        axes.set_yticks([])
+
+
+def draw_example(axes: Axes, found: Inspection, place: int) -> None:
+    """One example with what was answered and what is right; mistakes in colour."""
+    task = found.subject.task
+    read = reading(task, place)
+    if read.image is not None:
+        axes.imshow(read.image, cmap="gray" if read.image.ndim == 2 else None, interpolation="nearest")
+        axes.axis("off")
+    elif read.words is not None:
+        _text(axes, found, place, read.words)
+        return
+    elif task.per_step:
+        _answers_by_step(axes, found, place)
+    else:
+        draw_reading(axes, read)
+    wrong = task.classes is not None and found.answers.wrong[place] > 0
+    axes.set_title(_title(found, place), loc="center" if read.image is not None else "left", weight="normal", size=8,
+                   color=style.COLOURS[1] if wrong else style.INK)  # fmt: skip
+
+
+def _title(found: Inspection, place: int) -> str:
+    task, said = found.subject.task, found.answers
+    if task.per_step or task.classes is None:
+        return f"example {place}: {verdict(found, place)}"
+    if said.wrong[place] == 0:
+        return named(task, said.said[place])
+    right, answered = named(task, said.right[place]), named(task, said.said[place])
+    return f"{answered} ({100 * said.sure[place]:.0f} %)\nis {right}"
+
+
+def _answers_by_step(axes: Axes, found: Inspection, place: int) -> None:
+    said, right = found.answers.said[place], found.answers.right[place]
+    said, right = (values[:, None] if values.ndim == 1 else values for values in (said, right))
+    for column in range(min(3, right.shape[1])):
+        axes.plot(right[:, column], ":", color=style.INK, linewidth=1.2)
+        axes.plot(said[:, column], color=style.colour(column), linewidth=1.1)
+
+
+def _text(axes: Axes, found: Inspection, place: int, words: tuple[str, ...]) -> None:
+    """Words in a line with the answer after them, or lines of what is read, right and answered at every step."""
+    task, said = found.subject.task, found.answers
+    axes.axis("off")
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    wrong = said.wrong[place] > 0
+    colour = style.COLOURS[1] if wrong else style.INK
+    if not task.per_step:
+        sure = f" ({100 * said.sure[place]:.0f} %), is {named(task, said.right[place])}" if wrong else ""
+        text = cut(" ".join(words))
+        axes.text(0, 0.5, text, size=8, va="center", family="monospace")
+        after = (4.82 * (len(text) + 2), 0)  # a letter of this size is so many points wide
+        axes.annotate(f"→ {named(task, said.said[place])}{sure}", (0, 0.5), xytext=after, textcoords="offset points",
+                      size=8.5, va="center", color=colour, weight="bold")  # fmt: skip
+        return
+    assert task.classes is not None
+    shown = slice(-min(len(words), 60), None)
+    lines = {"read": words, "right": tuple(task.classes[int(i)] for i in said.right[place][: len(words)])}
+    lines["answered"] = tuple(task.classes[int(i)] for i in said.said[place][: len(words)])
+    for row, (name, line) in enumerate(lines.items()):
+        ink = colour if name == "answered" else style.INK
+        axes.text(0, 0.85 - 0.32 * row, name, size=8, va="center", color=style.FAINT)
+        axes.text(0.1, 0.85 - 0.32 * row, " ".join(line[shown]), size=8, va="center", family="monospace", color=ink)
+
+
+def cut(text: str, length: int = TEXT) -> str:
+    """A long text without its middle."""
+    half = (length - 3) // 2
+    return text if len(text) <= length else f"{text[:half]} … {text[-half:]}"

@@ -1,0 +1,71 @@
+"""The page: sections of words, tables and pictures, with the pictures inside it."""
+
+from __future__ import annotations
+
+import base64
+import html
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gatelab.report.page import STYLE, filled
+
+TEMPLATE = Path(__file__).with_name("page.html")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with what was seen under it."""
+
+    title: str
+    sentences: list[str]
+    pictures: dict[str, str]  # file name → what it shows
+    table: list[list[str]] = field(default_factory=list)  # the first row has the titles
+    note: str = ""
+
+
+def page(title: str, facts: str, sections: list[Section], folder: Path) -> str:
+    """The whole page; the pictures are read from the folder they were saved in."""
+    names = [f"section-{i}" for i in range(len(sections))]
+    return filled(
+        TEMPLATE,
+        {
+            "STYLE": STYLE.read_text(encoding="utf-8").rstrip(),
+            "TITLE": html.escape(title),
+            "FACTS": html.escape(facts),
+            "LINKS": "".join(
+                f'<a href="#{name}">{html.escape(section.title)}</a>'
+                for name, section in zip(names, sections, strict=True)
+            ),
+            "SECTIONS": "\n".join(
+                _section(section, name, folder) for name, section in zip(names, sections, strict=True)
+            ),
+        },
+    )
+
+
+def _section(section: Section, name: str, folder: Path) -> str:
+    parts = [f'<h2 id="{name}">{html.escape(section.title)}</h2>']
+    if section.sentences:
+        parts.append("<ul>" + "".join(f"<li>{html.escape(text)}</li>" for text in section.sentences) + "</ul>")
+    if section.table:
+        parts.append(f'<div class="wide">{_table(section.table)}</div>')
+    for file, shown in section.pictures.items():
+        parts.append(_picture(folder / file, shown))
+    if section.note:
+        parts.append(f'<p class="note">{html.escape(section.note)}</p>')
+    return "\n".join(parts)
+
+
+def _picture(path: Path, shown: str) -> str:
+    content = path.read_bytes()
+    width = int.from_bytes(content[16:20], "big")  # where every PNG has it
+    small = ' class="small"' if width < 1000 else ""
+    data = base64.b64encode(content).decode()
+    return f'<figure><img{small} alt="{html.escape(shown)}" src="data:image/png;base64,{data}"></figure>'
+
+
+def _table(rows: list[list[str]]) -> str:
+    head, *lines = ([html.escape(text) for text in row] for row in rows)
+    title = "".join(f"<th>{text}</th>" for text in head)
+    body = "".join(f"<tr><th>{row[0]}</th>{''.join(f'<td>{text}</td>' for text in row[1:])}</tr>" for row in lines)
+    return f"<table><thead><tr>{title}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,104 @@
+"""All files of an inspection: the pictures, and the page that holds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gatelab import style
+from gatelab.analysis import Inspection
+from gatelab.disk import write_text
+from gatelab.report.inspection import agreement, answers, gates, memory, words
+from gatelab.report.inspection.page import Section, page
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FILES = {
+    "gates.png": "Every gate and state over time",
+    "units.png": "Single units over time",
+    "gate_values.png": "How the values of each gate are spread",
+    "sentence.png": "Gate and state of the units that carry number, word by word",
+    "clamping.png": "Share of sentences whose verb flips",
+    "memory.png": "Decay of derivatives, and time constants",
+    "eigenvalues.png": "Eigenvalues of one step",
+    "gradients.png": "Length of the gradient by step",
+    "answers.png": "Test examples with their answers",
+    "mistakes.png": "The worst mistakes",
+    "confusion.png": "What was taken for what",
+    "numbers.png": "Answered against true",
+}
+
+
+def write_inspection(found: Inspection, directory: Path) -> Path:
+    """Pictures and page into a folder. Returns the page's path."""
+    drawn = {name: figure for name, figure in _figures(found).items() if figure is not None}
+    for name in FILES:
+        (directory / name).unlink(missing_ok=True)  # of an earlier look, that may have had others
+    for name, figure in drawn.items():
+        style.save(figure, directory / name)
+    run, cell = found.subject.run, found.subject.cell
+    layers = found.subject.recurrent.num_layers
+    where = f"layer {found.subject.layer} of {layers}, " if layers > 1 else ""
+    facts = (
+        f"gatelab inspect; {run.path.name}: weights of epoch {run.manifest()['best_epoch']}, {where}"
+        f"{found.subject.recurrent.hidden_size} units; test example {found.sample} where one is shown."
+    )
+    title = f"Inside {cell.name} on {found.subject.task.name}"
+    write_text(directory / "inspect.html", page(title, facts, list(_sections(found, drawn)), directory))
+    return directory / "inspect.html"
+
+
+def _figures(found: Inspection) -> dict[str, Figure | None]:
+    sentences = found.agreement is not None
+    return {
+        "gates.png": gates.heat_maps(found),
+        "units.png": gates.unit_lines(found),
+        "gate_values.png": gates.values(found),
+        "sentence.png": agreement.sentence(found) if sentences else None,
+        "clamping.png": agreement.clamping(found) if sentences else None,
+        "memory.png": memory.decay(found),
+        "eigenvalues.png": memory.eigenvalues(found),
+        "gradients.png": memory.gradients(found),
+        "answers.png": answers.gallery(found),
+        "mistakes.png": answers.mistakes(found),
+        "confusion.png": answers.confusion(found),
+        "numbers.png": answers.agreement_of_numbers(found),
+    }
+
+
+def _sections(found: Inspection, drawn: dict[str, Figure]) -> list[Section]:
+    def pictures(*names: str) -> dict[str, str]:
+        return {name: FILES[name] for name in names if name in drawn}
+
+    table = words.gate_table(found) if found.gates else []
+    made = [
+        Section(
+            "Gates over time", words.gates(found), pictures("gates.png", "units.png", "gate_values.png"), table, GATES
+        ),
+        Section("Memory", words.memory(found), pictures("memory.png"), note=MEMORY),
+        Section("One step", words.spectrum(found), pictures("eigenvalues.png")),
+        Section("Gradients", words.gradients(found), pictures("gradients.png"), note=GRADIENTS),
+        Section(
+            "What the model says",
+            words.answers(found),
+            pictures("answers.png", "mistakes.png", "confusion.png", "numbers.png"),
+            note=ANSWERS,
+        ),
+    ]
+    if found.agreement is not None:
+        made.insert(1, Section("Subject and verb", agreement.story(found), pictures("sentence.png", "clamping.png")))
+    return made
+
+
+GATES = (
+    "Units are sorted from slow (top) to quick. Shut and open: the share of values within 0.05 of 0 and of 1. The "
+    "table and the histograms are over many test examples, the rest is one."
+)
+MEMORY = (
+    "s is the full state of the layer (h and c of an LSTM); the norm is the Frobenius norm over √n, so that a state "
+    "that is only kept has 1 at every lag. A time constant is −1 / ln of the mean share that a unit keeps of its "
+    "state in a step."
+)
+GRADIENTS = "L is the loss, the derivative is total: through every later state. The probe is a few validation examples."
+ANSWERS = "Mistakes are sorted by how sure the model was, or by how far off its numbers are."

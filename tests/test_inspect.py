@@ -1,0 +1,225 @@
+"""`gatelab inspect` on every kind of run: all files, words that follow from numbers, a page that opens offline."""
+
+from __future__ import annotations
+
+import base64
+import re
+import subprocess
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+from test_report import CHROMIUM, FLAGS, PROBE
+from typer.testing import CliRunner
+
+from gatelab import analysis, style
+from gatelab.cli import app
+from gatelab.report.inspection import agreement, words
+from gatelab.training import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, train
+from gatelab.training.progress import Reporter
+
+ALWAYS = {"gates.png", "units.png", "memory.png", "eigenvalues.png", "gradients.png", "answers.png"}
+RUNS = {
+    "digits": ("digits:limit=100", {"hidden_size": 6}, {"record": "gradients"}),
+    "agreement": ("agreement:size=1000,gap=4,shortest_gap=2", {"hidden_size": 8}, {"num_epochs": 6}),
+    "sine": ("sine:duration=300,length=12", {"cell": "lstm", "hidden_size": 4, "num_layers": 2}, {}),
+    "adding": ("adding:length=6,size=100", {"cell": "rnn", "hidden_size": 4}, {}),
+    "copy": (
+        "copy:length=2,pause=2,symbols=9,size=50",
+        {"cell": "agru", "hidden_size": 4, "bidirectional": True, "num_layers": 2, "residual": True},
+        {},
+    ),
+    "pixels": ("digits:order=permuted,limit=50,noise_pad=6", {"cell": "mgu", "hidden_size": 4, "read": "mean"}, {}),
+    "signals": ("files:path=signals.npz", {"hidden_size": 4, "bidirectional": True}, {}),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Trained when they are first asked for."""
+    folder, there = tmp_path_factory.mktemp("runs"), {}
+
+    def run(name: str) -> Path:
+        if name not in there:
+            task, model, training = RUNS[name]
+            if name == "signals":
+                random = np.random.RandomState(0)
+                np.savez(folder / "signals.npz", X=random.standard_normal((60, 9, 2)), y=np.arange(60) % 3)
+                task = task.replace("signals.npz", str(folder / "signals.npz"))
+            spec = RunSpec(
+                task=task,
+                model=ModelSpec(**{"engine": "eager", **model}),
+                optimization=OptimizationSpec(learning_rate=0.02),
+                training=TrainingSpec(**{"num_epochs": 1, "batch_size": 32, "threads": 1, **training}),
+            )
+            there[name] = train(spec, folder / name).run.path
+        return there[name]
+
+    return run
+
+
+def inspected(path: Path, *options: str) -> str:
+    done = CliRunner().invoke(app, ["inspect", str(path), *options])
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done.output
+
+
+# What it writes.
+
+
+@pytest.mark.parametrize(
+    ("name", "also"),
+    [
+        ("agreement", {"gate_values.png", "sentence.png", "clamping.png", "confusion.png"}),
+        ("sine", {"gate_values.png", "mistakes.png", "numbers.png"}),
+        ("adding", {"mistakes.png", "numbers.png"}),
+        ("copy", {"gate_values.png", "mistakes.png", "confusion.png"}),
+        ("pixels", {"gate_values.png", "mistakes.png", "confusion.png"}),
+        ("signals", {"gate_values.png", "mistakes.png", "confusion.png"}),
+    ],
+)
+def test_every_kind_of_run_has_its_pictures_and_its_page(runs, tmp_path, monkeypatch, name, also):
+    monkeypatch.setitem(style.SETTINGS, "savefig.dpi", 50)  # small ones are drawn faster
+    assert str(tmp_path / "inspect.html") in inspected(runs(name), "--out", str(tmp_path), "--sample", "1")
+    check(tmp_path, ALWAYS | also)
+
+
+def check(folder: Path, wanted: set[str]) -> None:
+    """All pictures are there, show something, and are in the page, which refers to nothing outside itself."""
+    drawn = {path.name for path in folder.glob("*.png")}
+    assert drawn in (wanted, wanted | {"mistakes.png"})  # a good model may have none
+    page = (folder / "inspect.html").read_text()
+    inside = re.findall(r'src="data:image/png;base64,([^"]*)"', page)
+    assert {base64.b64decode(content) for content in inside} == {path.read_bytes() for path in folder.glob("*.png")}
+    words_alone = re.sub(r'src="[^"]*"', "", page)
+    assert not re.findall(r"https?://|{{|\bnan\b|\binf\b", words_alone)
+    assert page.count("<h2") == (6 if "clamping.png" in wanted else 5)
+    for path in folder.glob("*.png"):
+        pixels = matplotlib.image.imread(path)
+        assert (pixels[..., :3].min(-1) < 0.6).mean() > 0.003, path.name
+
+
+@pytest.fixture(scope="module")
+def digits(runs) -> Path:
+    """The page of a run, in the run, where an earlier look has left something."""
+    folder = runs("digits") / "inspect"
+    folder.mkdir()
+    (folder / "clamping.png").write_bytes(b"of another time")
+    inspected(runs("digits"))
+    return folder
+
+
+def test_without_out_it_goes_into_the_run_and_clears_an_earlier_look(digits):
+    check(digits, ALWAYS | {"gate_values.png", "mistakes.png", "confusion.png"})
+
+
+def test_a_layer_can_be_chosen(runs):
+    upper, lower = analysis.inspect(runs("sine")), analysis.inspect(runs("sine"), layer=0)
+    assert (upper.subject.layer, lower.subject.layer) == (1, 0)
+    assert upper.subject.parameters.W.i.shape == (4, 4)
+    assert lower.subject.parameters.W.i.shape == (4, 1)
+    batch = upper.subject.examples(1)
+    _, _, gates = upper.subject.recurrent(batch.x, gates=True)
+    np.testing.assert_allclose(upper.example.gates["f"][0], gates["f"][1, 0], atol=1e-6)
+    np.testing.assert_allclose(lower.example.gates["f"][0], gates["f"][0, 0], atol=1e-6)
+
+
+def test_the_forward_direction_of_a_two_way_layer_is_looked_at(runs):
+    found = analysis.inspect(runs("copy"), sample=2)
+    batch = found.subject.examples(1, 2)
+    _, _, gates = found.subject.recurrent(batch.x, gates=True)
+    np.testing.assert_allclose(found.example.gates["z"][0], gates["z"][2, 0], atol=1e-6)
+
+
+# Words.
+
+
+def test_the_words_say_what_the_numbers_say(runs):
+    found = analysis.inspect(runs("agreement"))
+    carried = found.agreement
+    told = " ".join(agreement.story(found))
+    clamped, chance = carried.flips_of_few
+    assert f"flip in {100 * clamped:.0f} % of {carried.tried} sentences" in told
+    assert f"by chance, in {100 * chance:.0f} % (20 draws" in told
+    for claim, true in {"gate opens” ": carried.opens, "stays shut” ": carried.stays_shut}.items():
+        assert claim + ("is true" if true else "is not true") in told
+    assert carried.flips[-1] == 1.0  # all of a GRU's state is all it knows
+    hits = np.trace(found.answers.confusion) / found.answers.confusion.sum()
+    assert f"{100 * hits:.2f} %" in words.answers(found)[0]
+    assert float(hits) == pytest.approx(found.subject.run.manifest()["test"]["accuracy"])
+    rows = words.gate_table(found)
+    assert [row[0] for row in rows] == ["gate", "r", "z", "n"]
+    assert rows[2][1] == "keep"
+
+
+def test_recorded_gradients_are_shown_and_else_how_to_record_them(runs):
+    with_record, without = analysis.inspect(runs("digits")), analysis.inspect(runs("adding"))
+    assert with_record.recorded.norms.shape == (2, 1, 1, 8)
+    np.testing.assert_allclose(with_record.recorded.norms[-1], with_record.gradient, rtol=1e-4)
+    assert "training.record" not in " ".join(words.gradients(with_record))
+    assert "training.record: [gradients]" in " ".join(words.gradients(without))
+
+
+# Bad input.
+
+
+def refused(*arguments: str) -> str:
+    done = CliRunner().invoke(app, ["inspect", *arguments])
+    assert isinstance(done.exception, ValueError), done.output
+    return str(done.exception)
+
+
+def test_what_cannot_be_looked_at_is_refused_in_words(runs, tmp_path):
+    assert "is not a run directory: it has no manifest.json; expected a folder" in refused(str(tmp_path))
+    (tmp_path / "experiment.json").write_text("{}")
+    assert "is an experiment: look at one of the runs in it" in refused(str(tmp_path))
+    said = refused(str(runs("digits")), "--sample", "360")
+    assert said == "the sample asked for is 360: expected 0 to 359, a test example of digits"
+    assert "the sample asked for is -1" in refused(str(runs("digits")), "--sample", "-1")
+    assert "the layer asked for is 1: expected 0, since there is one layer" in refused(
+        str(runs("digits")), "--layer", "1"
+    )
+    assert "expected 0 to 1, counted from the input" in refused(str(runs("sine")), "--layer", "2")
+
+
+def test_a_run_without_a_finished_epoch_says_how_to_go_on(tmp_path):
+    class Stopped(Reporter):
+        def batch(self, epoch, batch, batches, examples, tally):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(RunSpec(model=ModelSpec(hidden_size=2, engine="eager")), tmp_path / "run", Stopped())
+    said = refused(str(tmp_path / "run"))
+    assert "has no finished epoch on record (its status is interrupted)" in said
+    assert f"gatelab train --resume {tmp_path / 'run'}" in said
+
+
+# The page.
+
+
+USE = """
+<script>
+addEventListener("load", () => {
+  const root = document.documentElement.dataset;
+  root.pictures = [...document.images].filter((image) => image.complete && image.naturalWidth > 300).length;
+  root.wide = document.documentElement.scrollWidth > innerWidth + 1 ? "yes" : "no";
+});
+</script>
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here (apt-get install chromium)")
+@pytest.mark.parametrize("width", [1200, 400])
+def test_a_browser_shows_it_all_and_a_phone_does_not_scroll_sideways(digits, tmp_path, width):
+    text = (digits / "inspect.html").read_text()
+    (tmp_path / "used.html").write_text(text.replace("<body>", "<body>" + PROBE + USE))
+    done = subprocess.run(
+        [CHROMIUM, *FLAGS, f"--window-size={width},1600", f"--user-data-dir={tmp_path}/profile", "--dump-dom",
+         f"file://{tmp_path}/used.html"],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    root = dict(re.findall(r'data-([a-z-]+)="([^"]*)"', re.search(r"<html[^>]*>", done.stdout)[0]))
+    assert "error" not in root
+    assert int(root["pictures"]) == len(list(digits.glob("*.png")))
+    assert root["wide"] == "no"
