@@ -203,6 +203,7 @@ def test_studies_are_run_and_reported_together(tmp_path):
     summary = (tmp_path / "out" / "results_summary.md").read_text()
     assert "| [recall](recall/report.html) | accuracy, % |" in summary
     assert "init_z: 0 → 1" in (tmp_path / "out" / "recall" / "report.html").read_text()
+    assert 'href="adding/report.html"' in (tmp_path / "out" / "report.html").read_text()
     for name in ("studies.png", "recall/effects.png", "adding/test_comparison.png"):
         assert (tmp_path / "out" / name).is_file()
     (tmp_path / "out" / "results_summary.md").unlink()

@@ -10,11 +10,11 @@ from typing import Any
 import yaml
 
 from gatelab import style
+from gatelab.report.markup import filled, table
 from gatelab.report.tables import TITLES, cell, columns, compared, effects, interval
 from gatelab.training.objective import SHARES
 
 TEMPLATE = Path(__file__).with_name("page.html")
-STYLE = Path(__file__).with_name("page.css")  # of every page
 
 
 def page(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str:
@@ -34,26 +34,17 @@ def page(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str
         "shares": list(SHARES),
     }  # fmt: skip
     gaps = {
-        "STYLE": STYLE.read_text(encoding="utf-8").rstrip(),
         "TITLE": html.escape(title),
         "FINDINGS": "".join(f"<li>{html.escape(sentence)}</li>" for sentence in results["sentences"]),
         "COMMAND": experiment.get("command", "bench"),
         "TABLE": _table(results),
-        "COMPARISONS": _rows(compared(results)) + _rows(effects(results)),
+        "COMPARISONS": table(compared(results)) + table(effects(results)),
         "CONFIG": html.escape(yaml.safe_dump(experiment["spec"], sort_keys=False)),
         "FACTS": html.escape(", ".join(f"{name} {version}" for name, version in experiment["versions"].items())),
         # No "<" inside, so that no name can end the script or open another.
         "DATA": json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
     }
     return filled(TEMPLATE, gaps)
-
-
-def filled(template: Path, gaps: dict[str, str]) -> str:
-    """A template with each {{GAP}} replaced."""
-    text = template.read_text(encoding="utf-8")
-    for gap, content in gaps.items():
-        text = text.replace(f"{{{{{gap}}}}}", content)
-    return text
 
 
 def _table(results: dict[str, Any]) -> str:
@@ -74,13 +65,3 @@ def _table(results: dict[str, Any]) -> str:
         done = f"{entry['counts'].get('done', 0)} of {len(entry['runs'])}"
         rows.append(f"<tr><th>{html.escape(model)}</th><td>{done}</td>{''.join(cells)}</tr>")
     return f"<table><thead><tr><th>model</th><th>runs</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-
-
-def _rows(rows: list[list[str]]) -> str:
-    """A table of texts whose first row are titles."""
-    if not rows:
-        return ""
-    head, *lines = ([html.escape(text) for text in row] for row in rows)
-    title = "".join(f"<th>{text}</th>" for text in head)
-    body = "".join(f"<tr><th>{row[0]}</th>{''.join(f'<td>{text}</td>' for text in row[1:])}</tr>" for row in lines)
-    return f"<table><thead><tr>{title}</tr></thead><tbody>{body}</tbody></table>"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gatelab import style
+from gatelab.report.sections import Section
 from gatelab.report.tables import TITLES, cell
 from gatelab.training.objective import SHARES
 
@@ -15,21 +16,35 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Studies = dict[str, dict[str, Any]]
+NOTE = "Mean ± standard deviation over seeds, on the test set of the best validation epoch."
 
 
-def markdown(studies: Studies) -> str:
-    """A table of studies and models, then what can be said about each."""
+def table(studies: Studies) -> list[list[str]]:
+    """Studies and models as rows of text, with a row of titles."""
     models = _models(studies)
-    lines = ["# All studies", "", f"| study | metric | {' | '.join(models)} |", "|---" * (2 + len(models)) + "|"]
+    rows = [["study", "metric", *models]]
     for name, results in studies.items():
         metric = results["metric"]
         entries = (results["models"].get(model, {}).get("statistics", {}).get(metric) for model in models)
-        cells = [cell(metric, entry) if entry else "–" for entry in entries]
-        lines.append(f"| [{name}]({name}/report.html) | {TITLES.get(metric, '–')} | {' | '.join(cells)} |")
-    lines += ["", "Mean ± standard deviation over seeds, on the test set of the best validation epoch.", ""]
+        rows.append([name, TITLES.get(metric, "–"), *(cell(metric, entry) if entry else "–" for entry in entries)])
+    return rows
+
+
+def markdown(studies: Studies) -> str:
+    """The table, then what can be said about each study."""
+    head, *rows = table(studies)
+    lines = ["# All studies", "", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    lines += [f"| [{name}]({name}/report.html) | {' | '.join(cells)} |" for name, *cells in rows]
+    lines += ["", NOTE, ""]
     for name, results in studies.items():
         lines += [f"## {name}", "", *(f"- {sentence}" for sentence in results["sentences"]), ""]
     return "\n".join(lines)
+
+
+def sections(studies: Studies, picture: str) -> list[Section]:
+    """The same as a page has it."""
+    first = Section("All studies", [], {picture: "Every study: seeds, means and intervals"}, table(studies), NOTE)
+    return [first, *(Section(n, r["sentences"], {}, link=f"{n}/report.html") for n, r in studies.items())]
 
 
 def figure(studies: Studies) -> Figure:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gatelab import style
 from gatelab.disk import write_text
-from gatelab.report import figures, page, tables, together
+from gatelab.report import figures, page, sections, tables, together
 
 
 def write_reports(directory: Path, studies: dict[str, Path]) -> Path:
@@ -19,7 +19,10 @@ def write_reports(directory: Path, studies: dict[str, Path]) -> Path:
     results = {name: json.loads((place / "results.json").read_text()) for name, place in studies.items()}
     write_text(directory / "results_summary.md", together.markdown(results))
     style.save(together.figure(results), directory / "studies.png")
-    return directory / "results_summary.md"
+    title, facts = f"{len(results)} studies", "The same comparison on several tasks; each has a page of its own."
+    made = sections.page(title, facts, together.sections(results, "studies.png"), directory)
+    write_text(directory / "report.html", made)
+    return directory / "report.html"
 
 
 def write_report(directory: Path) -> Path:

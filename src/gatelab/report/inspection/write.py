@@ -9,7 +9,7 @@ from gatelab import style
 from gatelab.analysis import Inspection
 from gatelab.disk import write_text
 from gatelab.report.inspection import agreement, answers, gates, memory, words
-from gatelab.report.inspection.page import Section, page
+from gatelab.report.sections import Section, page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""The page: sections of words, tables and pictures, with the pictures inside it."""
+"""Pages of sections: words, tables and pictures under headings, with the pictures inside the page."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import html
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gatelab.report.page import STYLE, filled
+from gatelab.report.markup import filled, table
 
-TEMPLATE = Path(__file__).with_name("page.html")
+TEMPLATE = Path(__file__).with_name("sections.html")
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Section:
     pictures: dict[str, str]  # file name → what it shows
     table: list[list[str]] = field(default_factory=list)  # the first row has the titles
     note: str = ""
+    link: str = ""  # where there is more
 
 
 def page(title: str, facts: str, sections: list[Section], folder: Path) -> str:
@@ -29,7 +30,6 @@ def page(title: str, facts: str, sections: list[Section], folder: Path) -> str:
     return filled(
         TEMPLATE,
         {
-            "STYLE": STYLE.read_text(encoding="utf-8").rstrip(),
             "TITLE": html.escape(title),
             "FACTS": html.escape(facts),
             "LINKS": "".join(
@@ -48,7 +48,9 @@ def _section(section: Section, name: str, folder: Path) -> str:
     if section.sentences:
         parts.append("<ul>" + "".join(f"<li>{html.escape(text)}</li>" for text in section.sentences) + "</ul>")
     if section.table:
-        parts.append(f'<div class="wide">{_table(section.table)}</div>')
+        parts.append(f'<div class="wide">{table(section.table)}</div>')
+    if section.link:
+        parts.append(f'<p><a href="{html.escape(section.link)}">{html.escape(section.link)}</a></p>')
     for file, shown in section.pictures.items():
         parts.append(_picture(folder / file, shown))
     if section.note:
@@ -62,10 +64,3 @@ def _picture(path: Path, shown: str) -> str:
     small = ' class="small"' if width < 1000 else ""
     data = base64.b64encode(content).decode()
     return f'<figure><img{small} alt="{html.escape(shown)}" src="data:image/png;base64,{data}"></figure>'
-
-
-def _table(rows: list[list[str]]) -> str:
-    head, *lines = ([html.escape(text) for text in row] for row in rows)
-    title = "".join(f"<th>{text}</th>" for text in head)
-    body = "".join(f"<tr><th>{row[0]}</th>{''.join(f'<td>{text}</td>' for text in row[1:])}</tr>" for row in lines)
-    return f"<table><thead><tr>{title}</tr></thead><tbody>{body}</tbody></table>"
