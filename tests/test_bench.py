@@ -18,11 +18,11 @@ from safetensors.torch import load_file
 
 from gatelab import tasks
 from gatelab.errors import DataError
-from gatelab.experiments import config
+from gatelab.experiments import config, stats
 from gatelab.experiments.bench import Watcher, bench, gather_again, read_experiment, remarks
 from gatelab.experiments.executor import LocalExecutor
 from gatelab.experiments.plan import parameters, plan
-from gatelab.experiments.results import comparisons, mixtures, sentences
+from gatelab.experiments.results import comparisons, effect_sentence, gather, mixtures, sentences
 from gatelab.training import Run, build, train
 
 GATELAB = Path(sys.executable).with_name("gatelab")
@@ -283,9 +283,10 @@ def test_sentences_say_what_the_numbers_say():
 
     clear = {"gru": entry([0.9, 0.91, 0.905, 0.902, 0.908]), "rnn": entry([0.8, 0.81, 0.805, 0.802, 0.808])}
     (said,) = spoken(clear, "accuracy")
-    assert said.startswith("gru is 10.00 points above rnn in accuracy (95 % CI 10.00 to 10.00 points, paired by seed;")
+    assert said.startswith("gru is 10.00 points above rnn in accuracy (the same in all 5 seeds; test of all runs,")
     assert "p = 0.00794 after Holm" in said
-    assert "a difference that can be called; the smallest that 5 seeds with this spread are sure to call is" in said
+    assert "): a difference that can be called; with 5 seeds of this spread one of " in said
+    assert said.endswith("points is called about every other time.")
     close = {"gru": entry([0.9, 0.8, 0.85, 0.87, 0.83]), "rnn": entry([0.89, 0.81, 0.86, 0.84, 0.82])}
     assert "not a difference that can be called" in spoken(close, "accuracy")[0]
     # Errors: the smaller one is named first, and the interval is in the direction of the sentence.
@@ -372,6 +373,25 @@ def test_a_copied_experiment_needs_neither_the_users_cell_nor_their_data(tmp_pat
     (tmp_path / "experiment").rename(tmp_path / "copy")
     gather_again(tmp_path / "copy")
     assert json.loads((tmp_path / "copy" / "results.json").read_text())["models"]["tiny"]["counts"] == {"done": 1}
+
+
+def test_effects_in_words():
+    effect = stats.Effect("f: 0 → 1", 8, -0.02, -0.03, -0.01, 0.0078, 0.0234)
+    assert effect_sentence(effect, "accuracy", 3) == (
+        "f: 0 → 1: 2.00 points less accuracy on average over the arms (95 % CI 1.00 to 3.00 points, paired by seed; "
+        "p = 0.0234 after Holm): an effect that can be called."
+    )
+    same = stats.Effect("f: 0 → 1 × g: a → b", 5, 0.5, 0.5, 0.5, 0.0625, 0.1875)
+    said = effect_sentence(same, "mse", 3)
+    assert "0.5 more mse than the two changes alone add up to (the same in all 5 seeds; p = 0.188 after Holm)" in said
+    assert said.endswith("with 5 seeds no effect can be called, however large.")
+
+
+def test_missing_runs_of_a_design_are_named():
+    spec = {"base": "a", "design": {"a": {"f": "0"}, "b": {"f": "1"}}}
+    runs = [{"model": m, "seed": s, "place": f"{m}{s}"} for m in "ab" for s in (0, 1)]
+    found = gather({"spec": spec, "classes": [], "models": {"a": {}, "b": {}}, "runs": runs}, Path("nowhere"))
+    assert "No run has finished yet." in found["sentences"]
 
 
 def _wait_for(true):

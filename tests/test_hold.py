@@ -18,7 +18,7 @@ FORCED = [(name, gate) for name in cells.names() for gate in cells.get(name).neu
 @pytest.mark.parametrize("name", cells.names())
 def test_equations_written_as_python_are_the_same_equations(name):
     whole = cells.get(name)
-    scope = {"sigmoid": sigmoid, "tanh": tanh, "I": I}
+    scope = {"_sigmoid": sigmoid, "_tanh": tanh, "_I": I}
     options = "".join(f", {option}=0.25" for option in whole.options)
     start = f"def {name}({', '.join(whole.signature.order)}{', *' + options if options else ''}):\n    "
     exec(start + "\n    ".join(printing.python(whole.graph, {})), scope)
@@ -81,6 +81,17 @@ def test_what_only_fed_the_gate_is_gone():
     held = hold(shared, {"z": 0.5})
     assert (held.graph.W, held.graph.U, held.graph.b) == (("n",), ("s",), ("s",))
     assert held.gates == ("s", "n")
+
+
+def test_a_gate_may_have_the_name_of_a_function():
+    @cell
+    def odd(x, h, W, U, b):
+        tanh_ = tanh
+        sigmoid = tanh_(W.a(x) + b.a)
+        n = tanh_(W.n(x) + U.n(h) + sigmoid)
+        return 0.5 * (h + n)
+
+    assert "sigmoid" in hold(odd, {"n": 0.5}).text() or hold(odd, {"sigmoid": 0.5}).gates == ("n",)
 
 
 def test_bad_input():

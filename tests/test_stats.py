@@ -213,3 +213,18 @@ def test_three_levels_have_two_effects_and_their_interactions():
     assert found["a: x → z"] == 3.0
     assert found["a: x → z × b: 0 → 1"] == 2.0
     assert len(found) == 5
+
+
+def test_effects_are_tested_and_corrected():
+    """With no effect at all, hardly any is called; with few seeds none can be."""
+    random = np.random.RandomState(4)
+    design = {f"{i}{j}": {"i": str(i), "j": str(j)} for i in (0, 1) for j in (0, 1)}
+    alarms = 0
+    for _ in range(60):
+        values = {arm: dict(enumerate(random.normal(size=8))) for arm in design}
+        alarms += any(effect.called for effect in stats.effects(values, design))
+    assert alarms / 60 <= 0.15
+    clear = {arm: dict(enumerate(5 * int(arm[0]) + 0.1 * random.normal(size=8))) for arm in design}
+    assert [effect.called for effect in stats.effects(clear, design)][:2] == [True, False]
+    few = {arm: {seed: values[seed] for seed in range(5)} for arm, values in clear.items()}
+    assert not any(effect.called for effect in stats.effects(few, design))

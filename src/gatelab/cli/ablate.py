@@ -18,7 +18,7 @@ def ablate(
     config: experiment.Config = None,
     task: experiment.TaskName = None,
     cell: Annotated[
-        str | None, typer.Option(help="Without a config: the cell whose gates are removed, one at a time.")
+        str | None, typer.Option(help="The cell; without a config each of its gates is removed, one at a time.")
     ] = None,
     hidden_size: experiment.HiddenSize = None,
     epochs: experiment.Epochs = None,
@@ -40,11 +40,16 @@ def ablate(
         ("model", "hidden_size"): hidden_size,
         ("training", "num_epochs"): epochs,
         ("runs",): runs,
-        ("arms",): _every_gate(cell or "gru") if config is None else None,
     }
     changes = {key: value for key, value in changes.items() if value is not None} | settings(change or [])
+    cell = changes.get(("model", "cell"), "gru")
+    if config is None and not {("arms",), ("factors",)} & changes.keys():
+        changes[("arms",)] = _every_gate(cell)
     studies = experiment.specs(config, changes, quick, data_dir)
-    name = config.stem if config else f"{cell or 'gru'}-{studies[''].task.name}"
+    for study in studies.values():
+        if study.base is None:
+            raise ValueError(f"{config} has models and neither arms nor factors: compare them with gatelab bench")
+    name = config.stem if config else f"{cell}-{studies[''].task.name}"
     where = output_dir or Path("experiments") / f"{name}{'-quick' if quick else ''}"
     experiment.execute(studies, where, jobs, quiet)
 

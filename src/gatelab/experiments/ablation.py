@@ -18,7 +18,7 @@ import itertools
 from typing import Any
 
 from gatelab.lang import Cell
-from gatelab.training.config import Problem
+from gatelab.training.config import Key, Problem
 
 OWN = ("arms", "factors")
 BASE = "base"
@@ -35,10 +35,10 @@ def as_comparison(content: dict[str, Any]) -> tuple[dict[str, Any], list[Problem
         return content, [
             Problem(("models",), "an ablation has one model and arms that change it: use one or the other")
         ]
-    arms, design, wrong = _arms(content)
     base = content.get("model", {})
     if not isinstance(base, dict):
         return content, [Problem(("model",), f"this is {base!r}: expected the base model, as {{cell: gru}}")]
+    arms, design, wrong = _arms(content)
     models: dict[str, Any] = {}
     for name, changes in arms.items():
         try:
@@ -68,12 +68,18 @@ def _arms(content: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str,
     for combination in itertools.product(*(found.items() for found in levels.values())) if levels else ():
         labels = dict(zip(levels, (label for label, _ in combination), strict=True))
         name = ",".join(f"{factor}={label}" for factor, label in labels.items())
-        arms[name], design[name] = _merged(changes for _, changes in combination), labels
+        try:
+            arms[name], design[name] = _merged(dict(zip(levels, (c for _, c in combination), strict=True))), labels
+        except ValueError as error:
+            return {}, {}, [*wrong, Problem(("factors",), str(error))]
     if not factors and all(changes for changes in named.values()):
         arms[BASE] = {}
     for name, changes in named.items():
         if not isinstance(changes, dict | None):
             wrong.append(Problem(("arms", str(name)), f"this is {changes!r}: expected changes, as {{freeze: [b.z]}}"))
+        elif str(name) in arms:
+            taken = "the model without changes" if name == BASE else "a combination of the factors"
+            wrong.append(Problem(("arms", str(name)), f"this is the name of {taken}: choose another"))
         else:
             arms[str(name)] = changes or {}
     return arms, design, wrong
@@ -90,7 +96,7 @@ def _levels(factor: str, given: Any) -> dict[str, dict[str, Any]]:
         found = {_label(v): {"init": {f"b.{gate}": v}} if gate != factor else {factor: v} for v in given}
     else:
         raise ValueError(f"this is {given!r}: expected a list of levels, as [0, 1]")
-    if len(found) < 2 or len(found) < len(given):
+    if len(found) < 2 or len(found) < len(given) or "" in found:
         raise ValueError(f"this is {given!r}: expected at least two levels, all different")
     return found
 
@@ -103,20 +109,31 @@ def _label(level: Any) -> str:
         return "+".join(f"{key}-{_label(value)}" for key, value in level.items())
     if isinstance(level, list):
         return "+".join(map(_label, level))
-    return f"{level:g}" if isinstance(level, (int, float)) and not isinstance(level, bool) else str(level)
+    return f"{level:.12g}" if isinstance(level, (int, float)) and not isinstance(level, bool) else str(level)
 
 
-def _merged(parts: Any) -> dict[str, Any]:
-    """Changes of several factors at once; starting values of different biases stand side by side."""
+def _merged(by_factor: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Changes of several factors at once: what each freezes, removes or starts elsewhere stands side by side."""
     made: dict[str, Any] = {}
-    for key, value in (item for part in parts for item in part.items()):
-        both = isinstance(made.get(key), dict) and isinstance(value, dict)
-        made[key] = {**made[key], **value} if both else value
+    for factor, changes in by_factor.items():
+        for key, value in changes.items():
+            there = made.get(key)
+            if isinstance(there, list) and isinstance(value, list):
+                made[key] = [*there, *(one for one in value if one not in there)]
+            elif isinstance(there, dict) and isinstance(value, dict) and not there.keys() & value.keys():
+                made[key] = {**there, **value}
+            elif key in made and there not in NONE and value not in NONE and there != value:
+                raise ValueError(
+                    f"{factor} sets {key} to {value!r} and another factor to {there!r}: a model cannot have both. "
+                    "Change different things, or write the arms out under arms"
+                )
+            elif value not in NONE or key not in made:
+                made[key] = value
     return made
 
 
 def changed(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The base model with an arm's changes."""
+    """The base model with an arm's changes. What goes by name (biases, gates, options) is changed name by name."""
     made = dict(base)
     for key, value in changes.items():
         if key == "init" and isinstance(value, dict):
@@ -127,8 +144,12 @@ def changed(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
             made.pop(key, None)
             if key == "freeze":
                 made.pop("freeze_at", None)
+        elif key in ("remove", "options", "gate_bias") and isinstance(value, dict):
+            made[key] = {**(made.get(key) or {}), **value}
         else:
             made[key] = value
+    if isinstance(made.get("remove"), dict) and isinstance(made.get("gate_bias"), dict):
+        made["gate_bias"] = {gate: value for gate, value in made["gate_bias"].items() if gate not in made["remove"]}
     return made
 
 
@@ -142,3 +163,12 @@ def _bias(item: tuple[Any, Any]) -> tuple[str, Any]:
 def every_gate(cell: Cell) -> dict[str, dict[str, Any]]:
     """An arm for each gate of a cell, in which it is a constant that lets both the old state and the new pass."""
     return {f"no_{gate}": {"remove": {gate: value}} for gate, value in cell.neutral.items()}
+
+
+def as_written(key: Key, design: dict[str, Any]) -> Key:
+    """Where in the file a problem of a model comes from, in the file's own words."""
+    if key[:1] != ("models",) or len(key) < 2:
+        return ("arms",) if key == ("models",) else key
+    words = {"gate_bias": "init", "freeze_at": "at"}
+    rest = tuple(words.get(str(part), part) for part in key[2:])
+    return ("factors", *key[1:2], *rest) if key[1] in design else ("arms", key[1], *rest)

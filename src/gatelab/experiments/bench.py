@@ -42,15 +42,12 @@ class Watcher:
 
 def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher | None = None) -> dict[str, Any]:
     """Execute what is not done yet, and gather the results. The same command goes on where it was stopped."""
-    runs, watcher = plan(spec), watcher or Watcher()
-    _refuse_another(spec, directory)  # before anything is made there
+    runs, watcher = checked(spec, directory), watcher or Watcher()
     with alone_in(directory), politely_ended():
         begun = time.time()
         experiment = described(spec, runs)
         write_json(directory / EXPERIMENT, experiment)
         over = [run for run in runs if _is_over(run, directory / run.place)]
-        if not over:  # what went on once has been found to differ
-            refuse_alike(spec, {run.model: run.spec.model for run in runs})
         watcher.start(runs, over, directory)
         try:
             left = [run for run in runs if run not in over]
@@ -63,6 +60,15 @@ def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher
         }
         write_json(directory / "results.json", results)
     return results
+
+
+def checked(spec: BenchSpec, directory: Path) -> list[Planned]:
+    """The plan, if it can be carried out in this directory; nothing is made there before that is certain."""
+    runs = plan(spec)
+    _refuse_another(spec, directory)
+    if not (directory / EXPERIMENT).is_file():  # what was begun has been found to differ
+        refuse_alike(spec, {run.model: run.spec.model for run in runs})
+    return runs
 
 
 def remarks(spec: BenchSpec) -> list[str]:

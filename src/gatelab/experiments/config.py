@@ -5,6 +5,7 @@ A file may hold several studies, the same comparison on other tasks: what they s
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -58,6 +59,9 @@ class BenchSpec(Design):
 def load(path: Path, changes: Mapping[Key, Any] | None = None) -> dict[str, BenchSpec]:
     """The studies in a file by name; where there is only one it has none, and stands under the empty name."""
     document, changes = config.read(path), changes or {}
+    for own in [key for key in changes if key[0] == STUDIES]:  # of one study
+        document = document._replace(content=config.changed(document.content, {own: changes[own]}))
+    changes = {key: value for key, value in changes.items() if key[0] != STUDIES}
     shared = {key: value for key, value in document.content.items() if key != STUDIES}
     if STUDIES not in document.content:
         return {"": parse(config.changed(shared, changes), str(path), document.lines, changes)}
@@ -72,9 +76,12 @@ def load(path: Path, changes: Mapping[Key, Any] | None = None) -> dict[str, Benc
     for name, own in studies.items():
         if not NAME.fullmatch(str(name)) or not isinstance(own, dict):
             raise ValueError(f"{path}: {STUDIES}.{name}: this is {own!r}: expected a word and keys such as task")
-        lines = {key[2:]: line for key, line in document.lines.items() if key[:2] == (STUDIES, name) and key[2:]}
+        lines = {key[2:]: line for key, line in document.lines.items() if key[:2] == (STUDIES, str(name)) and key[2:]}
         content = config.changed(shared, dict(_leaves(own)))
-        found[str(name)] = parse(config.changed(content, changes), str(path), {**document.lines, **lines}, changes)
+        try:
+            found[str(name)] = parse(config.changed(content, changes), str(path), {**document.lines, **lines}, changes)
+        except ValueError as error:
+            raise ValueError(f"in the study {name}:\n{error}") from error
     return found
 
 
@@ -97,18 +104,27 @@ def parse(
     parts: dict[str, Any] = {}
     problems: list[Problem] = []
     if is_arms := ablation.is_ablation(content):
-        content, problems = ablation.as_comparison(content)
+        problems = list(_base_problems(content.get("model", {})))
+        if not problems:
+            content, problems = ablation.as_comparison(content)
     if not problems:
         problems = list(_problems(content, parts))
-    if is_arms:  # in the words of the file
-        problems = [Problem(("arms", *key[1:]) if key[:1] == ("models",) else key, why) for key, why in problems]
+    if is_arms:
+        problems = [Problem(ablation.as_written(key, parts.get("design", {})), why) for key, why in problems]
     config.refuse_located(problems, source, lines or {}, changes or {})
     return BenchSpec.model_validate(parts)
 
 
+def _base_problems(base: Any) -> Iterator[Problem]:
+    """What is wrong with the base model of an ablation, said once instead of for every arm."""
+    if isinstance(base, dict):
+        _, wrong = config.validated(ModelSpec, _own_options({"cell": "gru", **base}))
+        yield from (Problem(("model", *problem.key), problem.message) for problem in wrong)
+
+
 def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Problem]:
     """What is wrong; what is right goes into `parts`."""
-    known = [*BenchSpec.model_fields, "model", *ablation.OWN, STUDIES]
+    known = [*BenchSpec.model_fields, "model", *ablation.OWN]
     for name in content:
         if name not in known:
             yield Problem((str(name),), str(unknown("key", name, known)))
@@ -123,12 +139,16 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
         yield Problem(("model",), f"this is {base!r}: expected what all models share, such as hidden_size")
         base = {}
     if not isinstance(models, dict) or not models:
-        yield Problem(("models",), f"this is {models!r}: expected models by name, as gru: {{hidden_size: 128}}")
+        yield Problem(
+            ("models",), f"this is {models!r}: expected models by name, as gru: {{hidden_size: 128}}, or arms"
+        )
         return
     enabled: dict[str, ModelSpec] = {}
     for name, entry in models.items():
         if not NAME.fullmatch(str(name)):
-            yield Problem(("models", str(name)), "a model's name is also a file's: expected letters, digits, . + - _")
+            yield Problem(
+                ("models", str(name)), "a model's name is also a file's: expected letters, digits, . + - _ = ,"
+            )
             continue
         if entry is not None and not isinstance(entry, dict):
             yield Problem(("models", str(name)), f"this is {entry!r}: expected keys such as hidden_size")
@@ -145,14 +165,26 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
     if not enabled and all(isinstance(entry, dict) and entry.get("enabled") is False for entry in models.values()):
         yield Problem(("models",), "all of them have enabled: false: enable two at least to compare them")
     base, design = parts.get("base"), parts.get("design", {})
-    if base is not None and base not in enabled:
-        yield Problem(("base",), str(unknown("model", base, enabled)))
+    if base is not None and base not in models:
+        yield Problem(("base",), str(unknown("model", base, models)))
     for name in design:
-        if name not in enabled:
-            yield Problem(("design", name), str(unknown("model", name, enabled)))
+        if name not in models:
+            yield Problem(("design", name), str(unknown("model", name, models)))
+    if design and not _is_complete(design):
+        yield Problem(("design",), "expected the same factors for every model, and a model for every combination")
     for name, other in same(enabled):
         yield Problem(("models", name), f"this is the same model as {other!r}, after defaults: they cannot differ")
     parts["models"] = enabled
+
+
+def _is_complete(design: dict[str, dict[str, str]]) -> bool:
+    """Whether every combination of levels is there, once."""
+    first, *others = design.values()
+    if not first or any(levels.keys() != first.keys() for levels in others):
+        return False
+    seen = {tuple(levels[name] for name in first) for levels in design.values()}
+    wanted = math.prod(len({levels[name] for levels in design.values()}) for name in first)
+    return len(seen) == len(design) == wanted
 
 
 def cell_of(name: str) -> str:

@@ -82,7 +82,8 @@ class LocalExecutor:
 
 def _finished(process: subprocess.Popen[bytes], run: Planned, directory: Path) -> Finished:
     assert process.stdin is not None
-    process.stdin.close()
+    with contextlib.suppress(BrokenPipeError):  # it never read what it was told
+        process.stdin.close()
     code, path = process.returncode, directory / run.place
     if code < 0:
         reason = f"its process was killed by {signal.Signals(-code).name}"

@@ -34,18 +34,20 @@ def gather(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
         } if done else {}  # fmt: skip
     base = experiment["spec"].get("base")
     compared = comparisons(models, metric, base) if metric else []
-    found = stats.effects(by_seed(models, metric), experiment["spec"].get("design", {})) if metric else []
+    design = experiment["spec"].get("design", {})
+    found = stats.effects(by_seed(models, metric), design) if metric else []
     return {
         "schema": SCHEMA,
         "metric": metric,
         "classes": experiment["classes"],
         "models": models,
         "comparisons": [asdict(c) | {"called": c.called} for c in compared],
-        "effects": [asdict(effect) for effect in found],
+        "effects": [asdict(effect) | {"called": effect.called} for effect in found],
         "sentences": [
             *mixtures(models),
             *sentences(models, metric, compared, base),
-            *(effect_sentence(effect, metric) for effect in found if metric),
+            *(effect_sentence(effect, metric, len(found)) for effect in found if metric),
+            *_missing_for_effects(models, metric, design),
         ],
     }
 
@@ -164,19 +166,41 @@ def amount(metric: str, value: float) -> str:
     return f"{100 * value:.2f} points" if metric == "accuracy" else f"{value:.4g}"
 
 
-def effect_sentence(effect: stats.Effect, metric: str) -> str:
+def _missing_for_effects(models: dict[str, dict[str, Any]], metric: str | None, design: dict[str, Any]) -> list[str]:
+    """Why effects are of fewer seeds than were run, or of none."""
+    if not design or metric is None:
+        return []
+    values = by_seed(models, metric)
+    lost = [name for name in design if len(values[name]) < len(models[name]["runs"])]
+    if not lost:
+        return []
+    kept = len(set.intersection(*(set(values[name]) for name in design)))
+    what = f"of the {kept} seeds that finished in all arms" if kept else "not computed: no seed finished in all arms"
+    return [f"The effects are {what} (runs are missing of {', '.join(lost)})."]
+
+
+def effect_sentence(effect: stats.Effect, metric: str, tested: int) -> str:
     """One effect in words."""
+    seeds = f"{effect.n} seed{'s' if effect.n > 1 else ''}"
     if abs(effect.difference) < 1e-12:
-        return f"{effect.name}: no change in {metric} over {effect.n} seeds."
+        return f"{effect.name}: no change in {metric} over {seeds}."
     direction = "more" if effect.difference > 0 else "less"
     start = f"{effect.name}: {amount(metric, abs(effect.difference))} {direction} {metric}"
-    start += " than the two changes alone add up to" if "×" in effect.name else ", averaged over the other factors"
-    if effect.low is None or effect.high is None:
-        return f"{start}; with {effect.n} seed{'s' if effect.n > 1 else ''} no claim can be made."
-    low, high = sorted((effect.low, effect.high) if effect.difference > 0 else (-effect.high, -effect.low))
-    verdict = "does not contain 0" if low > 0 else "contains 0"
-    between = f"{amount(metric, low).removesuffix(' points')} to {amount(metric, high)}"
-    return f"{start} (95 % CI {between}, which {verdict}; {effect.n} seeds)."
+    start += " than the two changes alone add up to" if "×" in effect.name else " on average over the arms"
+    if effect.low is None or effect.high is None or effect.p_adjusted is None:
+        return f"{start}; with {seeds} no claim can be made."
+    low, high = (effect.low, effect.high) if effect.difference > 0 else (-effect.high, -effect.low)
+    verdict = "an effect that can be called" if effect.called else "not an effect that can be called"
+    if not stats.pairing_suffices(effect.n, tested):
+        verdict = f"with {seeds} no effect can be called, however large"
+    return f"{start} ({between(metric, low, high, effect.n)}; p = {effect.p_adjusted:.3g} after Holm): {verdict}."
+
+
+def between(metric: str, low: float, high: float, n: int) -> str:
+    """An interval in words. Runs that all differ by the same amount have none that would mean anything."""
+    if high - low < 1e-12:
+        return f"the same in all {n} seeds"
+    return f"95 % CI {amount(metric, low).removesuffix(' points')} to {amount(metric, high)}, paired by seed"
 
 
 def sentence(c: stats.Comparison, metric: str) -> str:
@@ -196,11 +220,13 @@ def sentence(c: stats.Comparison, metric: str) -> str:
     assert c.high is not None
     # In the direction of the sentence: "0.02 below (−0.01 to 0.05)" means that it may also be above.
     low, high = (c.low, c.high) if c.difference >= 0 else (-c.high, -c.low)
-    between = f"95 % CI {shown(low).removesuffix(' points')} to {shown(high)}, paired by seed"
     verdict = "a difference that can be called" if c.called else "not a difference that can be called"
     least = (
-        f"the smallest that {c.n} seeds with this spread are sure to call is {shown(c.callable)}"
+        f"with {c.n} seeds of this spread one of {shown(c.callable)} is called about every other time"
         if c.callable is not None
         else f"with {c.n} seeds none could be, however large: more are needed"
     )
-    return f"{start} ({between}; p = {c.p_adjusted:.3g} after Holm): {verdict}; {least}."
+    test = "test of pairs" if c.paired else "test of all runs"
+    return (
+        f"{start} ({between(metric, low, high, c.n)}; {test}, p = {c.p_adjusted:.3g} after Holm): {verdict}; {least}."
+    )

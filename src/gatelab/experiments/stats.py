@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -123,10 +123,16 @@ class Effect:
     difference: float
     low: float | None
     high: float | None
+    p: float | None = None  # of the test that swaps the levels in each seed
+    p_adjusted: float | None = None  # after Holm's correction over all effects
+
+    @property
+    def called(self) -> bool:
+        return self.p_adjusted is not None and self.p_adjusted <= 1 - CONFIDENCE
 
 
 def effects(values: dict[str, dict[int, float]], design: dict[str, dict[str, str]]) -> list[Effect]:
-    """Main effects and interactions of two of a factorial design, seed by seed, with intervals over the seeds.
+    """Main effects and interactions of two factors of a factorial design, seed by seed, with intervals over the seeds.
 
     A main effect is the mean over all arms at a level minus that at the first level of the factor. An interaction is
     the effect of one factor at a level of the other minus that at the other's first level.
@@ -142,7 +148,10 @@ def effects(values: dict[str, dict[int, float]], design: dict[str, dict[str, str
     for one, other in itertools.combinations(changes, 2):
         if one[0] != other[0]:
             found.append(_effect(values, design, seeds, [one, other]))
-    return found
+    if len(seeds) < ENOUGH:
+        return found
+    corrected = holm([effect.p for effect in found if effect.p is not None])
+    return [replace(effect, p_adjusted=p) for effect, p in zip(found, corrected, strict=True)]
 
 
 def _effect(
@@ -157,9 +166,10 @@ def _effect(
         arms = [arm for arm, levels in design.items() if wanted.items() <= levels.items()]
         mean = np.mean([[values[arm][seed] for seed in seeds] for arm in arms], axis=0)
         contrast += (-1) ** (len(changes) - sum(sides)) * mean
-    low, high = interval(contrast) if len(seeds) >= ENOUGH else (None, None)
     name = " × ".join(f"{name}: {before} → {after}" for name, before, after in changes)
-    return Effect(name, len(seeds), float(contrast.mean()), low, high)
+    if len(seeds) < ENOUGH:
+        return Effect(name, len(seeds), float(contrast.mean()), None, None)
+    return Effect(name, len(seeds), float(contrast.mean()), *interval(contrast), sign_flip_p(contrast))
 
 
 def _comparison(

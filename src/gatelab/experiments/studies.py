@@ -8,7 +8,7 @@ from typing import Any
 
 from gatelab.disk import write_json
 from gatelab.errors import DataError
-from gatelab.experiments.bench import EXPERIMENT, Watcher, bench
+from gatelab.experiments.bench import EXPERIMENT, Watcher, bench, checked
 from gatelab.experiments.config import BenchSpec
 from gatelab.experiments.executor import Executor
 
@@ -20,26 +20,34 @@ def run(
 ) -> list[dict[str, Any]]:
     """The results of all studies. A study without a name is the only one, and has the directory for itself."""
     if "" not in specs:
+        for name, spec in specs.items():  # all of them before the first run of any
+            try:
+                checked(spec, directory / name)
+            except ValueError as error:
+                raise ValueError(f"in the study {name}: {error}") from error
         _claim(directory, list(specs))
     return [bench(spec, directory / name, executor, watcher) for name, spec in specs.items()]
 
 
 def places(directory: Path) -> dict[str, Path]:
-    """Where the studies of a directory are, by name; the empty name is that of a directory with one experiment."""
+    """Where the studies of a directory are that were begun, by name; the empty name is that of one experiment alone."""
     if (directory / STUDIES).is_file():
         names = json.loads((directory / STUDIES).read_text())["studies"]
-        return {name: directory / name for name in names}
+        return {name: directory / name for name in names if (directory / name / EXPERIMENT).is_file()}
     if not (directory / EXPERIMENT).is_file():
         raise DataError(f"{directory} holds no experiment: it has neither {EXPERIMENT} nor {STUDIES}")
     return {"": directory}
 
 
 def _claim(directory: Path, names: list[str]) -> None:
-    """Make the directory one of these studies; refuse one that is something else."""
+    """Make the directory one of these studies; others may be added, but none left out or put in its place."""
     path = directory / STUDIES
     if path.is_file():
-        if (before := json.loads(path.read_text())["studies"]) != names:
-            raise ValueError(f"{directory} holds other studies ({', '.join(before)}): choose another directory")
+        if lost := set(before := json.loads(path.read_text())["studies"]) - set(names):
+            raise ValueError(
+                f"{directory} holds the studies {', '.join(before)}, and the config no longer has "
+                f"{', '.join(sorted(lost))}: choose another directory, or put it back"
+            )
     elif directory.is_dir() and any(directory.iterdir()):
         raise ValueError(f"{directory} holds something else than studies: choose an empty or new directory")
     write_json(path, {"studies": names})

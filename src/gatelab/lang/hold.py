@@ -53,7 +53,7 @@ def _function(cell: Cell, gates: dict[str, float], name: str) -> Any:
     text = "\n    ".join([start, *lines]) + "\n"
     file = f"<{name}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)  # so that errors can quote their line
-    scope: dict[str, Any] = {**vars(ops), "I": I, **defaults}
+    scope: dict[str, Any] = {**{f"_{op}": getattr(ops, op) for op in printing.CALLED}, "_I": I, **defaults}
     exec(compile(text, file, "exec"), scope)
     function = scope["held"]
     function.__name__ = function.__qualname__ = name

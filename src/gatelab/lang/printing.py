@@ -10,6 +10,7 @@ from gatelab.lang.graph import Graph, Identity, Matrix, Node, Scaled, Sum, Trans
 _LETTERS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda_ mu nu xi rho sigma tau phi chi psi omega"
 GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξρστφχψω", strict=True))
 
+CALLED = ("sigmoid", "tanh", "relu", "softplus", "exp", "sin", "cos")  # operations that are written as calls
 LONG = 12  # operations in an expression that is not written out twice
 SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # how tightly an expression holds together
 
@@ -121,7 +122,7 @@ class _Text:
         if isinstance(matrix, Weight):
             return self.subscript(matrix.space, matrix.name)
         if isinstance(matrix, Identity):
-            return "I"
+            return self.identity()
         if isinstance(matrix, Transpose):
             return self.transposed(self.matrix(matrix.of))
         if isinstance(matrix, Scaled):
@@ -168,6 +169,9 @@ class _Text:
 
     def subscript(self, letter: str, name: str) -> str:
         return f"{letter}_{name}"
+
+    def identity(self) -> str:
+        return "I"
 
     def transposed(self, matrix: str) -> str:
         return f"{matrix}ᵀ"
@@ -260,7 +264,9 @@ class _Typst(_InTime):
 
 
 class _Python(_Text):
-    """What is not a gate has a name that begins with an underscore, which tracing does not take for one."""
+    """What is not a gate has a name that begins with an underscore, which tracing does not take for one; so have the
+    functions, lest a gate has the name of one.
+    """
 
     functions: Mapping[str, str] = {}
     minus, times, scaled_by = "-", " * ", " * "
@@ -301,6 +307,12 @@ class _Python(_Text):
 
     def new_state(self, name: str) -> str:
         return f"_new_{name}"
+
+    def function(self, op: str) -> str:
+        return f"_{op}"
+
+    def identity(self) -> str:
+        return "_I"
 
     def subscript(self, letter: str, name: str) -> str:
         return f"{letter}.{name}"

@@ -58,7 +58,7 @@ def compared(results: dict[str, Any]) -> list[list[str]]:
         claimed = c["p_adjusted"] is not None
         shown = [f"{factor * c[key]:+.3g}" if c[key] is not None else "" for key in ("difference", "low", "high")]
         rows.append([
-            f"{c['a']}, {c['b']}", shown[0], f"{shown[1]} to {shown[2]}" if claimed else "–",
+            f"{c['a']}, {c['b']}", shown[0], _between(shown[1], shown[2]) if claimed else "–",
             f"{c['p_adjusted']:.3g}" if claimed else "–", f"{100 * c['improvement']:.0f} %",
         ])  # fmt: skip
     return rows if len(rows) > 1 else []
@@ -67,12 +67,17 @@ def compared(results: dict[str, Any]) -> list[list[str]]:
 def effects(results: dict[str, Any]) -> list[list[str]]:
     """The effects of a factorial design as rows of text, with a row of titles; none where there is no such design."""
     factor, unit = (100, "points") if results["metric"] in SHARES else (1, TITLES.get(results["metric"], ""))
-    rows = [["factor (× interaction)", f"effect, {unit}", "95 % interval", "seeds"]]
+    rows = [["factor (× interaction)", f"effect, {unit}", "95 % interval", "p (Holm)", "seeds"]]
     for effect in results.get("effects", ()):
         ends = [f"{factor * effect[key]:+.3g}" for key in ("low", "high") if effect[key] is not None]
         shown = f"{factor * effect['difference']:+.3g}"
-        rows.append([effect["name"], shown, " to ".join(ends) or "–", str(effect["n"])])
+        p = "–" if effect["p_adjusted"] is None else f"{effect['p_adjusted']:.3g}"
+        rows.append([effect["name"], shown, _between(*ends) if ends else "–", p, str(effect["n"])])
     return rows if len(rows) > 1 else []
+
+
+def _between(low: str, high: str) -> str:
+    return f"{low} to {high}" if low != high else "the same in all seeds"
 
 
 def markdown(results: dict[str, Any], title: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
 from gatelab.engine import Recurrent
@@ -35,8 +36,23 @@ def model(spec: ModelSpec, task: Task, seed: int) -> nn.Module:
     else:
         made = SequenceClassifier(spec.equations(), *sizes, read=spec.read, **options)
     made.reset_parameters(generator(seed, "initialisation"))
+    if spec.remove or spec.chrono:
+        _start_as_without(made, spec, task, seed)
     _frozen(made.recurrent, spec)
     return made
+
+
+@torch.no_grad()
+def _start_as_without(made: nn.Module, spec: ModelSpec, task: Task, seed: int) -> None:
+    """Let what a model has in common with the same one with all gates, or without chrono, start alike: it draws fewer
+    numbers or more, which would move all that come after them.
+    """
+    plain = spec.model_copy(update={"remove": {}, "chrono": None, "freeze": (), "freeze_at": None})
+    values = dict(model(plain, task, seed).named_parameters())
+    spread = {f"b.{gate}" for gate in spec.equations().roles} if spec.chrono else set()
+    for name, parameter in made.named_parameters():
+        if ".".join(name.split(".")[-2:]) not in spread:
+            parameter.copy_(values[name])
 
 
 def _layer_options(spec: ModelSpec) -> dict[str, Any]:

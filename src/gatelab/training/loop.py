@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from gatelab.training.process import Stop, alone_in, prepared, stoppable
 from gatelab.training.progress import Reporter
 from gatelab.training.run import Run, Status, now
 from gatelab.training.schedule import Schedule
-from gatelab.training.spec import RunSpec
+from gatelab.training.spec import ModelSpec, RunSpec
 
 EVALUATED_AT_ONCE = 500  # sequences
 FINAL = ("done", "diverged")  # the same run would end the same way
@@ -102,7 +103,10 @@ def _until_the_end(work: Work) -> dict[str, Any]:
     """How it ended, for the manifest."""
     try:
         fit(work)
-        return {"status": "done", "test": test(work), "frozen": _still_frozen(work)}
+        _check_frozen(work)  # after the last epoch, and with the weights that are kept
+        metrics = test(work)
+        _check_frozen(work)
+        return {"status": "done", "test": metrics}
     except StoppedError:
         _save(work)
         return {"status": "interrupted"}
@@ -195,17 +199,21 @@ def test(work: Work) -> Metrics:
     return metrics | macro_metrics(task, predictions, task.test.targets, task.test.lengths)
 
 
-def _still_frozen(work: Work) -> list[str]:
-    """The names of what was frozen; its values are those of the start to the bit, whatever the optimiser did."""
-    spec, frozen = work.spec, []
-    start = build.model(spec.model, spec.task, spec.training.seed)
-    trained = dict(work.model.named_parameters())
-    for name, value in start.named_parameters():
-        if not value.requires_grad:
-            if not torch.equal(value, trained[name]):
-                raise RuntimeError(f"{name} was frozen and is not what it was at the start: the run is worthless")
-            frozen.append(name)
-    return frozen
+def _check_frozen(work: Work) -> None:
+    """What is frozen must be as it was at the start, to the bit, whatever the optimiser did."""
+    now = frozen_values(work.spec.model, work.model)
+    for name, value in work.manifest["frozen"].items():
+        if now.get(name) != value:
+            raise RuntimeError(f"{name} was frozen and is not what it was at the start: the run is worthless")
+
+
+def frozen_values(spec: ModelSpec, model: nn.Module) -> dict[str, str]:
+    """A check sum of each parameter that the spec wants frozen, by name, whether the model knows of it or not."""
+    return {
+        name: hashlib.sha256(value.detach().numpy().tobytes()).hexdigest()[:16]
+        for name, value in model.named_parameters()
+        if any(f"{name}.".find(f".{wanted}.") >= 0 for wanted in spec.freeze)
+    }
 
 
 def _check_finite(work: Work, part: str, metrics: Metrics) -> None:
@@ -226,7 +234,7 @@ def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop) 
     place = Place()
     if not run.exists():
         parameters = sum(parameter.numel() for parameter in model.parameters())
-        manifest = run.begin(spec, identity(spec), threads, parameters)
+        manifest = run.begin(spec, identity(spec), threads, parameters, frozen_values(spec.model, model))
     else:
         manifest = run.go_on(identity(spec))
         if run.checkpoint_path.is_file():

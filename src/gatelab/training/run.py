@@ -113,7 +113,9 @@ class Run:
 
     # Writing.
 
-    def begin(self, spec: RunSpec, identity: dict[str, str], threads: int, parameters: int) -> dict[str, Any]:
+    def begin(
+        self, spec: RunSpec, identity: dict[str, str], threads: int, parameters: int, frozen: dict[str, str]
+    ) -> dict[str, Any]:
         """The manifest of a run that starts now."""
         scaling = spec.task.target_scaling
         manifest = {
@@ -122,6 +124,7 @@ class Run:
             "spec": spec.document(),
             "seed": spec.training.seed,
             "parameters": parameters,
+            "frozen": frozen,
             "versions": versions(),
             "machine": machine(),
             "threads": threads,
