@@ -163,6 +163,7 @@ def sentences(
 
 def amount(metric: str, value: float) -> str:
     """A difference with its unit."""
+    value = value if abs(value) > 1e-12 else 0.0  # no "-0.00"
     return f"{100 * value:.2f} points" if metric == "accuracy" else f"{value:.4g}"
 
 
