@@ -2,8 +2,8 @@
 
 python benchmarks/learned_by.py EXPERIMENT [--accuracy 0.9 | --mse 0.01]
 
-Runs that never pass count as one epoch more than they had, which makes differences smaller than they are. For a factorial
-design the effects on that epoch are tested as `gatelab ablate` tests those on the accuracy.
+Runs that never pass count as one epoch more than they had, which makes differences smaller than they are. For a
+factorial design the effects on that epoch are tested as `gatelab ablate` tests those on the accuracy.
 """
 
 from __future__ import annotations
