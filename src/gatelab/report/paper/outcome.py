@@ -83,7 +83,7 @@ def _figures(results: Block) -> Iterator[Block]:
 
 def _effects(results: Block) -> Block:
     head, *rows = tables.effects(results)
-    return table("effects", "Main effects and interactions of the factors.", head, rows)
+    return table("effects", "Main effects and interactions of the factors, seed by seed.", head, rows)
 
 
 def _findings(results: Block) -> Iterator[Block]:
