@@ -160,7 +160,7 @@ def test_a_design_with_gaps_is_refused(design):
 def test_an_arm_that_is_the_base_in_all_it_does_is_refused(change, tmp_path):
     """Xavier starts have zero biases: to set them to zero is no change, and neither is another engine."""
     spec = parsed(arms={"same": change})
-    with pytest.raises(ValueError, match=r"models\.same: on one batch this has the weights, outputs and gradients of"):
+    with pytest.raises(ValueError, match=r"arms\.same: on one batch this has the weights, outputs and gradients of"):
         bench(spec, tmp_path / "experiment", LocalExecutor(1))
     assert not (tmp_path / "experiment").exists()  # so that the corrected config is not refused there
 

@@ -162,7 +162,8 @@ def test_the_results_are_all_there(done):
         assert sum(map(sum, entry["confusion"])) == 2 * 360
         assert len(entry["curves"]["validation_accuracy"]) == 2
     assert len(results["comparisons"]) == 1
-    assert results["sentences"][-1].endswith("with 2 seeds no claim can be made.")
+    assert results["sentences"][0].endswith("with 2 seeds no claim can be made.")
+    assert results["sentences"][1].startswith("Without learning accuracy is 10.00 % (always '0', the commonest in")
 
 
 def test_the_same_command_does_nothing_again_and_a_changed_one_is_refused(done):
@@ -172,6 +173,16 @@ def test_the_same_command_does_nothing_again_and_a_changed_one_is_refused(done):
     with pytest.raises(ValueError, match=r"holds another experiment: .*training\.num_epochs is 2 there and 3 now"):
         bench(small(training={"num_epochs": 3, "batch_size": 32, "seed": 5}), done, LocalExecutor(1))
     assert config.parse(read_experiment(done)["spec"], "there") == small()
+
+
+def test_seeds_can_be_added(done):
+    more = small(runs=3)
+    before = {path: path.stat().st_mtime_ns for path in done.rglob("manifest.json")}
+    results = bench(more, done, LocalExecutor(2))
+    assert results["models"]["gru"]["counts"] == {"done": 3}
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    with pytest.raises(ValueError, match="runs is 3 there and 2 now"):
+        bench(small(), done, LocalExecutor(1))
 
 
 def test_results_can_be_gathered_again_from_the_runs_alone(done):
@@ -345,6 +356,12 @@ def test_too_few_seeds_are_remarked_upon_before_the_first_run():
     assert not remarks(small(models=three, runs=5))
     assert not remarks(small(runs=4))  # two models, one comparison: 2/70
     assert not remarks(small(models={"gru": {"hidden_size": 6}}, runs=1))
+    factorial = {key: value for key, value in SMALL.items() if key != "models"} | {
+        "factors": {"init_z": [0, 1], "freeze": ["none", ["b.z"]]}
+    }
+    (remark,) = remarks(config.parse({**factorial, "runs": 5}, "here"))  # enough for the comparisons
+    assert "with 5 seeds and 3 effects none can be called" in remark
+    assert not remarks(config.parse({**factorial, "runs": 7}, "here"))
 
 
 def test_runs_that_are_not_of_one_kind_are_pointed_out():

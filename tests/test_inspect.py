@@ -171,9 +171,10 @@ def refused(*arguments: str) -> str:
 
 
 def test_what_cannot_be_looked_at_is_refused_in_words(runs, tmp_path):
-    assert "is not a run directory: it has no manifest.json; expected a folder" in refused(str(tmp_path))
-    (tmp_path / "experiment.json").write_text("{}")
-    assert "is an experiment: look at one of the runs in it" in refused(str(tmp_path))
+    assert "is not a run directory; expected a folder with a manifest.json" in refused(str(tmp_path))
+    (tmp_path / "runs" / "gru" / "seed-0").mkdir(parents=True)
+    (tmp_path / "runs" / "gru" / "seed-0" / "manifest.json").write_text("{}")
+    assert f"is an experiment: look at one of its runs, as {tmp_path}/runs/gru/seed-0" in refused(str(tmp_path))
     said = refused(str(runs("digits")), "--sample", "360")
     assert said == "the sample asked for is 360: expected 0 to 359, a test example of digits"
     assert "the sample asked for is -1" in refused(str(runs("digits")), "--sample", "-1")

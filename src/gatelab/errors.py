@@ -33,6 +33,8 @@ def expectation(message: str) -> str:
     return (
         message.replace("Input should be", "expected")
         .replace("a valid integer", "an integer")
+        .replace("a valid dictionary", "values by name, as {name: value}")
+        .replace("a valid tuple", "a list, as [one, other]")
         .replace("a valid ", "a ")
     )
 

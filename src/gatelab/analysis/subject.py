@@ -74,9 +74,9 @@ def load(path: Path | str, layer: int | None = None) -> Subject:
     """The best weights of a run, and its layer of that number; the last one, if none is given."""
     run = Run(Path(path))
     if not run.exists():
-        known = "an experiment: look at one of the runs in it" if (run.path / "experiment.json").is_file() else ""
-        what = known or "not a run directory: it has no manifest.json"
-        raise DataError(f"{run.path} is {what}; expected a folder that `gatelab train --output-dir` wrote")
+        inside = sorted(path.parent for path in run.path.glob("**/runs/*/*/manifest.json"))
+        what = f"an experiment: look at one of its runs, as {inside[0]}" if inside else "not a run directory"
+        raise DataError(f"{run.path} is {what}; expected a folder with a manifest.json, as `gatelab train` writes it")
     manifest = run.manifest()
     if manifest.get("best_epoch") is None:
         raise DataError(

@@ -73,14 +73,21 @@ def checked(spec: BenchSpec, directory: Path) -> list[Planned]:
 
 def remarks(spec: BenchSpec) -> list[str]:
     """What should be known before hours are spent."""
+    seeds, said = f"{spec.runs} seed{'s' if spec.runs > 1 else ''}", []
     pairs = len(stats.paired(list(spec.models), spec.base))
-    if not pairs or spec.runs >= (needed := stats.fewest_runs(pairs)):
-        return []
-    compared = "one comparison" if pairs == 1 else f"{pairs} comparisons"
-    return [
-        f"with {spec.runs} {'seed' if spec.runs == 1 else 'seeds'} and {compared} no difference can be called, however "
-        f"large it is; {needed} seeds are the fewest that can (--runs {needed})"
-    ]
+    if pairs and spec.runs < (needed := stats.fewest_runs(pairs)):
+        compared = "one comparison" if pairs == 1 else f"{pairs} comparisons"
+        said.append(
+            f"with {seeds} and {compared} no difference can be called, however large it is; {needed} seeds are the "
+            f"fewest that can (--runs {needed})"
+        )
+    tested = stats.count_effects(spec.design)
+    if tested and spec.runs < (needed := stats.fewest_pairs(tested)):
+        said.append(
+            f"with {seeds} and {tested} effects none can be called, however large it is; {needed} seeds are the fewest "
+            f"that can (--runs {needed})"
+        )
+    return said
 
 
 def described(spec: BenchSpec, runs: list[Planned]) -> dict[str, Any]:
@@ -129,7 +136,10 @@ def _spent(directory: Path) -> float:
 
 def _refuse_another(spec: BenchSpec, directory: Path) -> None:
     if (directory / EXPERIMENT).is_file():
-        if different := differences(spec.document(), read_experiment(directory)["spec"]):
+        there = read_experiment(directory)["spec"]
+        if there["runs"] < spec.runs:  # more seeds are more of the same
+            there = {**there, "runs": spec.runs}
+        if different := differences(spec.document(), there):
             raise ValueError(
                 f"{directory} holds another experiment: {'; '.join(different)}. Choose another directory, or put the "
                 "config back as it was"

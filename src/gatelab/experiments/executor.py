@@ -41,11 +41,12 @@ class LocalExecutor:
 
     def __init__(self, jobs: int | None = None) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        wanted = os.environ.get("OMP_NUM_THREADS", "")  # as torch understands it
         if jobs is not None and jobs < 1:
             raise ValueError(f"jobs is {jobs}: expected at least one process")
         self.jobs = jobs or cores
         # One thread a process is the best use of cores while there are enough runs: nothing has to be shared out.
-        self.threads = max(1, cores // self.jobs)
+        self.threads = max(1, min(cores // self.jobs, int(wanted) if wanted.isdecimal() else cores))
 
     def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
         waiting, running = list(runs), dict[subprocess.Popen[bytes], Planned]()

@@ -33,7 +33,7 @@ def of_numbers(models: dict[str, ModelSpec]) -> dict[str, dict[str, Any]]:
 
 
 def of_task(task: Task) -> dict[str, Any]:
-    """What is known without reading more than the plan has read."""
+    """What it is, and what can be had on it without learning."""
     return {
         "what": summary(type(task)),
         "steps": task.steps,
@@ -42,4 +42,5 @@ def of_task(task: Task) -> dict[str, Any]:
         "sizes": list(task.sizes),
         "division": type(task).rule,
         "source": type(task).source,
+        "baseline": asdict(task.baseline()) if task.is_here() else None,
     }

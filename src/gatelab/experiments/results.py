@@ -45,9 +45,10 @@ def gather(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
         "effects": [asdict(effect) | {"called": effect.called} for effect in found],
         "sentences": [
             *mixtures(models),
-            *sentences(models, metric, compared, base),
             *(effect_sentence(effect, metric, len(found)) for effect in found if metric),
             *_missing_for_effects(models, metric, design),
+            *sentences(models, metric, compared, base),
+            *_without_learning(models, metric, experiment.get("task", {}).get("baseline")),
         ],
     }
 
@@ -167,6 +168,20 @@ def amount(metric: str, value: float) -> str:
     return f"{100 * value:.2f} points" if metric == "accuracy" else f"{value:.4g}"
 
 
+def _without_learning(
+    models: dict[str, dict[str, Any]], metric: str | None, baseline: dict[str, Any] | None
+) -> list[str]:
+    """What guessing yields, and who is no better."""
+    if baseline is None or baseline["metric"] != metric:
+        return []
+    value, sign = baseline["value"], 1 if metric not in SMALLER_IS_BETTER else -1
+    known = {name: entry["statistics"][metric]["mean"] for name, entry in models.items() if entry["statistics"]}
+    poor = [name for name, mean in known.items() if sign * (mean - value) <= 0]
+    shown = f"{100 * value:.2f} %" if metric == "accuracy" else f"{value:.4g}"
+    worse = f", and {', '.join(poor)} {'is' if len(poor) == 1 else 'are'} no better than that" if poor else ""
+    return [f"Without learning {metric} is {shown} ({baseline['rule']}){worse}."]
+
+
 def _missing_for_effects(models: dict[str, dict[str, Any]], metric: str | None, design: dict[str, Any]) -> list[str]:
     """Why effects are of fewer seeds than were run, or of none."""
     if not design or metric is None:
@@ -184,7 +199,8 @@ def effect_sentence(effect: stats.Effect, metric: str, tested: int) -> str:
     """One effect in words."""
     seeds = f"{effect.n} seed{'s' if effect.n > 1 else ''}"
     if abs(effect.difference) < 1e-12:
-        return f"{effect.name}: no change in {metric} over {seeds}."
+        unsure = "" if effect.p_adjusted is not None else "; no claim can be made"
+        return f"{effect.name}: no change in {metric} over {seeds}{unsure}."
     direction = "more" if effect.difference > 0 else "less"
     start = f"{effect.name}: {amount(metric, abs(effect.difference))} {direction} {metric}"
     start += " than the two changes alone add up to" if "×" in effect.name else " on average over the arms"

@@ -140,18 +140,24 @@ def effects(values: dict[str, dict[int, float]], design: dict[str, dict[str, str
     seeds = sorted(set.intersection(*(set(values[arm]) for arm in design))) if design else []
     if not seeds:
         return []
-    factors = {
-        name: list(dict.fromkeys(levels[name] for levels in design.values())) for name in next(iter(design.values()))
-    }
-    changes = [(name, levels[0], level) for name, levels in factors.items() for level in levels[1:]]
-    found = [_effect(values, design, seeds, [change]) for change in changes]
-    for one, other in itertools.combinations(changes, 2):
-        if one[0] != other[0]:
-            found.append(_effect(values, design, seeds, [one, other]))
+    found = [_effect(values, design, seeds, changes) for changes in _changes(design)]
     if len(seeds) < ENOUGH:
         return found
     corrected = holm([effect.p for effect in found if effect.p is not None])
     return [replace(effect, p_adjusted=p) for effect, p in zip(found, corrected, strict=True)]
+
+
+def count_effects(design: dict[str, dict[str, str]]) -> int:
+    return len(_changes(design)) if design else 0
+
+
+def _changes(design: dict[str, dict[str, str]]) -> list[list[tuple[str, str, str]]]:
+    """What each effect changes: (factor, first level, level), one or two of them at once."""
+    names = next(iter(design.values()))
+    factors = {name: list(dict.fromkeys(levels[name] for levels in design.values())) for name in names}
+    single = [(name, levels[0], level) for name, levels in factors.items() for level in levels[1:]]
+    both = [[one, other] for one, other in itertools.combinations(single, 2) if one[0] != other[0]]
+    return [*([one] for one in single), *both]
 
 
 def _effect(
@@ -210,6 +216,11 @@ def p_value(x: np.ndarray, y: np.ndarray, comparisons: int) -> float:
 def pairing_suffices(n: int, comparisons: int) -> bool:
     """Whether n pairs can pass the strictest level of Holm's correction: 2/2ⁿ is the least p they can have."""
     return 2.0 ** (1 - n) <= (1 - CONFIDENCE) / comparisons
+
+
+def fewest_pairs(comparisons: int) -> int:
+    """The seeds from which on some difference, however large, can be called by the test of pairs."""
+    return next(n for n in itertools.count(ENOUGH) if pairing_suffices(n, comparisons))
 
 
 def sign_flip_p(difference: np.ndarray) -> float:

@@ -26,6 +26,8 @@ def hold(cell: Cell, gates: Mapping[str, float]) -> Cell:
             raise ValueError(
                 f"gate {name!r} of cell {cell.name!r} is to be held at {value!r}: expected a finite number"
             )
+        if name in cell.neutral and not 0 <= value <= 1:
+            raise ValueError(f"gate {name!r} of cell {cell.name!r} is to be held at {value:g}: it lies between 0 and 1")
     if not gates:
         return cell
     values = {name: float(gates[name]) for name in sorted(gates)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 from pathlib import Path
 
@@ -23,3 +24,13 @@ def table(rows: list[list[str]]) -> str:
     title = "".join(f"<th>{text}</th>" for text in head)
     body = "".join(f"<tr><th>{row[0]}</th>{''.join(f'<td>{text}</td>' for text in row[1:])}</tr>" for row in lines)
     return f"<table><thead><tr>{title}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def picture(png: bytes, shown: str) -> str:
+    """A figure with the picture inside the page; narrow ones stay narrow on a phone."""
+    width = int.from_bytes(png[16:20], "big")  # where every PNG has it
+    small = ' class="small"' if width < 1000 else ""
+    data = base64.b64encode(png).decode()
+    return (
+        f'<figure class="picture"><img{small} alt="{html.escape(shown)}" src="data:image/png;base64,{data}"></figure>'
+    )

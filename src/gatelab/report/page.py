@@ -10,14 +10,14 @@ from typing import Any
 import yaml
 
 from gatelab import style
-from gatelab.report.markup import filled, table
-from gatelab.report.tables import TITLES, cell, columns, compared, effects, interval
+from gatelab.report.markup import filled, picture, table
+from gatelab.report.tables import TITLES, arms, cell, columns, compared, effects, interval
 from gatelab.training.objective import SHARES
 
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
-def page(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str:
+def page(results: dict[str, Any], experiment: dict[str, Any], title: str, effects_picture: bytes | None = None) -> str:
     """The template with its gaps filled."""
     models = {
         name: {
@@ -38,6 +38,8 @@ def page(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str
         "FINDINGS": "".join(f"<li>{html.escape(sentence)}</li>" for sentence in results["sentences"]),
         "COMMAND": experiment.get("command", "bench"),
         "TABLE": _table(results),
+        "ARMS": "".join(f"<li>{html.escape(arm)}</li>" for arm in arms(results, experiment["spec"].get("base"))),
+        "EFFECTS": picture(effects_picture, "Effects of the factors") if effects_picture else "",
         "COMPARISONS": table(compared(results)) + table(effects(results)),
         "CONFIG": html.escape(yaml.safe_dump(experiment["spec"], sort_keys=False)),
         "FACTS": html.escape(", ".join(f"{name} {version}" for name, version in experiment["versions"].items())),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import html
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gatelab.report.markup import filled, table
+from gatelab.report.markup import filled, picture, table
 
 TEMPLATE = Path(__file__).with_name("sections.html")
 
@@ -52,15 +51,7 @@ def _section(section: Section, name: str, folder: Path) -> str:
     if section.link:
         parts.append(f'<p><a href="{html.escape(section.link)}">{html.escape(section.link)}</a></p>')
     for file, shown in section.pictures.items():
-        parts.append(_picture(folder / file, shown))
+        parts.append(picture((folder / file).read_bytes(), shown))
     if section.note:
         parts.append(f'<p class="note">{html.escape(section.note)}</p>')
     return "\n".join(parts)
-
-
-def _picture(path: Path, shown: str) -> str:
-    content = path.read_bytes()
-    width = int.from_bytes(content[16:20], "big")  # where every PNG has it
-    small = ' class="small"' if width < 1000 else ""
-    data = base64.b64encode(content).decode()
-    return f'<figure><img{small} alt="{html.escape(shown)}" src="data:image/png;base64,{data}"></figure>'

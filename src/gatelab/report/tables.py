@@ -49,6 +49,28 @@ def interval(metric: str, summary: dict[str, Any]) -> str:
     return f"95 % interval {number(metric, summary['low'])} to {number(metric, summary['high'])}"
 
 
+def arms(results: dict[str, Any], base: str | None) -> list[str]:
+    """What sets each arm of an ablation apart from its base, in words."""
+    if base is None:
+        return []
+    plain = results["models"][base]["spec"]
+    said = []
+    for name, entry in results["models"].items():
+        changes = [
+            f"{key.replace('_', ' ')} {_plainly(value)}" for key, value in entry["spec"].items() if value != plain[key]
+        ]
+        said.append(f"{name}: {'; '.join(changes) if changes else 'the base'}")
+    return said
+
+
+def _plainly(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} = {_plainly(inner)}" for key, inner in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def compared(results: dict[str, Any]) -> list[list[str]]:
     """The comparisons as rows of text, with a row of titles; none where nothing was compared."""
     metric = results["metric"]
@@ -80,7 +102,7 @@ def _between(low: str, high: str) -> str:
     return f"{low} to {high}" if low != high else "the same in all seeds"
 
 
-def markdown(results: dict[str, Any], title: str) -> str:
+def markdown(results: dict[str, Any], title: str, base: str | None = None) -> str:
     """A summary: what was compared, the table, the findings in words."""
     names = columns(results)
     lines = [
@@ -94,6 +116,8 @@ def markdown(results: dict[str, Any], title: str) -> str:
         cells = [cell(name, entry["statistics"][name]) if name in entry["statistics"] else "–" for name in names]
         lines.append(_row(model, f"{done} of {len(entry['runs'])}", *cells))
     lines += ["", "Mean ± standard deviation over seeds, on the test set of the best validation epoch.", ""]
+    if differing := arms(results, base):
+        lines += ["What sets the arms apart:", "", *(f"- {arm}" for arm in differing), ""]
     metric = results["metric"]
     means = {model: entry["statistics"].get(metric) for model, entry in results["models"].items()}
     if known := {model: summary for model, summary in means.items() if summary and summary["low"] is not None}:

@@ -30,16 +30,17 @@ def write_report(directory: Path) -> Path:
     results = json.loads((directory / "results.json").read_text())
     experiment = json.loads((directory / "experiment.json").read_text())
     title = _title(results, experiment)
+    for name, figure in figures.figures(results).items():
+        style.save(figure, directory / name)
+    drawn = directory / "effects.png"
     files = {
-        "results_summary.md": tables.markdown(results, title),
+        "results_summary.md": tables.markdown(results, title, experiment["spec"].get("base")),
         "results.csv": tables.comma_separated(results),
         "results_table.tex": tables.latex(results),
-        "report.html": page.page(results, experiment, title),
+        "report.html": page.page(results, experiment, title, drawn.read_bytes() if results.get("effects") else None),
     }
     for name, text in files.items():
         write_text(directory / name, text)
-    for name, figure in figures.figures(results).items():
-        style.save(figure, directory / name)
     return directory / "report.html"
 
 

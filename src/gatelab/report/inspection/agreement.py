@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STRONG, SURE = 0.9, 0.95
+MOST_OF = 0.5  # of the sentences a model must get right both ways before it is asked how
 
 
 def sentence(found: Inspection) -> Figure:
@@ -35,7 +36,8 @@ def sentence(found: Inspection) -> Figure:
             for number, unit in enumerate(units):
                 axes.plot(values[0, :, unit], "o-", markersize=3.5, color=style.colour(number),
                           label=f"unit {unit} (r = {carried.correlations[unit]:+.2f})")  # fmt: skip
-            axes.set_title(f"{name} of the {len(units)} units that carry number most", size=9)
+            which = f"{len(units)} units that carry" if len(units) > 1 else "unit that carries"
+            axes.set_title(f"{name} of the {which} number most", size=9)
             axes.axvline(1, color=style.FAINT, linewidth=0.8, linestyle=":")
             if name.startswith("gate"):
                 axes.set_ylim(-0.03, 1.03)
@@ -76,10 +78,10 @@ def story(found: Inspection) -> list[str]:
     """The story of the stored bit, claim by claim, as the numbers have it."""
     carried = found.agreement
     assert carried is not None
-    if carried.tried == 0:
+    if carried.tried < MOST_OF * carried.of:
         return [
-            f"The model gets none of {carried.of} sentences right for both numbers of the subject: there is nothing "
-            "stored that could be clamped. Train it longer."
+            f"The model gets {carried.tried or 'none'} of {carried.of} sentences right for both numbers of the "
+            "subject: it has not learned to store the number, and the story cannot be tested on it. Train it longer."
         ]
     clamped, chance = (100 * share for share in carried.flips_of_few)
     said = []
@@ -87,7 +89,7 @@ def story(found: Inspection) -> list[str]:
         subject, nouns, others = (carried.writes[kind] for kind in KINDS)
         said.append(
             f"“At the subject the gate opens” {_holds(carried.opens)}: {carried.gate} of the {carried.few} units that "
-            f"carry number most lets in {subject:.2f} at the subject and {carried.gap:.2f} on average in the gap."
+            f"carry number most lets in {subject:.2f} of the new at the subject and {carried.gap:.2f} of it in the gap."
         )
         said.append(
             f"“In between it stays shut” {_holds(carried.stays_shut)}: {nouns:.2f} at other nouns, {others:.2f} at "

@@ -18,10 +18,10 @@ def gates(found: Inspection) -> list[str]:
     dead = [str(unit) for unit in found.dead]
     listed = ", ".join(dead[:12]) + (", …" if len(dead) > 12 else "")
     said = [
-        f"{len(dead) or 'None'} of {H} units {'is' if len(dead) == 1 else 'are'} dead over {examples} test examples "
-        "(their states vary less than 1 % as much as the liveliest unit's)" + (f": {listed}." if dead else ".")
+        f"{len(dead) or 'None'} of {H} units {'is' if len(dead) == 1 else 'are'} dead over {examples} test examples"
+        + (f": {listed}." if dead else ".")
     ]
-    between = [gate for gate in found.gates if gate.saturated is not None]
+    between = [gate for gate in found.gates if gate.saturated]
     if between:
         most = max(between, key=lambda gate: gate.saturated or 0.0)
         said.append(
@@ -63,8 +63,8 @@ def memory(found: Inspection) -> list[str]:
     for name, values in found.constants.items():
         low, middle, high = np.quantile(values, [0, 0.5, 1])
         said.append(
-            f"Gate {name} promises time constants from {_steps(low)} over {_steps(middle)} (median unit) to "
-            f"{_steps(high)} steps."
+            f"Gate {name} promises time constants of {_steps(low)} to {_steps(high)} steps, {_steps(middle)} for the "
+            "median unit."
         )
     return said
 

@@ -41,7 +41,8 @@ def write_inspection(found: Inspection, directory: Path) -> Path:
     layers = found.subject.recurrent.num_layers
     where = f"layer {found.subject.layer} of {layers}, " if layers > 1 else ""
     facts = (
-        f"gatelab inspect; {run.path.name}: weights of epoch {run.manifest()['best_epoch']}, {where}"
+        f"gatelab inspect; {'/'.join(run.path.resolve().parts[-2:])}: weights of epoch "
+        f"{run.manifest()['best_epoch']}, {where}"
         f"{found.subject.recurrent.hidden_size} units; test example {found.sample} where one is shown."
     )
     title = f"Inside {cell.name} on {found.subject.task.name}"
@@ -92,13 +93,23 @@ def _sections(found: Inspection, drawn: dict[str, Figure]) -> list[Section]:
 
 
 GATES = (
-    "Units are sorted from slow (top) to quick. Shut and open: the share of values within 0.05 of 0 and of 1. The "
-    "table and the histograms are over many test examples, the rest is one."
+    "Every vector that the equations name is a gate here, the candidate too. A gate that keeps holds on to the old "
+    "state at 1, one that writes overwrites it at 1, one that adds lets the new in. Units are sorted from slow (top) "
+    "to quick. Shut and open: the share of values within 0.05 of 0 and of 1. A unit is dead if its state varies less "
+    "than 1 % as much as the liveliest unit's. The table and the histograms are over many test examples, the "
+    "rest is one."
 )
 MEMORY = (
     "s is the full state of the layer (h and c of an LSTM); the norm is the Frobenius norm over √n, so that a state "
     "that is only kept has 1 at every lag. A time constant is −1 / ln of the mean share that a unit keeps of its "
     "state in a step."
 )
-GRADIENTS = "L is the loss, the derivative is total: through every later state. The probe is a few validation examples."
-ANSWERS = "Mistakes are sorted by how sure the model was, or by how far off its numbers are."
+GRADIENTS = (
+    "L is the loss, the derivative is total: through every later state. Several states of a cell count each for "
+    "itself; c of an LSTM at the last step goes on only through its h, and has none of its own. The probe is a few "
+    "validation examples."
+)
+ANSWERS = (
+    "First the first test examples, then the worst mistakes, sorted by how sure the model was or how far off its "
+    "numbers are."
+)
