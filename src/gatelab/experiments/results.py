@@ -244,6 +244,8 @@ def sentence(c: stats.Comparison, metric: str) -> str:
         else f"with {c.n} seeds none could be, however large: more are needed"
     )
     test = "test of pairs" if c.paired else "test of all runs"
+    if c.callable is not None and c.callable < 1e-9:
+        least = "the runs have no spread to judge another difference by"
     return (
         f"{start} ({between(metric, low, high, c.n)}; {test}, p = {c.p_adjusted:.3g} after Holm): {verdict}; {least}."
     )

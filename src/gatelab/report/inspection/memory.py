@@ -124,7 +124,7 @@ def _record(axes: Axes, recorded: Gradients, layer: int, state: int) -> None:
     rows = np.arange(len(norms) + 1) - 0.5
     scale = LogNorm(low, high if high > low else 10 * low)
     picture = axes.pcolormesh(edges, rows, shown, norm=scale, cmap="viridis")
-    marks = np.unique(np.linspace(0, len(norms) - 1, min(8, len(norms))).round().astype(int))
+    marks = np.arange(0, len(norms), -(-len(norms) // 10))  # evenly
     axes.set_yticks(marks, [str(epoch) for epoch in recorded.epochs[marks]])
     axes.set_ylabel("epochs done")
     assert axes.figure is not None
