@@ -78,6 +78,8 @@ def _panel(axes: Axes, name: str, results: dict[str, Any], models: list[str]) ->
             axes.errorbar(mean, row + 0.15, xerr=ends, color=colour, capsize=3, linewidth=1.5)
         axes.plot(mean, row + 0.15, "D", color=colour, markersize=4.5)
     axes.set_yticks(range(len(models)), models)
+    if factor == 100:
+        axes.set_xlim(right=min(axes.get_xlim()[1], 101))  # there is no more than all
     axes.set(ylim=(len(models) - 0.4, -0.6), title=name, xlabel=TITLES.get(metric, ""))
     axes.grid(axis="x", alpha=0.25)
 
