@@ -263,7 +263,7 @@ def test_a_second_bench_in_the_same_directory_is_refused(tmp_path):
 
 
 def test_ctrl_c_stops_and_the_same_command_goes_on_to_the_bit(tmp_path):
-    longer = {**SMALL, "training": {"num_epochs": 60, "batch_size": 8, "seed": 5}, "runs": 1}
+    longer = {**SMALL, "training": {"num_epochs": 25, "batch_size": 8, "seed": 5}, "runs": 1}
     (tmp_path / "c.yaml").write_text(json.dumps(longer))
     command = [GATELAB, "bench", str(tmp_path / "c.yaml"), "--output-dir"]
     process = subprocess.Popen([*command, str(tmp_path / "pieces")], start_new_session=True, stdout=subprocess.DEVNULL)
