@@ -24,6 +24,13 @@ def test_a_summary_is_mean_and_sample_deviation():
     assert (equal.low, equal.high, equal.sd) == (0.5, 0.5, 0.0)
 
 
+def test_an_interval_does_not_leave_what_is_possible():
+    assert stats.interval(np.array([0.97, 1.0, 0.99]))[1] > 1
+    assert stats.summarise([0.97, 1.0, 0.99], most=1).high == 1
+    assert stats.summarise([0.1, 2.0, 0.1]).low == 0
+    assert stats.summarise([0.97, 1.0, 0.99]).high > 1
+
+
 @pytest.mark.parametrize("n", [3, 4])
 def test_few_runs_have_students_interval(n):
     x = np.array(FIVE[:n])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 
 from gatelab.experiments import stats
 from gatelab.training import Run
+from gatelab.training.objective import SHARES
 
 SCHEMA = 1
 SMALLER_IS_BETTER = ("loss", "mse", "mae")
@@ -30,8 +32,9 @@ def gather(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
         entry["curves"] = curves([Run(directory / run["place"]).metrics() for run in done])
         entry["confusion"] = confusion([Run(directory / run["place"]) for run in done])
         entry["statistics"] = {
-            name: asdict(stats.summarise([run["metrics"][name] for run in done])) for name in done[0]["metrics"]
-        } if done else {}  # fmt: skip
+            name: asdict(stats.summarise([run["metrics"][name] for run in done], 1 if name in SHARES else math.inf))
+            for name in (done[0]["metrics"] if done else ())
+        }
     base = experiment["spec"].get("base")
     compared = comparisons(models, metric, base) if metric else []
     design = experiment["spec"].get("design", {})

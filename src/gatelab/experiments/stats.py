@@ -34,11 +34,14 @@ class Summary:
         return len(self.values)
 
 
-def summarise(values: list[float]) -> Summary:
-    """Mean, standard deviation and a 95 % interval of the mean; the interval needs three runs."""
+def summarise(values: list[float], most: float = math.inf) -> Summary:
+    """Mean, standard deviation and a 95 % interval of the mean; the interval needs three runs.
+
+    What we measure is never negative, and an accuracy never above 1: what an interval has beyond that is cut off.
+    """
     x = np.asarray(values, np.float64)
     sd = float(x.std(ddof=1)) if len(x) > 1 else None
-    low, high = interval(x) if len(x) >= ENOUGH else (None, None)
+    low, high = np.clip(interval(x), 0, most).tolist() if len(x) >= ENOUGH else (None, None)
     return Summary(tuple(map(float, x)), float(x.mean()), sd, low, high)
 
 
