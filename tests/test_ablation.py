@@ -84,6 +84,21 @@ def test_levels_may_have_names_and_options_of_the_cell():
     assert "without" not in spec.design
 
 
+def test_an_arms_own_number_goes_over_that_of_the_base():
+    spec = parsed(
+        model={"cell": "agru", "hidden_size": 5, "gamma": 0.01, "options": {"epsilon": 0.2}},
+        arms={"a": {"options": {"gamma": 0.5}}, "b": {"gamma": 0.7, "epsilon": "none"}},
+    )
+    numbers = {name: model.options for name, model in spec.models.items()}
+    both = {"gamma": 0.01, "epsilon": 0.2}
+    assert numbers == {"base": both, "a": {"gamma": 0.5, "epsilon": 0.2}, "b": {"gamma": 0.7}}
+
+
+def test_the_base_of_a_design_is_what_its_effects_refer_to():
+    levels = {"start": {"high": {"init": {"b.z": 1}}, "low": {}}, "hidden_size": [5, 6]}
+    assert parsed(factors=levels).base == "start=high,hidden_size=5"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gatelab import analysis, tasks
+from gatelab import analysis, cell, cells, learned, sigmoid, tanh, tasks
 from gatelab.analysis import clamping, eigenvalues, gates, horizon, predictions, subject
 from gatelab.analysis.steps import Step
 from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
@@ -72,6 +72,23 @@ def test_a_summary_counts_what_is_there():
     assert gate.over_time == pytest.approx((np.std([0.01, 0.99, 0.5]) + np.std([0.03, 0.5])) / 2)
     assert gate.over_samples == pytest.approx((np.std([0.01, 0.03]) + np.std([0.99, 0.5])) / 2)
     assert seen.all.keys() == {"z", "h"}
+
+
+def test_what_is_beyond_the_end_is_not_seen():
+    """Whatever stands in the padding, an example in a batch looks as it does alone."""
+    seen = looked_at(classifier("lstm"))
+    batch, ends = seen.examples(3), torch.tensor([8, 3, 5])
+    found = analysis.traces(seen, batch._replace(lengths=ends))
+    for row, end in enumerate(ends.tolist()):
+        one = batch._replace(x=batch.x[[row], :end], y=batch.y[[row]])
+        alone = analysis.traces(seen, one)
+        for name, values in alone.all.items():
+            np.testing.assert_allclose(found.all[name][row, :end], values[0], atol=1e-6)
+            assert np.isnan(found.all[name][row, end:]).all()
+        padded = analysis.spectrum(seen, batch._replace(x=batch.x[[row]], lengths=ends[[row]]))
+        short = analysis.spectrum(seen, one)
+        assert padded.steps.tolist() == short.steps.tolist()
+        np.testing.assert_allclose(padded.values, short.values)
 
 
 def test_a_candidate_is_not_said_to_be_saturated():
@@ -176,6 +193,47 @@ def test_a_gate_that_overwrites_keeps_the_rest():
     assert analysis.time_constants(classifier("agru").recurrent.cell, seen) == {}
 
 
+def test_a_leaky_state_keeps_more_than_its_gate_says():
+    """With h' = h + ε z (n − h) a step keeps 1 − ε z: beside the derivative itself, as ε is given or learned."""
+
+    @cell
+    def leaky(x, h, W, U, b, *, epsilon=learned(0.1)):
+        z = sigmoid(W.z(x) + U.z(h) + b.z)
+        return h + epsilon * z * (tanh(W.n(x) + b.n) - h)
+
+    model = classifier(leaky).double()
+    for parameter in model.recurrent.parameters():
+        parameter.data.zero_()
+    model.recurrent.layers[0]["fwd"].epsilon.data.fill_(0.2)
+    seen = looked_at(model)
+    batch = seen.examples(2)
+    assert cells.get("gru").kept("z") == (0.0, 1.0)
+    assert leaky.kept("z") == pytest.approx((1.0, 0.9))
+    found = analysis.time_constants(leaky, analysis.traces(seen, batch), seen.numbers)
+    np.testing.assert_allclose(found["z"], -1 / math.log(0.9), rtol=1e-6)  # z is a half
+    np.testing.assert_allclose(analysis.memory(seen, batch, 5).norms[:, 8], 0.9**8)
+    assert analysis.spectrum(seen, batch).epsilon is None  # a step, but of nothing antisymmetric
+
+
+def test_where_two_gates_decide_together_neither_promises_a_time():
+    @cell
+    def both(x, h, W, U, b):
+        z = sigmoid(W.z(x) + b.z)
+        f = sigmoid(W.f(x) + b.f)
+        return f * z * h + (1 - z) * tanh(W.n(x))
+
+    assert both.roles.keys() == {"z", "f"}
+    assert (both.kept("z"), both.kept("f")) == (None, None)
+
+
+def test_memory_reaches_as_far_as_the_longest_example_that_is_looked_at():
+    seen = looked_at(classifier())
+    batch = seen.examples(2)
+    found = analysis.memory(seen, batch._replace(lengths=torch.tensor([5, 3])))
+    assert found.lags.tolist() == [0, 1, 2, 3, 4, 5]
+    assert np.isfinite(found.quantile(0.5)).all()
+
+
 # One step.
 
 
@@ -260,7 +318,7 @@ def test_how_open_the_gate_is_at_each_kind_of_word():
     seen = number_keeper()
     batch = seen.examples(40)
     history, _ = seen.history(batch.x, batch.lengths, watch=True)
-    opening = clamping.opening(seen.cell, "z", history.gates["z"])[..., [2]]
+    opening = clamping.let_in(seen.cell, "z", history.gates["z"])[..., [2]]
     writes = clamping._writes(SENTENCES, SENTENCES.test.stored[:40], opening)
     assert writes["the subject"] > 0.99
     assert writes["nouns in the gap"] < 0.01
@@ -324,9 +382,24 @@ def test_answers_at_every_step_count_where_they_are_scored(tmp_path):
     Run(tmp_path).write_predictions(scores, right, None)
     model = StepPredictor("gru", task.input_size, 3, task.output_size)
     found = analysis.answers(looked_at(model, task, path=tmp_path))
+    assert found.counted.sum(1).tolist() == [2, 2]
     assert found.wrong.tolist() == [0.5, 0.0]
     assert found.mistakes(5).tolist() == [0]
     assert found.confusion.sum() == 4
+
+
+def test_answers_beyond_an_end_do_not_count(tmp_path):
+    task = tasks.get("sine", duration=200, length=10)
+    right, lengths = task.test.targets, torch.full((len(task.test),), 10)
+    lengths[0] = 4
+    said = right.clone()
+    said[0, 3] += 1.0
+    said[0, 4:] += 100.0
+    Run(tmp_path).write_predictions(said, right, lengths)
+    found = analysis.answers(looked_at(Forecaster("gru", 1, 3), task, path=tmp_path))
+    assert found.wrong[0] == pytest.approx(0.25)
+    assert not found.wrong[1:].any()
+    assert not found.counted[0, 4:].any()
 
 
 def test_numbers_are_sorted_by_their_error_and_made_where_a_run_has_none(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -12,9 +13,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from gatelab import tasks
+from gatelab import cell, tanh, tasks
+from gatelab.analysis.subject import doubled
+from gatelab.engine.unroll import unroll
 from gatelab.errors import DataError
 from gatelab.models import SequenceClassifier, StepPredictor
+from gatelab.tasks import Batch
 from gatelab.training import ModelSpec, RunSpec, TrainingSpec, config, gradients, train
 from gatelab.training.objective import Objective
 from gatelab.training.progress import Reporter
@@ -74,6 +78,60 @@ def test_steps_beyond_the_end_are_left_out():
     assert np.isnan(few[0, 0, end:]).all()
     assert not np.isnan(few[0, 0, :end]).any()
     assert not np.isnan(norms[0, 0, : int(batch.lengths.max())]).any()
+
+
+@pytest.mark.parametrize("name", ["digits:limit=50", "sine:duration=200,length=8"])
+def test_each_example_counts_with_its_own_loss_to_its_own_end(name):
+    """One answer a sequence, and one at every step: what a batch of unequal lengths has is the mean of its examples."""
+    task = tasks.get(name)
+    kind = StepPredictor if task.per_step else SequenceClassifier
+    model, goal = (
+        kind("gru", task.input_size, 5, task.output_size, 1, dropout=0).double(),
+        Objective(task, TrainingSpec()),
+    )
+    batch, ends = doubled(task.validation.first(4)), [3, 8, 5, 3]
+    found = gradients.gradient_norms(model, batch._replace(lengths=torch.tensor(ends)), goal)
+    alone = np.full((4, *found.shape), np.nan)
+    for row, end in enumerate(ends):
+        one = Batch(batch.x[[row], :end], batch.y[[row], :end] if task.per_step else batch.y[[row]], None)
+        alone[row, ..., :end] = gradients.gradient_norms(model, one, goal)
+    np.testing.assert_allclose(found, np.nanmean(alone, axis=0), rtol=1e-9)
+
+
+def test_of_two_directions_the_forward_one_is_told_layer_by_layer():
+    """Against finite differences: every entry of a state is moved a little, and the loss looked at."""
+    task = tasks.get("digits", limit=50)
+    model = SequenceClassifier("lstm", 8, 3, 10, 2, dropout=0, bidirectional=True).double().eval()
+    batch, goal = doubled(task.validation.first(1)), Objective(task, TrainingSpec())
+
+    def loss(run, step, kind, unit, by):
+        def moved(number, at, states):
+            states = [state.clone() for state in states]
+            if (number, at) == (run, step):
+                states[kind][:, unit] += by
+            return tuple(states)
+
+        done = unroll(model.recurrent, batch.x, change=moved)
+        return goal.loss(model.answer(done.output, done.state, batch.x, None), batch).item()
+
+    found = gradients.gradient_norms(model, batch, goal)
+    assert found.shape == (2, 2, 8)
+    for layer, kind, step in itertools.product(range(2), range(2), (0, 5, 7)):
+        ends = [[loss(2 * layer, step, kind, unit, by) for by in (1e-5, -1e-5)] for unit in range(3)]
+        wanted = np.linalg.norm([(up - down) / 2e-5 for up, down in ends])
+        np.testing.assert_allclose(found[layer, kind, step], wanted, rtol=1e-5, atol=1e-9)
+
+
+def test_a_cell_that_remembers_nothing_has_a_gradient_at_its_end_alone():
+    @cell
+    def forgetful(x, h, W, U, b):
+        return tanh(W.h(x) + b.h)
+
+    task = tasks.get("digits", limit=50)
+    model = SequenceClassifier(forgetful, 8, 3, 10, 1, dropout=0).requires_grad_(False)
+    norms = gradients.gradient_norms(model, task.validation.first(4), Objective(task, TrainingSpec()))
+    assert not norms[0, 0, :-1].any()
+    assert norms[0, 0, -1] > 0
 
 
 # Recording.

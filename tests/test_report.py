@@ -84,7 +84,7 @@ def test_the_figures_show_something(experiment):
 def test_a_run_that_is_missing_is_a_dash(experiment):
     found = results(experiment)
     found["models"]["gru"] |= {"statistics": {}, "counts": {"failed": 3}}
-    assert "| gru | 0 of 3 | – |" in tables.markdown(found, "title")
+    assert "| gru | 0 of 3 | – |" in tables.markdown(found, {"command": "bench"}, "title")
 
 
 def test_report_makes_it_again(experiment):

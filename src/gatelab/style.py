@@ -23,6 +23,7 @@ SETTINGS: Any = {
     "figure.facecolor": PAPER,
     "savefig.facecolor": PAPER,
     "font.size": 9,
+    "text.parse_math": False,  # names that users give are not formulas, whatever dollars they have
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
     "axes.titleweight": "bold",

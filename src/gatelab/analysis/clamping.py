@@ -115,7 +115,7 @@ def agreement(subject: Subject, sentences: int = SENTENCES) -> Agreement:
         int(sure.sum()),
         len(batch.y),
         gate,
-        _writes(task, tokens, opening(subject.cell, gate, seen.gates[gate])[..., strongest]) if gate else {},
+        _writes(task, tokens, let_in(subject.cell, gate, seen.gates[gate])[..., strongest]) if gate else {},
         float(lasts[ranked[0]]),
     )
 
@@ -141,7 +141,7 @@ def update_gate(cell: Cell) -> str | None:
     return None
 
 
-def opening(cell: Cell, gate: str, values: Tensor) -> Tensor:
+def let_in(cell: Cell, gate: str, values: Tensor) -> Tensor:
     """How far a gate lets new content in: a gate that keeps is open where it is 0."""
     return 1 - values if cell.roles[gate] == "keep" else values
 

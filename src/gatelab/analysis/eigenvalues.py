@@ -21,7 +21,7 @@ class Spectrum:
 
     steps: np.ndarray  # (K,), counted from 0
     values: np.ndarray  # (K, n) complex
-    epsilon: float | None  # the length of a step, for cells that have one
+    epsilon: float | None  # the length of a step, for antisymmetric cells that have one
 
     @property
     def radius(self) -> np.ndarray:
@@ -54,5 +54,5 @@ def spectrum(subject: Subject, example: Batch) -> Spectrum:
         values = [
             torch.linalg.eigvals(step.jacobian(history.x[t, 0], tuple(s[0] for s in history.states[t]))) for t in steps
         ]
-    length = subject.parameters.scalars().get("epsilon")
-    return Spectrum(steps, torch.stack(values).numpy(), None if length is None else float(length))
+    length = subject.numbers.get("epsilon") if subject.cell.is_antisymmetric else None
+    return Spectrum(steps, torch.stack(values).numpy(), length)

@@ -74,7 +74,7 @@ def summaries(cell: Cell, seen: Traces) -> list[GateSummary]:
 
 def _summary(cell: Cell, name: str, values: np.ndarray, exists: np.ndarray) -> GateSummary:
     present = values[exists]  # (M, H)
-    between = is_between_0_and_1(cell, name)
+    between = name in cell.neutral  # a sigmoid, or one minus it
     common = exists.sum(0) > 1  # steps that several examples have
     return GateSummary(
         name,
@@ -85,12 +85,6 @@ def _summary(cell: Cell, name: str, values: np.ndarray, exists: np.ndarray) -> G
         float(np.nanmean(np.nanstd(values, axis=1))),
         float(np.nanmean(np.nanstd(values[:, common], axis=0))) if common.any() else 0.0,
     )
-
-
-def is_between_0_and_1(cell: Cell, gate: str) -> bool:
-    """Whether the equations make it a sigmoid, or one minus a sigmoid."""
-    node = cell.graph.gates[gate]
-    return "sigmoid" in (node.op, *(part.op for part in node.args if node.op == "sub" and node.args[0].value == 1.0))
 
 
 def dead_units(seen: Traces) -> np.ndarray:

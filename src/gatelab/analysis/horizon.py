@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,7 @@ PROBES = 8
 class Memory:
     """‖∂s_T/∂s_{T−k}‖ / √n for each example and lag k: 1 at k = 0, and 1 for a state that is only ever kept."""
 
-    norms: np.ndarray  # (B, T + 1), NaN at lags beyond an example's begin
+    norms: np.ndarray  # (B, T + 1) with T the steps of the longest, NaN at lags beyond an example's begin
     probes: int
     exact: bool  # as many probes as there are directions
 
@@ -78,7 +79,7 @@ def decay(
         pulled = step.pull_back(given, before, rows[here].flatten(0, 1)).view(-1, probes, n)
         rows[here] = pulled
         norms[here, ends[here] - t + 1] = pulled.square().sum(2).mean(1).sqrt()
-    return Memory(norms.numpy(), probes, probes == n)
+    return Memory(norms[:, : int(ends.max()) + 1].numpy(), probes, probes == n)
 
 
 def _directions(n: int, count: int, dtype: torch.dtype) -> Tensor:
@@ -88,13 +89,16 @@ def _directions(n: int, count: int, dtype: torch.dtype) -> Tensor:
     return orthonormal.T.to(dtype)
 
 
-def time_constants(cell: Cell, seen: Traces) -> dict[str, np.ndarray]:
-    """For each gate that keeps or overwrites: −1 / ln z̄ of every unit, z̄ being the mean of what it keeps."""
+def time_constants(cell: Cell, seen: Traces, numbers: Mapping[str, float] | None = None) -> dict[str, np.ndarray]:
+    """For each gate that alone decides how much of a state stays: −1 / ln of that share, by the mean of every unit.
+
+    `numbers` are the cell's own where they are not its defaults.
+    """
     found = {}
-    for name, role in cell.roles.items():
-        if role in ("keep", "write"):
+    for name in cell.roles:
+        if (ends := cell.kept(name, numbers)) is not None:
             mean = seen.gates[name][seen.inside].astype(np.float64).mean(0)  # (H,)
-            found[name] = np.array([time_constant(value) for value in (mean if role == "keep" else 1 - mean)])
+            found[name] = np.array([time_constant(share) for share in ends[0] + (ends[1] - ends[0]) * mean])
     return found
 
 

@@ -58,7 +58,7 @@ def inspect(path: Path | str, sample: int = 0, layer: int | None = None) -> Insp
         probe,
         summaries(subject.cell, probe),
         dead_units(probe),
-        time_constants(subject.cell, probe),
+        time_constants(subject.cell, probe, subject.numbers),
         memory(subject, subject.examples(max(4, min(REMEMBERED, LONG // task.steps)))),
         spectrum(subject, example),
         gradients.read(subject.run.path),

@@ -20,6 +20,7 @@ class Answers:
 
     said: np.ndarray  # (N,) or (N, T) classes, or (N, K) or (N, T, K) numbers
     right: np.ndarray  # the same of what was right
+    counted: np.ndarray  # (N,) or (N, T), whether there is such an answer and it counts
     sure: np.ndarray  # (N,), the probability given to what was said; where there are several, of the worst mistake
     wrong: np.ndarray  # (N,), how wrong: for classes the share of wrong answers, for numbers the mean size of the error
     confusion: np.ndarray | None  # (C, C), true by said
@@ -39,7 +40,7 @@ def answers(subject: Subject) -> Answers:
     exists = _counted(task, right, lengths)
     if task.classes is None:
         error = np.abs(scores - right).mean(-1)
-        return Answers(scores, right, np.full(len(right), np.nan), _mean(error, exists), None)
+        return Answers(scores, right, exists, np.full(len(right), np.nan), _mean(error, exists), None)
     said = scores.argmax(-1)
     shifted = np.exp(scores - scores.max(-1, keepdims=True))
     probability = (shifted / shifted.sum(-1, keepdims=True)).max(-1)
@@ -49,7 +50,7 @@ def answers(subject: Subject) -> Answers:
     sure = probability
     if task.per_step:
         sure = np.where(off & exists, probability, 0.0).max(1)
-    return Answers(said, right, sure, _mean(off, exists), confusion)
+    return Answers(said, right, exists, sure, _mean(off, exists), confusion)
 
 
 def _predictions(subject: Subject) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

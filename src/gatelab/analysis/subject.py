@@ -47,6 +47,11 @@ class Subject:
     def parameters(self) -> CellParameters:
         return list(self.recurrent.runs())[self.number]
 
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The cell's own numbers, as given or learned."""
+        return {name: float(value) for name, value in self.parameters.scalars().items()}
+
     def examples(self, count: int, first: int = 0) -> Batch:
         """So many test examples, or as many as there are, in float64."""
         return doubled(self.task.test.batch(torch.arange(first, min(first + count, len(self.task.test)))))

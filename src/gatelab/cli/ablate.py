@@ -47,7 +47,7 @@ def ablate(
         changes[("arms",)] = _every_gate(cell)
     studies = experiment.specs(config, changes, quick, data_dir)
     for study in studies.values():
-        if study.base is None:
+        if not study.ablation:
             raise ValueError(f"{config} has models and neither arms nor factors: compare them with gatelab bench")
     name = config.stem if config else f"{cell}-{studies[''].task.name}"
     where = output_dir or Path("experiments") / f"{name}{'-quick' if quick else ''}"

@@ -23,7 +23,6 @@ Change = Callable[[int, int, States], States]  # run (of layer and direction), s
 class History(NamedTuple):
     """What one layer in one direction went through, in the order in which it read."""
 
-    parameters: CellParameters
     x: Tensor  # (T, B, D), what it was given
     states: list[States]  # T + 1 times (B, H) each; the first are those it began with
     gates: dict[str, Tensor]  # (T, B, H) each; empty unless watched
@@ -56,7 +55,7 @@ def unroll(
             return kept[-1]
 
         run = eager.scan(parameters, x, kept[0], lengths, watch, after)
-        histories.append(History(parameters, x, kept, run.gates))
+        histories.append(History(x, kept, run.gates))
         return run
 
     states = tuple(x.new_zeros(len(x), layer.hidden_size).requires_grad_() for _ in layer.cell.states)
@@ -75,5 +74,8 @@ def unroll(
 
 
 def _apart(states: States) -> States:
-    """The same values as nodes of their own: h of an LSTM is made of its c, and beside it each counts for itself."""
-    return tuple(state.clone() for state in states)
+    """The same values as nodes of their own: h of an LSTM is made of its c, and beside it each counts for itself. What
+    comes of nothing that is learned or remembered can be asked for as well.
+    """
+    copies = tuple(state.clone() for state in states)
+    return tuple(copy.requires_grad_() if torch.is_grad_enabled() else copy for copy in copies)

@@ -17,12 +17,12 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from gatelab.experiments.overlay import NONE, overlaid
 from gatelab.lang import Cell
 from gatelab.training.config import Key, Problem
 
 OWN = ("arms", "factors")
 BASE = "base"
-NONE = (None, "none")
 
 
 def is_ablation(content: dict[str, Any]) -> bool:
@@ -46,9 +46,10 @@ def as_comparison(content: dict[str, Any]) -> tuple[dict[str, Any], list[Problem
         except ValueError as error:
             wrong.append(Problem(("arms", name), str(error)))
     rest = {key: value for key, value in content.items() if key not in (*OWN, "model")}
-    first = next((name for name, changes in arms.items() if not changes), next(iter(arms), None))
+    unchanged = (name for name, changes in arms.items() if not changes)
+    first = next(iter(design), None) or next(unchanged, None)  # the reference of effects, if there are any
     made = {**rest, "models": {name: {"cell": "gru", **model} for name, model in models.items()}}
-    return {"base": first, **made, "design": design}, wrong
+    return {"base": first, **made, "design": design, "ablation": True}, wrong
 
 
 def _arms(content: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, str]], list[Problem]]:
@@ -133,21 +134,16 @@ def _merged(by_factor: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def changed(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The base model with an arm's changes. What goes by name (biases, gates, options) is changed name by name."""
-    made = dict(base)
+    """The base model with an arm's changes."""
+    own: dict[str, Any] = {}
     for key, value in changes.items():
         if key == "init" and isinstance(value, dict):
-            made["gate_bias"] = {**(made.get("gate_bias") or {}), **dict(map(_bias, value.items()))}
-        elif key == "at":
-            made["freeze_at"] = value
-        elif value in NONE:
-            made.pop(key, None)
-            if key == "freeze":
-                made.pop("freeze_at", None)
-        elif key in ("remove", "options", "gate_bias") and isinstance(value, dict):
-            made[key] = {**(made.get(key) or {}), **value}
+            own["gate_bias"] = {**own.get("gate_bias", {}), **dict(map(_bias, value.items()))}
         else:
-            made[key] = value
+            own["freeze_at" if key == "at" else key] = value
+    if own.get("freeze", ()) in NONE:
+        own["freeze_at"] = None
+    made = overlaid(base, own)
     if isinstance(made.get("remove"), dict) and isinstance(made.get("gate_bias"), dict):
         made["gate_bias"] = {gate: value for gate, value in made["gate_bias"].items() if gate not in made["remove"]}
     return made

@@ -91,13 +91,13 @@ def remarks(spec: BenchSpec) -> list[str]:
 
 
 def described(spec: BenchSpec, runs: list[Planned]) -> dict[str, Any]:
-    """All that the results are gathered by. It names no code and no data of the user's: a directory that was copied to
-    another machine is read there without them.
+    """All that the results are gathered by. The user's code and data are named in it and not needed: a directory that
+    was copied to another machine is read there without them.
     """
     models = {run.model: run.spec.model for run in runs}
     return {
         "schema": SCHEMA,
-        "command": "ablate" if spec.base else "bench",
+        "command": "ablate" if spec.ablation else "bench",
         "spec": spec.document(),
         "classes": list(spec.task.classes or []),
         "task": facts.of_task(spec.task),

@@ -16,6 +16,7 @@ from pydantic import Field
 from gatelab import cells
 from gatelab.errors import unknown
 from gatelab.experiments import ablation
+from gatelab.experiments.overlay import overlaid
 from gatelab.training import config
 from gatelab.training.config import Key, Problem
 from gatelab.training.spec import (
@@ -28,7 +29,7 @@ from gatelab.training.spec import (
     disagreements,
 )
 
-NAME = re.compile(r"\w[\w.+=,-]*")
+NAME = re.compile(r"[^\W_][\w.+=,-]*")
 STUDIES = "studies"
 ALIASES = {"a-gru": "agru", "a_gru": "agru", "vanilla": "rnn"}
 
@@ -45,6 +46,7 @@ class Design(Section):
     design: dict[str, dict[str, str]] = Field(
         {}, description="of a factorial design: the level of each factor, for each model that belongs to it"
     )
+    ablation: bool = Field(False, description="whether the models are arms, as `arms` and `factors` make them")
 
 
 class BenchSpec(Design):
@@ -118,7 +120,7 @@ def parse(
 def _base_problems(base: Any) -> Iterator[Problem]:
     """What is wrong with the base model of an ablation, said once instead of for every arm."""
     if isinstance(base, dict):
-        _, wrong = config.validated(ModelSpec, _own_options({"cell": "gru", **base}))
+        _, wrong = config.validated(ModelSpec, overlaid({"cell": "gru"}, base))
         yield from (Problem(("model", *problem.key), problem.message) for problem in wrong)
 
 
@@ -143,33 +145,39 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
             ("models",), f"this is {models!r}: expected models by name, as gru: {{hidden_size: 128}}, or arms"
         )
         return
-    enabled: dict[str, ModelSpec] = {}
+    enabled, disabled = dict[str, ModelSpec](), set[str]()
     for name, entry in models.items():
         if not NAME.fullmatch(str(name)):
             yield Problem(
-                ("models", str(name)), "a model's name is also a file's: expected letters, digits, . + - _ = ,"
+                ("models", str(name)),
+                "a model's name is also a file's: expected a letter or digit, then also . + - _ = ,",
             )
             continue
         if entry is not None and not isinstance(entry, dict):
             yield Problem(("models", str(name)), f"this is {entry!r}: expected keys such as hidden_size")
             continue
-        options = {"cell": cell_of(str(name)), **base, **(entry or {})}
+        options = overlaid({"cell": cell_of(str(name)), **base}, entry or {})
         is_enabled = options.pop("enabled", True)
         if not isinstance(is_enabled, bool):
             yield Problem(("models", str(name), "enabled"), f"this is {is_enabled!r}: expected true or false")
-        made, wrong = config.validated(ModelSpec, _own_options(options))
+        made, wrong = config.validated(ModelSpec, options)
         yield from (Problem(("models", str(name), *problem.key), problem.message) for problem in wrong)
-        if is_enabled is True and isinstance(made, ModelSpec) and not wrong:
+        if is_enabled is False:
+            disabled.add(str(name))
+        elif is_enabled is True and isinstance(made, ModelSpec) and not wrong:
             enabled[str(name)] = made
             yield from _across(str(name), made, parts)
-    if not enabled and all(isinstance(entry, dict) and entry.get("enabled") is False for entry in models.values()):
+    if len(disabled) == len(models):
         yield Problem(("models",), "all of them have enabled: false: enable two at least to compare them")
-    base, design = parts.get("base"), parts.get("design", {})
-    if base is not None and base not in models:
-        yield Problem(("base",), str(unknown("model", base, models)))
-    for name in design:
+    design = parts.get("design", {})
+    named: dict[Key, str] = {("design", name): name for name in design}
+    if parts.get("base") is not None:
+        named[("base",)] = parts["base"]
+    for key, name in named.items():
         if name not in models:
-            yield Problem(("design", name), str(unknown("model", name, models)))
+            yield Problem(key, str(unknown("model", name, models)))
+        elif name in disabled:
+            yield Problem(key, f"the model {name!r} has enabled: false: enable it, or name another")
     if design and not _is_complete(design):
         yield Problem(("design",), "expected the same factors for every model, and a model for every combination")
     for name, other in same(enabled):
@@ -191,19 +199,6 @@ def cell_of(name: str) -> str:
     """The cell that a model's name stands for, unless it says otherwise."""
     short = name.lower()
     return ALIASES.get(short, short)
-
-
-def _own_options(entry: dict[str, Any]) -> dict[str, Any]:
-    """`gamma: 0.01` beside hidden_size is the cell's own number: it may stand there without `options:`."""
-    try:
-        own = cells.get(entry["cell"]).options
-    except (ValueError, KeyError):
-        return entry
-    names = {*own, *(f"learnable_{name}" for name in own)} - set(ModelSpec.model_fields)
-    moved = {name: value for name, value in entry.items() if name in names}
-    rest = {name: value for name, value in entry.items() if name not in names}
-    given = rest.get("options", {})
-    return {**rest, "options": {**given, **moved}} if moved and isinstance(given, dict) else rest
 
 
 def _across(name: str, model: ModelSpec, parts: dict[str, Any]) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ EXAMPLES = 8
 def refuse_alike(spec: BenchSpec, models: dict[str, ModelSpec]) -> None:
     """An error for the first two models that are the same in weights, in what is learned, in outputs and gradients."""
     for name, other in _alike(spec, models):
-        where = "arms" if spec.base else "models"
+        where = "arms" if spec.ablation else "models"
         raise ValueError(
             f"{where}.{name}: on one batch this has the weights, outputs and gradients of {other!r}, to the bit: they "
             "cannot differ. Leave one out, or change what it was meant to change"

@@ -242,12 +242,12 @@ def sentence(c: stats.Comparison, metric: str) -> str:
     low, high = (c.low, c.high) if c.difference >= 0 else (-c.high, -c.low)
     verdict = "a difference that can be called" if c.called else "not a difference that can be called"
     least = (
-        f"with {c.n} seeds of this spread one of {shown(c.callable)} is called about every other time"
-        if c.callable is not None
+        f"with {c.n} seeds of this spread one of {shown(c.smallest)} is called about every other time"
+        if c.smallest is not None
         else f"with {c.n} seeds none could be, however large: more are needed"
     )
     test = "test of pairs" if c.paired else "test of all runs"
-    if c.callable is not None and c.callable < 1e-9:
+    if c.smallest is not None and c.smallest < 1e-9:
         least = "the runs have no spread to judge another difference by"
     return (
         f"{start} ({between(metric, low, high, c.n)}; {test}, p = {c.p_adjusted:.3g} after Holm): {verdict}; {least}."

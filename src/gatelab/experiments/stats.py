@@ -17,6 +17,7 @@ RESAMPLES = 9_999
 EXACT = 20_000  # ways to deal the runs out, up to which all are tried
 ENOUGH = 3  # runs below which nothing is claimed
 BOOTSTRAPPED = 5  # runs from which on intervals are bootstrapped
+ROUNDING = 1e-12  # a spread below this is none: 0.85 − 0.65 and 0.75 − 0.55 differ in the last bit
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,6 @@ class Summary:
     sd: float | None  # with one run there is none
     low: float | None
     high: float | None
-
-    @property
-    def n(self) -> int:
-        return len(self.values)
 
 
 def summarise(values: list[float], most: float = math.inf) -> Summary:
@@ -55,8 +52,8 @@ def interval(x: np.ndarray) -> tuple[float, float]:
     from scipy.stats import bootstrap, norm, t
 
     n, spread = len(x), float(x.std(ddof=1))
-    if np.ptp(x) == 0:
-        return float(x[0]), float(x[0])
+    if np.ptp(x) <= ROUNDING * max(1.0, float(np.abs(x).max())):  # the bootstrap divides by the spread
+        return float(x.mean()), float(x.mean())
     quantile = float(t.ppf((1 + CONFIDENCE) / 2, n - 1))
     if n < BOOTSTRAPPED:
         half = quantile * spread / math.sqrt(n)
@@ -81,7 +78,7 @@ class Comparison:
     p: float | None  # of the permutation test
     p_adjusted: float | None  # after Holm's correction
     improvement: float  # the probability that a run of a beats a run of b
-    callable: float | None  # the smallest difference that this many runs with this spread could call
+    smallest: float | None  # the smallest difference that this many runs with this spread could call
     paired: bool  # whether the test was that of the paired differences
 
     @property
@@ -201,7 +198,7 @@ def _comparison(
         p=p,
         p_adjusted=adjusted,
         improvement=improvement(x, y) if larger_is_better else improvement(y, x),
-        callable=smallest_callable(x, y, tested) if p is not None else None,
+        smallest=smallest_callable(x, y, tested) if p is not None else None,
         paired=p is not None and pairing_suffices(len(x), tested),
     )
 
@@ -299,7 +296,8 @@ def smallest_callable(x: np.ndarray, y: np.ndarray, comparisons: int) -> float |
     if not _can_call(len(x), len(y), comparisons):
         return None
     a, b = x - x.mean(), y - y.mean()
-    scale = max(float(a.std() + b.std()), 1e-12)
+    spread = (a - b).std() if pairing_suffices(len(x), comparisons) else a.std() + b.std()
+    scale = max(float(spread), ROUNDING)
     low, high = 0.0, 1.0
     while p_value(a + high * scale, b, comparisons) > level:
         high *= 2

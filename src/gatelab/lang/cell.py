@@ -13,7 +13,8 @@ from torch import Tensor
 
 from gatelab.errors import CellError
 from gatelab.lang import printing
-from gatelab.lang.roles import Role, neutral, opening, roles
+from gatelab.lang.graph import is_antisymmetric
+from gatelab.lang.roles import Role, kept, neutral, opening, roles
 from gatelab.lang.signature import Option, read
 from gatelab.lang.trace import trace
 from gatelab.lang.watch import call_and_watch
@@ -68,6 +69,15 @@ class Cell:
     def neutral(self) -> dict[str, float]:
         """For each gate between 0 and 1 the constant that takes it out of the equations: 1 or a half."""
         return neutral(self.graph, self._defaults())
+
+    def kept(self, gate: str, numbers: Mapping[str, float] | None = None) -> tuple[float, float] | None:
+        """The share of its state that stays in a step with the gate at 0 and at 1; None if it depends on more."""
+        return kept(self.graph, {**self._defaults(), **(numbers or {})}, gate)
+
+    @cached_property
+    def is_antisymmetric(self) -> bool:
+        """Whether a map of states is some U minus its transpose, whose eigenvalues are imaginary."""
+        return any(node.matrix is not None and is_antisymmetric(node.matrix) for node in self.graph.nodes())
 
     def opening(self, gate: str) -> float:
         """How much the sum inside a gate's sigmoid grows with its bias `b.<gate>`."""

@@ -141,6 +141,15 @@ def weights(matrix: Matrix) -> Iterator[Weight]:
         yield from weights(matrix.of)
 
 
+def is_antisymmetric(matrix: Matrix) -> bool:
+    """Whether some part of an expression is a matrix minus its transpose."""
+    if isinstance(matrix, Sum):
+        pair = (matrix.left, matrix.right)
+        turned = any(one == Transpose(other) for one, other in (pair, pair[::-1]))
+        return (turned and matrix.sign == -1) or any(map(is_antisymmetric, pair))
+    return isinstance(matrix, (Transpose, Scaled)) and is_antisymmetric(matrix.of)
+
+
 def evaluate(node: Node, given: dict[Node, Tensor]) -> Tensor:
     """The value of `node` on numbers. `given` holds the leaves and products it needs, and is filled in on the way."""
     if node not in given:

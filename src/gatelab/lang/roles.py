@@ -7,6 +7,7 @@ and the new content come through.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Mapping
 from typing import Literal, cast
@@ -49,6 +50,29 @@ def neutral(graph: Graph, options: Mapping[str, float]) -> dict[str, float]:
             shuts |= any(before > TINY > after for before, after in zip(half, whole, strict=True))
         found[name] = 0.5 if shuts else 1.0
     return found
+
+
+def kept(graph: Graph, options: Mapping[str, float], gate: str) -> tuple[float, float] | None:
+    """The share of the old state that stays in a step with the gate at 0 and at 1, in between along a line: (0, 1) for
+    z ⊙ h, (1, 1 − ε) for h + ε z ⊙ (n − h). None where other things have a say in it as well.
+    """
+    for state, new in zip(graph.states, graph.new_states, strict=True):
+        shares = []
+        for held in (0.0, 0.5, 1.0):
+            asked = [
+                [_evaluated(graph, options, new, {"state": {state: old}}, graph.gates[gate], held, seed)
+                 for old in (0.0, 1.0, 2.0)]
+                for seed in (0, 1)
+            ]  # fmt: skip
+            found = [after - before for values in asked for before, after in itertools.pairwise(values)]
+            if max(found) - min(found) > TINY:
+                break
+            shares.append(found[0])
+        else:
+            shut, half, full = shares
+            if abs(full - shut) > TINY and abs(shut + full - 2 * half) < TINY:
+                return shut, full
+    return None
 
 
 def opening(graph: Graph, options: Mapping[str, float], gate: str) -> float:
@@ -94,11 +118,12 @@ def _evaluated(
     leaves: dict[str, dict[str, float]],
     gate: Node | None = None,
     held: float = 0.0,
+    seed: int = 0,
 ) -> float:
-    """A node's value where some leaves are given, options have their values, and the rest is any numbers, always the
-    same. What is computed from the held gate follows it; other sigmoids stand still, even if a state opens them.
+    """A node's value where some leaves are given, options have their values, and the rest is any numbers, the same for
+    a seed. What is computed from the held gate follows it; other sigmoids stand still, even if a state opens them.
     """
-    numbers = random.Random(0)
+    numbers = random.Random(seed)
     given: dict[Node, Tensor] = {}
     follows = {gate}
     for node in graph.nodes():

@@ -36,9 +36,9 @@ def page(results: dict[str, Any], experiment: dict[str, Any], title: str, effect
     gaps = {
         "TITLE": html.escape(title),
         "FINDINGS": "".join(f"<li>{html.escape(sentence)}</li>" for sentence in results["sentences"]),
-        "COMMAND": experiment.get("command", "bench"),
+        "COMMAND": experiment["command"],
         "TABLE": _table(results),
-        "ARMS": "".join(f"<li>{html.escape(arm)}</li>" for arm in arms(results, experiment["spec"].get("base"))),
+        "ARMS": "".join(f"<li>{html.escape(arm)}</li>" for arm in arms(results, experiment)),
         "EFFECTS": picture(effects_picture, "Effects of the factors") if effects_picture else "",
         "COMPARISONS": table(compared(results)) + table(effects(results)),
         "CONFIG": html.escape(yaml.safe_dump(experiment["spec"], sort_keys=False)),

@@ -49,11 +49,11 @@ def interval(metric: str, summary: dict[str, Any]) -> str:
     return f"95 % interval {number(metric, summary['low'])} to {number(metric, summary['high'])}"
 
 
-def arms(results: dict[str, Any], base: str | None) -> list[str]:
-    """What sets each arm of an ablation apart from its base, in words."""
-    if base is None:
+def arms(results: dict[str, Any], experiment: dict[str, Any]) -> list[str]:
+    """What sets each arm of an ablation apart from its base, in words; nothing for other comparisons."""
+    if experiment["command"] != "ablate":
         return []
-    plain = results["models"][base]["spec"]
+    plain = results["models"][experiment["spec"]["base"]]["spec"]
     said = []
     for name, entry in results["models"].items():
         changes = [
@@ -102,7 +102,7 @@ def _between(low: str, high: str) -> str:
     return f"{low} to {high}" if low != high else "the same in all seeds"
 
 
-def markdown(results: dict[str, Any], title: str, base: str | None = None) -> str:
+def markdown(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str:
     """A summary: what was compared, the table, the findings in words."""
     names = columns(results)
     lines = [
@@ -116,7 +116,7 @@ def markdown(results: dict[str, Any], title: str, base: str | None = None) -> st
         cells = [cell(name, entry["statistics"][name]) if name in entry["statistics"] else "–" for name in names]
         lines.append(_row(model, f"{done} of {len(entry['runs'])}", *cells))
     lines += ["", "Mean ± standard deviation over seeds, on the test set of the best validation epoch.", ""]
-    if differing := arms(results, base):
+    if differing := arms(results, experiment):
         lines += ["What sets the arms apart:", "", *(f"- {arm}" for arm in differing), ""]
     metric = results["metric"]
     means = {model: entry["statistics"].get(metric) for model, entry in results["models"].items()}

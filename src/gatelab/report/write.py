@@ -34,7 +34,7 @@ def write_report(directory: Path) -> Path:
         style.save(figure, directory / name)
     drawn = directory / "effects.png"
     files = {
-        "results_summary.md": tables.markdown(results, title, experiment["spec"].get("base")),
+        "results_summary.md": tables.markdown(results, experiment, title),
         "results.csv": tables.comma_separated(results),
         "results_table.tex": tables.latex(results),
         "report.html": page.page(results, experiment, title, drawn.read_bytes() if results.get("effects") else None),
@@ -46,6 +46,6 @@ def write_report(directory: Path) -> Path:
 
 def _title(results: dict[str, Any], experiment: dict[str, Any]) -> str:
     what, task = ", ".join(results["models"]), experiment["spec"]["task"]["name"]
-    if base := experiment["spec"].get("base"):
-        what = f"{experiment['models'][base]['cell']}, {len(results['models'])} arms,"
+    if experiment["command"] == "ablate":
+        what = f"{experiment['models'][experiment['spec']['base']]['cell']}, {len(results['models'])} arms,"
     return f"{what} on {task}"

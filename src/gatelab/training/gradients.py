@@ -54,9 +54,11 @@ def gradient_norms(model: nn.Module, batch: Batch, objective: Objective) -> np.n
         made.train(training)
     lengths = [torch.zeros(len(batch.x)) if value is None else value.norm(dim=1) for value in found]
     shape = (len(layers), batch.x.shape[1], len(made.recurrent.cell.states), len(batch.x))  # (L, T, S, B)
-    # The loss is a mean over the batch, so an example's own gradient is as many times as long.
-    sizes = len(batch.x) * torch.stack(lengths).reshape(shape).double()
-    exists = inside(batch.x, batch.lengths).T[:, None]  # (T, 1, B)
+    # The loss is a mean over all answers, and an example's own a mean over its own.
+    there = inside(batch.x, batch.lengths)  # (B, T)
+    answers = there.double().sum(1) if objective.task.per_step else torch.ones(len(there), dtype=torch.float64)
+    sizes = answers.sum() / answers * torch.stack(lengths).reshape(shape).double()
+    exists = there.T[:, None]  # (T, 1, B)
     mean = torch.where(exists, sizes, 0.0).sum(-1) / exists.sum(-1)  # nothing by nothing is NaN
     return mean.transpose(1, 2).numpy()
 

@@ -39,7 +39,8 @@ def agreement_of_numbers(found: Inspection) -> Figure | None:
     """Where answers are numbers: answered against true."""
     if found.answers.confusion is not None:
         return None
-    right, said = found.answers.right.ravel(), found.answers.said.ravel()
+    counted = found.answers.counted
+    right, said = found.answers.right[counted].ravel(), found.answers.said[counted].ravel()
     few = np.linspace(0, len(right) - 1, min(len(right), 3000)).astype(int)
     with style.house():
         figure = style.new_figure(4.6, 4.2)

@@ -72,7 +72,7 @@ def draw_example(axes: Axes, found: Inspection, place: int) -> None:
         _text(axes, found, place, read.words)
         return
     elif task.per_step:
-        _answers_by_step(axes, found, place)
+        _answers_by_step(axes, found, place, len(read.x))
     else:
         draw_reading(axes, read)
     wrong = task.classes is not None and found.answers.wrong[place] > 0
@@ -90,8 +90,8 @@ def _title(found: Inspection, place: int) -> str:
     return f"{answered} ({100 * said.sure[place]:.0f} %)\nis {right}"
 
 
-def _answers_by_step(axes: Axes, found: Inspection, place: int) -> None:
-    said, right = found.answers.said[place], found.answers.right[place]
+def _answers_by_step(axes: Axes, found: Inspection, place: int, steps: int) -> None:
+    said, right = found.answers.said[place, :steps], found.answers.right[place, :steps]
     said, right = (values[:, None] if values.ndim == 1 else values for values in (said, right))
     for column in range(min(3, right.shape[1])):
         axes.plot(right[:, column], ":", color=style.INK, linewidth=1.2)

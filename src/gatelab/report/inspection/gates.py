@@ -8,7 +8,7 @@ import numpy as np
 
 from gatelab import style
 from gatelab.analysis import Inspection
-from gatelab.analysis.gates import is_between_0_and_1, liveliest
+from gatelab.analysis.gates import liveliest
 from gatelab.report.inspection.examples import draw_reading, verdict
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def heat_maps(found: Inspection) -> Figure:
 def _heat_map(axes: Axes, found: Inspection, name: str, values: np.ndarray) -> AxesImage:
     """(units, steps); light is 0 where a value may have a sign, and shut where it lies between 0 and 1."""
     cell = found.subject.cell
-    if name in found.example.gates and is_between_0_and_1(cell, name):
+    if name in cell.neutral:
         scale = {"cmap": "Blues", "vmin": 0.0, "vmax": 1.0}
     else:
         largest = max(1e-9, float(np.nanmax(np.abs(values))))

@@ -53,7 +53,7 @@ def _above_the_floor(values: np.ndarray) -> np.ndarray:
 def _constants(axes: Axes, found: Inspection) -> None:
     if not found.constants:
         axes.axis("off")
-        axes.text(0.5, 0.5, "no gate of this cell keeps or overwrites:\nits units have no time constants",
+        axes.text(0.5, 0.5, "no gate of this cell alone decides what is kept:\nits units have no time constants",
                   ha="center", va="center", color=style.FAINT)  # fmt: skip
         return
     for number, (name, values) in enumerate(found.constants.items()):
@@ -63,7 +63,7 @@ def _constants(axes: Axes, found: Inspection) -> None:
     axes.annotate("T", (1, found.memory.lags[-1]), xycoords=("axes fraction", "data"), xytext=(-2, -3), ha="right",
                   va="top", textcoords="offset points", color=style.FAINT, size=8)  # fmt: skip
     axes.set(yscale="log", xlabel="unit, slowest first", ylabel="steps")
-    axes.set_title(f"Time constants −1 / ln of the mean of {', '.join(found.constants)}", size=9)
+    axes.set_title(f"Time constants by what {', '.join(found.constants)} keeps on average", size=9)
 
 
 def eigenvalues(found: Inspection) -> Figure:

@@ -85,11 +85,16 @@ def spectrum(found: Inspection) -> list[str]:
     if seen.rates is not None and seen.off_axis is not None:
         near = seen.off_axis <= NEAR_THE_AXIS
         rates = seen.rates.real
+        size = (
+            f"are {seen.off_axis:.2f} times as large as the imaginary ones (root mean squares; up to {NEAR_THE_AXIS} "
+            "counts as near)"
+            if math.isfinite(seen.off_axis)
+            else "there are no imaginary ones"
+        )
         said.append(
             f"Antisymmetry promises (J − I)/ε near the imaginary axis. Here it {'is' if near else 'is not'}: with ε = "
             f"{seen.epsilon:.3g} the real parts of (λ − 1)/ε lie between {rates.min():.3f} and {rates.max():.3f}, and "
-            f"are {seen.off_axis:.2f} times as large as the imaginary ones (root mean squares; up to {NEAR_THE_AXIS} "
-            "counts as near)."
+            f"{size}."
         )
     return said
 

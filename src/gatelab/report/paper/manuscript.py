@@ -46,7 +46,7 @@ def manuscript(results: Block, experiment: Block, manifests: list[Block]) -> Blo
 
 def title(results: Block, experiment: Block) -> str:
     models, task = list(results["models"]), experiment["spec"]["task"]["name"]
-    if experiment.get("command") == "ablate":
+    if experiment["command"] == "ablate":
         return f"{'A factorial' if has_effects(results) else 'An'} ablation on {task}: {len(models)} arms"
     return f"{_named(models)} on {task}"
 
@@ -62,7 +62,7 @@ def question(results: Block, experiment: Block) -> str:
     if len(models) == 1:
         return f"What {metric} does {models[0]} reach on {task}, and how much does it vary over {seeds}?"
     named = _named(models)
-    if experiment.get("command") == "ablate":
+    if experiment["command"] == "ablate":
         named = f"the {len(models)} arms of {'a factorial' if has_effects(results) else 'an'} ablation"
     return (
         f"Do {named} differ in {metric} on {task}, when all are trained under the same settings with {seeds} each, on "

@@ -1,0 +1,43 @@
+"""A model as a config has it: what all models share, and over it what is one's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gatelab import cells
+from gatelab.training.spec import ModelSpec
+
+BY_NAME = ("options", "remove", "gate_bias")
+NONE = (None, "none")
+
+
+def overlaid(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """The base with a model's own keys over it. What goes by name (numbers of the cell, gates, biases) is laid over
+    name by name; `none` takes a key away.
+    """
+    cell = own.get("cell", base.get("cell"))
+    made = options_apart(base, cell)
+    for key, value in options_apart(own, cell).items():
+        if value in NONE:
+            made.pop(key, None)
+        elif key in BY_NAME and isinstance(value, dict):
+            there = {**(made.get(key) or {}), **value}
+            made[key] = {name: inner for name, inner in there.items() if inner not in NONE}
+        else:
+            made[key] = value
+    return made
+
+
+def options_apart(model: dict[str, Any], cell: Any) -> dict[str, Any]:
+    """`gamma: 0.01` beside hidden_size is the cell's own number: it may stand there without `options:`."""
+    try:
+        own = cells.get(str(cell)).options
+    except ValueError:
+        return dict(model)  # there is no such cell, which is said elsewhere
+    given = model.get("options", {})
+    if not isinstance(given, dict):
+        return dict(model)
+    names = {*own, *(f"learnable_{name}" for name in own)} - {*ModelSpec.model_fields, *given}
+    moved = {name: value for name, value in model.items() if name in names}
+    rest = {name: value for name, value in model.items() if name not in names}
+    return {**rest, "options": {**given, **moved}} if moved else rest
