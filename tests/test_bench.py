@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,11 +17,10 @@ from safetensors.torch import load_file
 
 from gatelab import tasks
 from gatelab.errors import DataError
-from gatelab.experiments import config, stats
+from gatelab.experiments import config
 from gatelab.experiments.bench import Watcher, bench, gather_again, read_experiment, remarks
 from gatelab.experiments.executor import LocalExecutor
 from gatelab.experiments.plan import parameters, plan
-from gatelab.experiments.results import comparisons, effect_sentence, gather, mixtures, sentences
 from gatelab.training import Run, build, train
 
 GATELAB = Path(sys.executable).with_name("gatelab")
@@ -284,34 +282,6 @@ def test_ctrl_c_stops_and_the_same_command_goes_on_to_the_bit(tmp_path):
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-def test_sentences_say_what_the_numbers_say():
-    def spoken(models, metric):
-        return sentences(models, metric, comparisons(models, metric))
-
-    def entry(values):
-        runs = [{"seed": i, "status": "done", "metrics": {"accuracy": v}} for i, v in enumerate(values)]
-        return {"runs": runs, "counts": {"done": len(values)}}
-
-    clear = {"gru": entry([0.9, 0.91, 0.905, 0.902, 0.908]), "rnn": entry([0.8, 0.81, 0.805, 0.802, 0.808])}
-    (said,) = spoken(clear, "accuracy")
-    assert said.startswith("gru is 10.00 points above rnn in accuracy (the same in all 5 seeds; test of all runs,")
-    assert "p = 0.00794 after Holm" in said
-    assert "): a difference that can be called; with 5 seeds of this spread one of " in said
-    assert said.endswith("points is called about every other time.")
-    close = {"gru": entry([0.9, 0.8, 0.85, 0.87, 0.83]), "rnn": entry([0.89, 0.81, 0.86, 0.84, 0.82])}
-    assert "not a difference that can be called" in spoken(close, "accuracy")[0]
-    # Errors: the smaller one is named first, and the interval is in the direction of the sentence.
-    for entry_ in close.values():
-        for run in entry_["runs"]:
-            run["metrics"] = {"mse": run["metrics"]["accuracy"]}
-    (said,) = spoken(close, "mse")
-    assert (low := re.search(r"0\.\d+ below \w+ in mse \(95 % CI (-?[\d.]+) to ([\d.]+)", said))
-    assert float(low[1]) < 0 < float(low[2])
-    assert spoken({"gru": entry([0.5, 0.6, 0.7])}, "accuracy") == [
-        "There is one model, and nothing to compare it with."
-    ]
-
-
 # What can go wrong around it.
 
 
@@ -364,16 +334,6 @@ def test_too_few_seeds_are_remarked_upon_before_the_first_run():
     assert not remarks(config.parse({**factorial, "runs": 7}, "here"))
 
 
-def test_runs_that_are_not_of_one_kind_are_pointed_out():
-    def entry(*identities):
-        return {"runs": [{"identity": dict(zip(("engine", "cell", "data"), one, strict=True))} for one in identities]}
-
-    assert not mixtures({"gru": entry("abc", "abc"), "rnn": entry("adc"), "lstm": {"runs": [{}]}})
-    assert "engines (a, x)" in mixtures({"gru": entry("abc", "xbc")})[0]
-    assert "The equations of gru were changed" in mixtures({"gru": entry("abc", "axc")})[0]
-    assert "The data was changed" in mixtures({"gru": entry("abc"), "rnn": entry("abx")})[0]
-
-
 def test_a_copied_experiment_needs_neither_the_users_cell_nor_their_data(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from gatelab import cell, tanh\n\n\n@cell\ndef tiny(x, h, W, U, b):\n    return tanh(W.h(x) + U.h(h) + b.h)\n"
@@ -390,25 +350,6 @@ def test_a_copied_experiment_needs_neither_the_users_cell_nor_their_data(tmp_pat
     (tmp_path / "experiment").rename(tmp_path / "copy")
     gather_again(tmp_path / "copy")
     assert json.loads((tmp_path / "copy" / "results.json").read_text())["models"]["tiny"]["counts"] == {"done": 1}
-
-
-def test_effects_in_words():
-    effect = stats.Effect("f: 0 → 1", 8, -0.02, -0.03, -0.01, 0.0078, 0.0234)
-    assert effect_sentence(effect, "accuracy", 3) == (
-        "f: 0 → 1: 2.00 points less accuracy on average over the arms (95 % CI 1.00 to 3.00 points, paired by seed; "
-        "p = 0.0234 after Holm): an effect that can be called."
-    )
-    same = stats.Effect("f: 0 → 1 × g: a → b", 5, 0.5, 0.5, 0.5, 0.0625, 0.1875)
-    said = effect_sentence(same, "mse", 3)
-    assert "0.5 more mse than the two changes alone add up to (the same in all 5 seeds; p = 0.188 after Holm)" in said
-    assert said.endswith("with 5 seeds no effect can be called, however large.")
-
-
-def test_missing_runs_of_a_design_are_named():
-    spec = {"base": "a", "design": {"a": {"f": "0"}, "b": {"f": "1"}}}
-    runs = [{"model": m, "seed": s, "place": f"{m}{s}"} for m in "ab" for s in (0, 1)]
-    found = gather({"spec": spec, "classes": [], "models": {"a": {}, "b": {}}, "runs": runs}, Path("nowhere"))
-    assert "No run has finished yet." in found["sentences"]
 
 
 def _wait_for(true):

@@ -192,7 +192,7 @@ def test_a_run_without_a_finished_epoch_says_how_to_go_on(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train(RunSpec(model=ModelSpec(hidden_size=2, engine="eager")), tmp_path / "run", Stopped())
     said = refused(str(tmp_path / "run"))
-    assert "has no finished epoch on record (its status is interrupted)" in said
+    assert "has no finished epoch (its status is interrupted)" in said
     assert f"gatelab train --resume {tmp_path / 'run'}" in said
 
 

@@ -82,10 +82,9 @@ def load(path: Path | str, layer: int | None = None) -> Subject:
         inside = sorted(path.parent for path in run.path.glob("**/runs/*/*/manifest.json"))
         what = f"an experiment: look at one of its runs, as {inside[0]}" if inside else "not a run directory"
         raise DataError(f"{run.path} is {what}; expected a folder with a manifest.json, as `gatelab train` writes it")
-    manifest = run.manifest()
-    if manifest.get("best_epoch") is None:
+    if run.best_epoch() is None:
         raise DataError(
-            f"{run.path} has no finished epoch on record (its status is {manifest['status']}): expected a run that was "
+            f"{run.path} has no finished epoch (its status is {run.manifest()['status']}): expected a run that was "
             f"trained for one epoch at least; go on with it: gatelab train --resume {run.path}"
         )
     model = cast(Model, run.model()).double().requires_grad_(False)

@@ -44,8 +44,8 @@ def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher
     """Execute what is not done yet, and gather the results. The same command goes on where it was stopped."""
     runs, watcher = checked(spec, directory), watcher or Watcher()
     with alone_in(directory), politely_ended():
-        begun = time.time()
-        experiment = described(spec, runs)
+        begun, spent = time.time(), _spent(directory)
+        experiment = described(spec, runs) | {"seconds": spent}
         write_json(directory / EXPERIMENT, experiment)
         over = [run for run in runs if _is_over(run, directory / run.place)]
         watcher.start(runs, over, directory)
@@ -55,9 +55,9 @@ def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher
                 watcher.finished(finished)
         finally:
             watcher.close()
-        results = gather(experiment, directory) | {
-            "wall_clock_seconds": _spent(directory) + round(time.time() - begun, 1)
-        }
+            experiment["seconds"] = round(spent + time.time() - begun, 1)
+            write_json(directory / EXPERIMENT, experiment)
+        results = gather(experiment, directory)
         write_json(directory / "results.json", results)
     return results
 
@@ -111,10 +111,7 @@ def described(spec: BenchSpec, runs: list[Planned]) -> dict[str, Any]:
 
 def gather_again(directory: Path) -> None:
     """The results anew, from the run directories alone."""
-    path = directory / "results.json"
-    before = json.loads(path.read_text()) if path.is_file() else {}
-    results = gather(read_experiment(directory), directory)
-    write_json(path, results | {"wall_clock_seconds": before.get("wall_clock_seconds")})
+    write_json(directory / "results.json", gather(read_experiment(directory), directory))
 
 
 def read_experiment(directory: Path) -> dict[str, Any]:
@@ -129,9 +126,8 @@ def read_experiment(directory: Path) -> dict[str, Any]:
 
 
 def _spent(directory: Path) -> float:
-    """Seconds of earlier sessions that came to an end."""
-    path = directory / "results.json"
-    return float(json.loads(path.read_text()).get("wall_clock_seconds") or 0.0) if path.is_file() else 0.0
+    """Seconds of earlier sessions, but for those that were killed."""
+    return float(read_experiment(directory).get("seconds", 0.0)) if (directory / EXPERIMENT).is_file() else 0.0
 
 
 def _refuse_another(spec: BenchSpec, directory: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gatelab.experiments.plan import Planned
-from gatelab.experiments.worker import PROGRESS, STATUSES
+from gatelab.experiments.worker import LOG, PROGRESS, STATUSES, last_words
 
 LOOK = 0.1  # seconds between two looks at the processes
 
@@ -71,7 +71,7 @@ class LocalExecutor:
     def _start(self, run: Planned, path: Path, running: dict[subprocess.Popen[bytes], Planned]) -> None:
         path.mkdir(parents=True, exist_ok=True)
         environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads)}
-        with (path / "log.txt").open("wb") as log:
+        with (path / LOG).open("wb") as log:
             command = [sys.executable, "-m", "gatelab.experiments.worker", str(path)]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
         running[process] = run
@@ -91,5 +91,4 @@ def _finished(process: subprocess.Popen[bytes], run: Planned, directory: Path) -
         return Finished(run, "failed", reason)
     if code in STATUSES:
         return Finished(run, STATUSES[code])
-    log = (path / "log.txt").read_text(errors="replace").strip().splitlines()
-    return Finished(run, "failed", log[-1] if log else f"its process ended with code {code}")
+    return Finished(run, "failed", last_words(path) or f"its process ended with code {code}")

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from gatelab.experiments import stats
+from gatelab.experiments.worker import last_words
 from gatelab.training import Run
 from gatelab.training.objective import SHARES
+from gatelab.training.process import is_busy
 
 SCHEMA = 1
 SMALLER_IS_BETTER = ("loss", "mse", "mae")
@@ -25,7 +27,8 @@ def gather(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
     }
     for run in experiment["runs"]:
         models[run["model"]]["runs"].append(_one_run(run["seed"], run["place"], directory))
-    metric = next((m for entry in models.values() for run in entry["runs"] for m in main_metric(run)), None)
+    loss = experiment["spec"]["training"]["loss"]
+    metric = next((m for entry in models.values() for run in entry["runs"] for m in main_metric(run, loss)), None)
     for entry in models.values():
         done = [run for run in entry["runs"] if run["status"] == "done"]
         entry["counts"] = dict(Counter(run["status"] for run in entry["runs"]))
@@ -42,6 +45,7 @@ def gather(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "metric": metric,
+        "wall_clock_seconds": experiment.get("seconds"),
         "classes": experiment["classes"],
         "models": models,
         "comparisons": [asdict(c) | {"called": c.called} for c in compared],
@@ -60,10 +64,11 @@ def _one_run(seed: int, place: str, directory: Path) -> dict[str, Any]:
     run = Run(directory / place)
     result: dict[str, Any] = {"seed": seed, "place": place, "status": "missing", "metrics": {}}
     if not run.exists():
-        return result
+        why = last_words(run.path) if not is_busy(run.path) else ""  # it may have failed before it was a run
+        return result | ({"status": "failed", "reason": why} if why else {})
     manifest, history = run.manifest(), run.metrics()
     result |= {"status": manifest["status"], "epochs": len(history), "identity": manifest["identity"]}
-    if manifest["status"] == "running":  # nobody runs while results are gathered: its process was killed
+    if manifest["status"] == "running" and not is_busy(run.path):
         result |= {"status": "failed", "reason": "its process ended without a word"}
     result |= {"reason": manifest["error"]} if "error" in manifest else {}
     result |= {"reason": manifest["divergence"]["what"]} if "divergence" in manifest else {}
@@ -104,9 +109,9 @@ def confusion(runs: list[Run]) -> list[list[int]] | None:
     return None if total is None else total.tolist()
 
 
-def main_metric(run: dict[str, Any]) -> list[str]:
-    """What models are compared by: accuracy for classes, else the error."""
-    return [name for name in ("accuracy", "mse") if name in run["metrics"]][:1]
+def main_metric(run: dict[str, Any], loss: str) -> list[str]:
+    """What models are compared by: accuracy for classes, else the error, squared unless they learn by the absolute."""
+    return [name for name in ("accuracy", "mae" if loss == "mae" else "mse") if name in run["metrics"]][:1]
 
 
 def by_seed(models: dict[str, dict[str, Any]], metric: str) -> dict[str, dict[int, float]]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gatelab.training.checkpoint import Place
     from gatelab.training.objective import Tally
 
-PROGRESS = "progress.json"
+PROGRESS, LOG = "progress.json", "log.txt"
 STATUSES = {0: "done", 3: "diverged", 130: "interrupted"}  # by exit code
 
 
@@ -67,6 +67,13 @@ class Told(Reporter):
         with contextlib.suppress(OSError):  # and nothing that a run should end for
             beside.write_text(json.dumps(content))
             os.replace(beside, self.path)
+
+
+def last_words(path: Path) -> str:
+    """The last line that the process of a run wrote; nothing if it was silent or never began."""
+    log = path / LOG
+    lines = log.read_text(errors="replace").strip().splitlines() if log.is_file() else []
+    return lines[-1] if lines else ""
 
 
 def _stop_when_alone() -> None:

@@ -203,5 +203,6 @@ def _zoom(axes: Axes, results: Results, models: list[str], metric: str) -> None:
 
 
 def _band_note(results: Results, models: list[str]) -> str:
-    runs = max(results["models"][name]["counts"].get("done", 0) for name in models)
-    return f"line: mean over {runs} seeds; band: smallest to largest; runs that stopped early are in up to their end"
+    runs = sorted({results["models"][name]["counts"].get("done", 0) for name in models})
+    seeds = "1 seed" if runs == [1] else f"{' to '.join(map(str, dict.fromkeys((runs[0], runs[-1]))))} seeds"
+    return f"line: mean over {seeds}; band: smallest to largest; runs that stopped early are in up to their end"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import re
 from pathlib import Path
 
 
@@ -11,9 +12,9 @@ def filled(template: Path, gaps: dict[str, str]) -> str:
     """A template with each {{GAP}} replaced, and the style that all pages share."""
     text = template.read_text(encoding="utf-8")
     style = Path(__file__).with_name("page.css").read_text(encoding="utf-8").rstrip()
-    for gap, content in {"STYLE": style, **gaps}.items():
-        text = text.replace(f"{{{{{gap}}}}}", content)
-    return text
+    filling = {"STYLE": style, **gaps}
+    # All at once: what is put in is not looked through for gaps.
+    return re.sub(r"\{\{([A-Z]+)\}\}", lambda gap: filling[gap[1]], text)
 
 
 def table(rows: list[list[str]]) -> str:

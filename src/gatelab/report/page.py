@@ -41,12 +41,21 @@ def page(results: dict[str, Any], experiment: dict[str, Any], title: str, effect
         "ARMS": "".join(f"<li>{html.escape(arm)}</li>" for arm in arms(results, experiment)),
         "EFFECTS": picture(effects_picture, "Effects of the factors") if effects_picture else "",
         "COMPARISONS": table(compared(results)) + table(effects(results)),
-        "CONFIG": html.escape(yaml.safe_dump(experiment["spec"], sort_keys=False)),
+        "CONFIG": html.escape(yaml.safe_dump(_without_folders(experiment["spec"]), sort_keys=False)),
         "FACTS": html.escape(", ".join(f"{name} {version}" for name, version in experiment["versions"].items())),
         # No "<" inside, so that no name can end the script or open another.
         "DATA": json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
     }
     return filled(TEMPLATE, gaps)
+
+
+def _without_folders(value: Any) -> Any:
+    """Files by their names alone: where they lie on one machine is of no use on another, and nobody's business."""
+    if isinstance(value, dict):
+        return {name: _without_folders(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_folders(inner) for inner in value]
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
 def _table(results: dict[str, Any]) -> str:

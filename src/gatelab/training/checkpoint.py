@@ -74,6 +74,11 @@ def read_weights(path: Path, model: nn.Module, epoch: int | None) -> None:
     model.load_state_dict(tensors)
 
 
+def epoch_of(path: Path) -> int | None:
+    """The epoch whose weights a file holds; None if there is no file."""
+    return _read(path)[1].get("epoch") if path.is_file() else None
+
+
 def saved_tally(tally: Tally) -> dict[str, float]:
     return {name: value for name, value in vars(tally).items() if name != "objective"}
 

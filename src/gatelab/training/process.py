@@ -31,6 +31,19 @@ def alone_in(path: Path) -> Iterator[None]:
         raise ValueError(f"another process is training in {path}: wait for it, or choose another directory") from None
 
 
+def is_busy(path: Path) -> bool:
+    """Whether a process is at work in this directory."""
+    from filelock import FileLock, Timeout
+
+    if not (path / ".lock").is_file():
+        return False
+    try:
+        with FileLock(path / ".lock", timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
 @contextmanager
 def prepared(spec: TrainingSpec, run: Run) -> Iterator[int]:
     """Threads and denormals set for the run, and put back afterwards, with torch's generator as it was.

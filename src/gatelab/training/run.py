@@ -89,11 +89,16 @@ class Run:
             )
         return manifest
 
+    def best_epoch(self) -> int | None:
+        """The epoch whose weights are kept: on record when a run has ended; while it goes on, beside the weights."""
+        manifest = self.manifest()
+        return manifest["best_epoch"] if "ended" in manifest else checkpoint.epoch_of(self.best_path)
+
     def model(self) -> nn.Module:
         """The model with the weights of its best epoch, ready to be used."""
         spec = self.spec()
         made = build.model(spec.model, spec.task, spec.training.seed)
-        best = self.manifest().get("best_epoch")
+        best = self.best_epoch()
         if best is None:
             raise DataError(f"{self.path} has no finished epoch yet: train it first")
         checkpoint.read_weights(self.best_path, made, best)

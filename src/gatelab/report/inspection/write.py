@@ -42,7 +42,7 @@ def write_inspection(found: Inspection, directory: Path) -> Path:
     where = f"layer {found.subject.layer} of {layers}, " if layers > 1 else ""
     facts = (
         f"gatelab inspect; {'/'.join(run.path.resolve().parts[-2:])}: weights of epoch "
-        f"{run.manifest()['best_epoch']}, {where}"
+        f"{run.best_epoch()}, {where}"
         f"{found.subject.recurrent.hidden_size} units; test example {found.sample} where one is shown."
     )
     title = f"Inside {cell.name} on {found.subject.task.name}"
