@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
@@ -11,14 +12,16 @@ import subprocess
 from pathlib import Path
 
 import matplotlib.image
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from gatelab import style
 from gatelab.cli import app
 from gatelab.experiments import config
 from gatelab.experiments.bench import bench
 from gatelab.experiments.executor import LocalExecutor
-from gatelab.report import page, tables
+from gatelab.report import figures, page, tables
 from gatelab.report.write import write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -112,6 +115,31 @@ def test_names_cannot_break_out_of_the_page(experiment):
     assert text.count("</script>") == 2
     inside = re.search(r'id="data">(.*?)</script>', text, flags=re.DOTALL)[1]
     assert json.loads(inside)["classes"][0] == "</script><script>alert(1)"
+
+
+def test_what_is_put_into_the_page_is_not_looked_through_for_gaps(experiment):
+    made = json.loads((experiment / "experiment.json").read_text())
+    made["spec"]["task"] |= {"path": "/home/someone/{{FACTS}}.csv"}
+    text = page.page(results(experiment), made, "{{TABLE}}")
+    assert "<title>{{TABLE}}</title>" in text
+    assert "path: '{{FACTS}}.csv'" in html.unescape(text)
+    assert "someone" not in text  # nor does it tell where files lie
+
+
+def test_names_are_not_taken_for_formulas(tmp_path):
+    for classes in (["$a_$b", "x"], ["$5-$10", "^_{"]):
+        figure = figures.confusion_matrix(np.array([[3.0, 1.0], [0.0, 2.0]]), classes, "$a_$b: % of each")
+        style.save(figure, tmp_path / "confusion.png")
+        assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == classes
+        assert not figure.axes[0].get_yticklabels()[0].get_parse_math()
+
+
+def test_a_comparison_with_a_base_is_not_an_ablation(experiment):
+    made = json.loads((experiment / "experiment.json").read_text())
+    made["spec"]["base"] = "gru"
+    assert made["command"] == "bench"
+    assert tables.arms(results(experiment), made) == []
+    assert tables.arms(results(experiment), made | {"command": "ablate"})[1].startswith("rnn: cell rnn")
 
 
 PROBE = """

@@ -338,6 +338,23 @@ def test_interrupted_and_continued_is_the_same_to_the_bit(tmp_path, optimizer):
     assert len(outcome.run.manifest()["resumed"]) == 4
 
 
+def test_the_best_weights_can_be_read_while_a_run_goes_on(tmp_path):
+    made, seen = spec("digits:limit=200", **HARD), []
+
+    class Look(Reporter):
+        def epoch(self, line, better):
+            run = Run(tmp_path / "run")
+            run.model()
+            seen.append((run.best_epoch(), better))
+
+    with pytest.raises(KeyboardInterrupt):
+        train(made, tmp_path / "run", StopAfter(8))  # in its second epoch
+    assert Run(tmp_path / "run").best_epoch() == 1
+    outcome = train(made, tmp_path / "run", Look())
+    assert [epoch for epoch, better in seen if better] == [i + 2 for i, (_, better) in enumerate(seen) if better]
+    assert outcome.run.best_epoch() == outcome.best_epoch == seen[-1][0]
+
+
 def test_a_second_ctrl_c_does_not_wait(tmp_path):
     class Twice(Reporter):
         def batch(self, epoch, batch, batches, examples, tally):
