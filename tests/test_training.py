@@ -219,7 +219,17 @@ def test_the_process_is_left_as_it_was(tmp_path):
 def test_early_stopping_waits_for_its_patience(tmp_path):
     outcome = train(spec(optimization={"learning_rate": 1e-9}, num_epochs=30, patience=3), tmp_path / "run")
     assert len(outcome.run.metrics()) == 4
-    assert outcome.best_epoch == 1
+
+
+def test_of_epochs_with_the_same_accuracy_that_with_the_smallest_loss_is_kept(tmp_path):
+    made = spec("digits:limit=100", optimization={"learning_rate": 0.01}, num_epochs=30, patience=8)
+    outcome = train(made, tmp_path / "run")
+    lines = outcome.run.metrics()
+    best = max(line["validation_accuracy"] for line in lines)
+    equals = [line for line in lines if line["validation_accuracy"] == best]
+    assert len(equals) > 1  # ten examples to choose by
+    assert outcome.best_epoch == min(equals, key=lambda line: line["validation_loss"])["epoch"] > equals[0]["epoch"]
+    assert len(lines) == equals[0]["epoch"] + 8  # and yet the first of them is what patience counts from
 
 
 def test_plateau_lowers_the_learning_rate(tmp_path):

@@ -29,7 +29,8 @@ class Place:
     batch: int = 0  # the next one
     best_epoch: int | None = None
     best_score: float | None = None
-    waited: int = 0  # epochs since the best
+    best_loss: float = 0.0  # of the validation, at the best epoch
+    waited: int = 0  # epochs since the score was better than ever
     history: list[dict[str, Any]] = field(default_factory=list)
     tally: dict[str, float] = field(default_factory=dict)  # of the epoch that was interrupted
     norm: float = 0.0  # sum of gradient norms in it

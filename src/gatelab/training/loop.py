@@ -259,12 +259,14 @@ def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:
         "samples_per_second": round(len(task.train) / place.seconds, 1),
     }
     score = work.objective.score(validation)
-    better = place.best_score is None or score > place.best_score
+    improved = place.best_score is None or score > place.best_score
+    # Small validation parts tie often, and the first of equals may have hardly learned: then the loss decides. It does
+    # not keep a run from stopping, though.
+    better = improved or (score == place.best_score and validation["loss"] < place.best_loss)
     if better:
         checkpoint.write_weights(work.run.best_path, work.model, place.epoch + 1)
-        place.best_score, place.best_epoch, place.waited = score, place.epoch + 1, 0
-    else:
-        place.waited += 1
+        place.best_score, place.best_loss, place.best_epoch = score, validation["loss"], place.epoch + 1
+    place.waited = 0 if improved else place.waited + 1
     work.schedule.observe(score)
     place.history.append(line)
     place.total_seconds += place.seconds + seconds
