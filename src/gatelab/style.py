@@ -23,7 +23,6 @@ SETTINGS: Any = {
     "figure.facecolor": PAPER,
     "savefig.facecolor": PAPER,
     "font.size": 9,
-    "text.parse_math": False,  # names that users give are not formulas, whatever dollars they have
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
     "axes.titleweight": "bold",
@@ -73,5 +72,18 @@ def save(figure: Figure, path: Path) -> None:
         )
     # No date in it, for the same reason.
     metadata = {"png": None, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+    _take_names_as_they_are(figure)
     with house(), whole_file(path) as file:
         figure.savefig(file, format=kind, metadata=metadata)
+
+
+def _take_names_as_they_are(figure: Figure) -> None:
+    """Names that users give may hold dollars and are no formulas; ticks of logarithmic axes are."""
+    from matplotlib.text import Text
+
+    for axes in figure.axes:
+        axes.get_xticklabels(), axes.get_yticklabels()  # puts the names there
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        if "$" in text.get_text() and "mathdefault" not in text.get_text():
+            text.set_parse_math(False)
