@@ -108,6 +108,10 @@ def test_the_base_of_a_design_is_what_its_effects_refer_to():
         ({"arms": {"a": {"frieze": ["b.z"]}}}, "arms.a.frieze: unknown key 'frieze'; did you mean 'freeze'"),
         ({"arms": {"a": {"remove": {"q": 1}}}}, "arms.a.remove: unknown gate of cell 'gru': 'q'"),
         ({"arms": {"a": {"init": {"W.z": 1}}}}, "arms.a: init has 'W.z': starting values can be set for biases"),
+        (
+            {"arms": {"a": {"remove": {"r": 1}, "init": {"b.r": 1}}}},
+            "init has b.r, and remove takes the gate r away",
+        ),
         ({"arms": {"a": {"at": 0.0}}}, "arms.a.at: given, and freeze is not"),
         ({"arms": {"base": {"init": {"b.z": 1}}}}, "arms.base: this is the name of the model without changes"),
         ({"arms": {"init_z=0": {"chrono": 5}}, "factors": {"init_z": [0, 1]}}, "a combination of the factors"),

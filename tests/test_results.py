@@ -70,7 +70,7 @@ def test_the_better_one_is_named_first_and_its_runs_are_the_better_ones(tmp_path
     (compared,) = found["comparisons"]
     assert (compared["a"], compared["b"]) == ("a", "b")
     assert compared["improvement"] == pytest.approx(8 / 9)
-    assert tables.compared(found)[1][-1] == "89 %"
+    assert tables.compared(found)[1] == ["a", "b", "−0.183", "−0.255 to −0.112", "0.2", "89 %"]
 
 
 def test_errors_are_compared_as_they_were_trained_by(tmp_path):
@@ -93,10 +93,10 @@ def test_runs_that_go_on_failed_or_never_began_are_told_apart(tmp_path):
     assert [run["status"] for run in busy["models"]["a"]["runs"]] == ["done", "running", "failed", "failed", "missing"]
     assert busy["models"]["a"]["counts"] == {"done": 1, "running": 1, "failed": 2, "missing": 1}
     assert busy["sentences"][:4] == [
-        "The run of a with seed 1 is running and not in its numbers.",
-        "The run of a with seed 2 is failed (MemoryError: too much) and not in its numbers.",
-        "The run of a with seed 3 is failed (DataError: no such file) and not in its numbers.",
-        "The run of a with seed 4 is missing and not in its numbers.",
+        "The run of a with seed 1 is running and is not in the numbers.",
+        "The run of a with seed 2 failed (MemoryError: too much) and is not in the numbers.",
+        "The run of a with seed 3 failed (DataError: no such file) and is not in the numbers.",
+        "The run of a with seed 4 is missing and is not in the numbers.",
     ]
     left = gather(experiment("a", 5), tmp_path)["models"]["a"]["runs"][1]
     assert (left["status"], left["reason"]) == ("failed", "its process ended without a word")
@@ -115,7 +115,11 @@ def test_effects_are_of_the_seeds_that_all_arms_have(tmp_path):
     assert effect["difference"] == pytest.approx(0.1)
     assert "The effects are of the 3 seeds that finished in all arms (runs are missing of b)." in found["sentences"]
     nothing = gather(experiment(spec={"base": "a", "design": design}), tmp_path / "nowhere")
-    assert nothing["sentences"][-1] == "No run has finished yet."
+    assert nothing["sentences"] == [
+        "The runs of a with seeds 0, 1 are missing and are not in the numbers.",
+        "The runs of b with seeds 0, 1 are missing and are not in the numbers.",
+        "No run has come to its end: there is nothing to compare.",
+    ]
 
 
 # Words.
@@ -126,7 +130,7 @@ def test_who_is_no_better_than_guessing_is_named(tmp_path, metric, values):
     for model, value in zip("ab", values, strict=True):
         written(tmp_path / f"{model}0", [value], metric)
     baseline = {"metric": metric, "value": 0.1, "rule": "always the same"}
-    said = gather(experiment(seeds=1, task={"baseline": baseline}), tmp_path)["sentences"][-1]
+    said, *_ = gather(experiment(seeds=1, task={"baseline": baseline}), tmp_path)["sentences"]
     shown = "10.00 %" if metric == "accuracy" else "0.1"
     assert said == f"Without learning {metric} is {shown} (always the same), and b is no better than that."
 
@@ -152,8 +156,8 @@ def test_sentences_say_what_the_numbers_say():
         for run in entry_["runs"]:
             run["metrics"] = {"mse": run["metrics"]["accuracy"]}
     (said,) = spoken(close, "mse")
-    assert (low := re.search(r"0\.\d+ below \w+ in mse \(95 % CI (-?[\d.]+) to ([\d.]+)", said))
-    assert float(low[1]) < 0 < float(low[2])
+    assert (low := re.search(r"0\.\d+ below \w+ in mse \(95 % CI (−?[\d.]+) to ([\d.]+)", said))
+    assert float(low[1].replace("−", "-")) < 0 < float(low[2])
     assert spoken({"gru": entry([0.5, 0.6, 0.7])}, "accuracy") == [
         "There is one model, and nothing to compare it with."
     ]

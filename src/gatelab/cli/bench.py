@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def bench(
     config: experiment.Config = None,
     task: experiment.TaskName = None,
-    cells: Annotated[str | None, typer.Option(help="Cells to compare: lstm,gru,agru")] = None,
+    cells: Annotated[str | None, typer.Option(help="Cells to compare: lstm,gru,agru or FILE.py:NAME")] = None,
     hidden_size: experiment.HiddenSize = None,
     epochs: experiment.Epochs = None,
     runs: experiment.Runs = None,
@@ -33,7 +33,7 @@ def bench(
         ("task",): task,
         ("training", "num_epochs"): epochs,
         ("runs",): runs,
-        ("models",): {name: {} for name in cells.split(",")} if cells else None,
+        ("models",): _models(cells) if cells else None,
         ("model", "hidden_size"): hidden_size,
     }
     changes = {key: value for key, value in changes.items() if value is not None} | settings(change or [])
@@ -43,3 +43,14 @@ def bench(
     name = config.stem if config else studies[""].task.name
     where = output_dir or Path("experiments") / f"{name}{'-quick' if quick else ''}"
     experiment.execute(studies, where, jobs, quiet)
+
+
+def _models(cells: str) -> dict[str, dict[str, str]]:
+    """A model for each cell, by the cell's name; of one's own it is that after the colon."""
+    found: dict[str, dict[str, str]] = {}
+    for cell in map(str.strip, cells.split(",")):
+        name = cell.rpartition(":")[2]
+        if name in found:
+            raise ValueError(f"--cells {cells} names {name} twice: models that are equal cannot differ")
+        found[name] = {"cell": cell} if ":" in cell else {}
+    return found

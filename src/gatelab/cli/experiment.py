@@ -58,6 +58,8 @@ def execute(studies: dict[str, BenchSpec], where: Path, jobs: int | None, quiet:
     from gatelab.experiments.executor import LocalExecutor
     from gatelab.report.write import write_reports
 
+    if where.exists() and not where.is_dir():
+        raise ValueError(f"{where} is a file: expected a directory for the experiment, new or begun")
     for remark in {remark: None for spec in studies.values() for remark in bench.remarks(spec)} if not quiet else ():
         typer.echo(f"note: {remark}", err=True)
     try:
@@ -70,4 +72,5 @@ def execute(studies: dict[str, BenchSpec], where: Path, jobs: int | None, quiet:
         typer.echo((where / "results_summary.md").read_text())
         typer.echo(f"The report is in {report}")
     runs = [run for result in results for model in result["models"].values() for run in model["runs"]]
-    raise typer.Exit(1 if any(run["status"] not in ("done", "diverged") for run in runs) else 0)
+    statuses = {run["status"] for run in runs}
+    raise typer.Exit(0 if "done" in statuses <= {"done", "diverged"} else 1)

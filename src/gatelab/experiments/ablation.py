@@ -141,6 +141,9 @@ def changed(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
             own["gate_bias"] = {**own.get("gate_bias", {}), **dict(map(_bias, value.items()))}
         else:
             own["freeze_at" if key == "at" else key] = value
+    started, removed = (own[key] if isinstance(own.get(key), dict) else {} for key in ("gate_bias", "remove"))
+    if both := [gate for gate in started if gate in removed]:
+        raise ValueError(f"init has b.{both[0]}, and remove takes the gate {both[0]} away: say one of them")
     if own.get("freeze", ()) in NONE:
         own["freeze_at"] = None
     made = overlaid(base, own)

@@ -65,8 +65,8 @@ def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher
 def checked(spec: BenchSpec, directory: Path) -> list[Planned]:
     """The plan, if it can be carried out in this directory; nothing is made there before that is certain."""
     runs = plan(spec)
-    _refuse_another(spec, directory)
-    if not (directory / EXPERIMENT).is_file():  # what was begun has been found to differ
+    known = _refuse_another(spec, directory)
+    if spec.models.keys() - known:  # what was begun has been found to differ
         refuse_alike(spec, {run.model: run.spec.model for run in runs})
     return runs
 
@@ -130,18 +130,25 @@ def _spent(directory: Path) -> float:
     return float(read_experiment(directory).get("seconds", 0.0)) if (directory / EXPERIMENT).is_file() else 0.0
 
 
-def _refuse_another(spec: BenchSpec, directory: Path) -> None:
-    if (directory / EXPERIMENT).is_file():
-        there = read_experiment(directory)["spec"]
-        if there["runs"] < spec.runs:  # more seeds are more of the same
-            there = {**there, "runs": spec.runs}
-        if different := differences(spec.document(), there):
-            raise ValueError(
-                f"{directory} holds another experiment: {'; '.join(different)}. Choose another directory, or put the "
-                "config back as it was"
-            )
-    elif directory.is_dir() and any(entry.name != ".lock" for entry in directory.iterdir()):
-        raise ValueError(f"{directory} holds something else than an experiment: choose an empty or new directory")
+def _refuse_another(spec: BenchSpec, directory: Path) -> set[str]:
+    """The models that a directory has already; an error if it holds something else. Seeds and models may be added."""
+    if not (directory / EXPERIMENT).is_file():
+        if directory.is_dir() and any(entry.name != ".lock" for entry in directory.iterdir()):
+            raise ValueError(f"{directory} holds something else than an experiment: choose an empty or new directory")
+        return set()
+    now, there = spec.document(), read_experiment(directory)["spec"]
+    lost = [f"it has the model {name} as well" for name in there["models"] if name not in now["models"]]
+    for part in ("models", "design"):
+        now[part] = {name: value for name, value in now[part].items() if name in there["models"]}
+        there[part] = {name: value for name, value in there[part].items() if name in now["models"]}
+    if there["runs"] < spec.runs:
+        there["runs"] = spec.runs
+    if different := [*lost, *differences(now, there)]:
+        raise ValueError(
+            f"{directory} holds another experiment: {'; '.join(different)}. Choose another directory, or put the "
+            "config back as it was"
+        )
+    return set(there["models"])
 
 
 def _is_over(run: Planned, path: Path) -> bool:

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from gatelab import cells
 from gatelab.errors import unknown
 from gatelab.experiments import ablation
-from gatelab.experiments.overlay import overlaid
+from gatelab.experiments.overlay import numbers_of, overlaid
 from gatelab.training import config
 from gatelab.training.config import Key, Problem
 from gatelab.training.spec import (
@@ -109,18 +109,42 @@ def parse(
         problems = list(_base_problems(content.get("model", {})))
         if not problems:
             content, problems = ablation.as_comparison(content)
+    if not is_arms:
+        content = _for_all(content, changes or {})
     if not problems:
         problems = list(_problems(content, parts))
     if is_arms:
         problems = [Problem(ablation.as_written(key, parts.get("design", {})), why) for key, why in problems]
+    else:
+        problems = _said_once(problems, changes or {})
     config.refuse_located(problems, source, lines or {}, changes or {})
     return BenchSpec.model_validate(parts)
+
+
+def _for_all(content: dict[str, Any], changes: Mapping[Key, Any]) -> dict[str, Any]:
+    """What the command line says of all models goes over what each says of itself."""
+    said = {key[1] for key in changes if key[0] == "model" and len(key) == 2}
+    models = content.get("models")
+    if not said or not isinstance(models, dict):
+        return content
+    own = {
+        name: {key: value for key, value in entry.items() if key not in said} if isinstance(entry, dict) else entry
+        for name, entry in models.items()
+    }
+    return {**content, "models": own}
+
+
+def _said_once(problems: list[Problem], changes: Mapping[Key, Any]) -> list[Problem]:
+    """What is wrong with a value that the command line gives to all models is not said of each of them."""
+    shared = {("model", *key[2:]): key for key, _ in problems if key[:1] == ("models",)}.keys() & changes.keys()
+    found = [Problem(("model", *key[2:]) if ("model", *key[2:]) in shared else key, why) for key, why in problems]
+    return list(dict.fromkeys(found))
 
 
 def _base_problems(base: Any) -> Iterator[Problem]:
     """What is wrong with the base model of an ablation, said once instead of for every arm."""
     if isinstance(base, dict):
-        _, wrong = config.validated(ModelSpec, overlaid({"cell": "gru"}, base))
+        _, wrong = _model(overlaid({"cell": "gru"}, base))
         yield from (Problem(("model", *problem.key), problem.message) for problem in wrong)
 
 
@@ -160,7 +184,7 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
         is_enabled = options.pop("enabled", True)
         if not isinstance(is_enabled, bool):
             yield Problem(("models", str(name), "enabled"), f"this is {is_enabled!r}: expected true or false")
-        made, wrong = config.validated(ModelSpec, options)
+        made, wrong = _model(options)
         yield from (Problem(("models", str(name), *problem.key), problem.message) for problem in wrong)
         if is_enabled is False:
             disabled.add(str(name))
@@ -183,6 +207,14 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
     for name, other in same(enabled):
         yield Problem(("models", name), f"this is the same model as {other!r}, after defaults: they cannot differ")
     parts["models"] = enabled
+
+
+def _model(options: dict[str, Any]) -> tuple[BaseModel | None, list[Problem]]:
+    """A model, and what is wrong with it in the words of a config in which a cell's numbers may stand by themselves."""
+    numbers = numbers_of(options.get("cell"))
+    made, wrong = config.validated(ModelSpec, options, numbers)
+    twice = "this is given here and under options: once is enough"
+    return made, [Problem(key, twice if len(key) == 1 and key[0] in numbers else why) for key, why in wrong]
 
 
 def _is_complete(design: dict[str, dict[str, str]]) -> bool:

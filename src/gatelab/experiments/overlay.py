@@ -30,14 +30,19 @@ def overlaid(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 def options_apart(model: dict[str, Any], cell: Any) -> dict[str, Any]:
     """`gamma: 0.01` beside hidden_size is the cell's own number: it may stand there without `options:`."""
-    try:
-        own = cells.get(str(cell)).options
-    except ValueError:
-        return dict(model)  # there is no such cell, which is said elsewhere
     given = model.get("options", {})
     if not isinstance(given, dict):
         return dict(model)
-    names = {*own, *(f"learnable_{name}" for name in own)} - {*ModelSpec.model_fields, *given}
+    names = set(numbers_of(cell)) - given.keys()
     moved = {name: value for name, value in model.items() if name in names}
     rest = {name: value for name, value in model.items() if name not in names}
     return {**rest, "options": {**given, **moved}} if moved else rest
+
+
+def numbers_of(cell: Any) -> list[str]:
+    """The keys of a cell's own numbers; none if there is no such cell, which is said elsewhere."""
+    try:
+        own = cells.get(str(cell)).options
+    except ValueError:
+        return []
+    return [name for name in (*own, *(f"learnable_{name}" for name in own)) if name not in ModelSpec.model_fields]

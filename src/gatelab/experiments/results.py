@@ -17,6 +17,7 @@ from gatelab.training.objective import SHARES
 from gatelab.training.process import is_busy
 
 SCHEMA = 1
+FATES = {"failed": "failed", "diverged": "diverged"}  # how it is said of one or many
 SMALLER_IS_BETTER = ("loss", "mse", "mae")
 
 
@@ -50,12 +51,14 @@ def gather(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
         "models": models,
         "comparisons": [asdict(c) | {"called": c.called} for c in compared],
         "effects": [asdict(effect) | {"called": effect.called} for effect in found],
+        # What matters for all that follows comes first: a paper has room for so many, and leaves out the last.
         "sentences": [
             *mixtures(models),
-            *(effect_sentence(effect, metric, len(found)) for effect in found if metric),
-            *_missing_for_effects(models, metric, design),
-            *sentences(models, metric, compared, base),
+            *unfinished(models),
             *_without_learning(models, metric, experiment.get("task", {}).get("baseline")),
+            *_missing_for_effects(models, metric, design),
+            *(effect_sentence(effect, metric, len(found)) for effect in found if metric),
+            *sentences(models, metric, compared, base),
         ],
     }
 
@@ -144,23 +147,33 @@ def mixtures(models: dict[str, dict[str, Any]]) -> list[str]:
     return said
 
 
+def unfinished(models: dict[str, dict[str, Any]]) -> list[str]:
+    """The runs that are not in the numbers, and why."""
+    by_fate: dict[tuple[str, str, str], list[str]] = {}
+    for name, entry in models.items():
+        for run in entry["runs"]:
+            if run["status"] != "done":
+                by_fate.setdefault((name, run["status"], run.get("reason", "")), []).append(str(run["seed"]))
+    said = []
+    for (name, status, reason), seeds in by_fate.items():
+        which, be = ("run", "is") if len(seeds) == 1 else ("runs", "are")
+        fate = FATES.get(status, f"{be} {status}")
+        of = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}"
+        why = f" ({reason})" if reason else ""
+        said.append(f"The {which} of {name} with {of} {fate}{why} and {be} not in the numbers.")
+    return said
+
+
 def sentences(
     models: dict[str, dict[str, Any]],
     metric: str | None,
     compared: list[stats.Comparison],
     base: str | None = None,
 ) -> list[str]:
-    """What can be said, in words; and what cannot."""
+    """What can be said of the models, in words; and what cannot."""
     said = []
-    for name, entry in models.items():
-        for run in entry["runs"]:
-            if run["status"] != "done":
-                why = f" ({run['reason']})" if run.get("reason") else ""
-                said.append(
-                    f"The run of {name} with seed {run['seed']} is {run['status']}{why} and not in its numbers."
-                )
     if metric is None:
-        return [*said, "No run has finished yet."]
+        return ["No run has come to its end: there is nothing to compare."]
     if len(models) == 1:
         said.append("There is one model, and nothing to compare it with.")
     pairs = {frozenset((c.a, c.b)) for c in compared}
@@ -173,7 +186,7 @@ def sentences(
 def amount(metric: str, value: float) -> str:
     """A difference with its unit."""
     value = value if abs(value) > 1e-12 else 0.0  # no "-0.00"
-    return f"{100 * value:.2f} points" if metric == "accuracy" else f"{value:.4g}"
+    return (f"{100 * value:.2f} points" if metric == "accuracy" else f"{value:.4g}").replace("-", "−")
 
 
 def _without_learning(

@@ -74,28 +74,35 @@ def _plainly(value: Any) -> str:
 def compared(results: dict[str, Any]) -> list[list[str]]:
     """The comparisons as rows of text, with a row of titles; none where nothing was compared."""
     metric = results["metric"]
-    factor, unit = (100, "points") if metric in SHARES else (1, TITLES.get(metric, ""))
-    rows = [["better, worse", f"difference, {unit}", "95 % interval", "p (Holm)", "P(a run is better)"]]
+    unit = "points" if metric in SHARES else TITLES.get(metric, "")
+    rows = [["better", "worse", f"difference, {unit}", "95 % interval", "p (Holm)", "P(a run is better)"]]
     for c in results["comparisons"]:
-        claimed = c["p_adjusted"] is not None
-        shown = [f"{factor * c[key]:+.3g}" if c[key] is not None else "" for key in ("difference", "low", "high")]
-        rows.append([
-            f"{c['a']}, {c['b']}", shown[0], _between(shown[1], shown[2]) if claimed else "–",
-            f"{c['p_adjusted']:.3g}" if claimed else "–", f"{100 * c['improvement']:.0f} %",
-        ])  # fmt: skip
+        row = [c["a"], c["b"], _signed(metric, c["difference"])]
+        if c["p_adjusted"] is None:
+            rows.append([*row, "–", "–", "–"])
+            continue
+        between = _between(_signed(metric, c["low"]), _signed(metric, c["high"]))
+        rows.append([*row, between, f"{c['p_adjusted']:.3g}", f"{100 * c['improvement']:.0f} %"])
     return rows if len(rows) > 1 else []
 
 
 def effects(results: dict[str, Any]) -> list[list[str]]:
     """The effects of a factorial design as rows of text, with a row of titles; none where there is no such design."""
-    factor, unit = (100, "points") if results["metric"] in SHARES else (1, TITLES.get(results["metric"], ""))
+    metric = results["metric"]
+    unit = "points" if metric in SHARES else TITLES.get(metric, "")
     rows = [["factor (× interaction)", f"effect, {unit}", "95 % interval", "p (Holm)", "seeds"]]
     for effect in results.get("effects", ()):
-        ends = [f"{factor * effect[key]:+.3g}" for key in ("low", "high") if effect[key] is not None]
-        shown = f"{factor * effect['difference']:+.3g}"
+        ends = [_signed(metric, effect[key]) for key in ("low", "high") if effect[key] is not None]
+        shown = _signed(metric, effect["difference"])
         p = "–" if effect["p_adjusted"] is None else f"{effect['p_adjusted']:.3g}"
         rows.append([effect["name"], shown, _between(*ends) if ends else "–", p, str(effect["n"])])
     return rows if len(rows) > 1 else []
+
+
+def _signed(metric: str, value: float) -> str:
+    """A difference: points with two places, as sentences have them."""
+    shown = f"{100 * value:+.2f}" if metric in SHARES else f"{value:+.3g}"
+    return shown.replace("-", "−")
 
 
 def _between(low: str, high: str) -> str:

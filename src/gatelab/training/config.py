@@ -168,9 +168,11 @@ def _named_task(given: Any) -> tuple[type[BaseModel] | None, dict[str, Any], lis
         return None, {}, [Problem((), str(error))]
 
 
-def validated(section: type[BaseModel], given: dict[str, Any]) -> tuple[BaseModel | None, list[Problem]]:
+def validated(
+    section: type[BaseModel], given: dict[str, Any], also: Iterable[str] = ()
+) -> tuple[BaseModel | None, list[Problem]]:
     """A section and what is wrong with it. What is wrong is taken out, and the rest looked at again; what values cannot
-    mean together is said as well, unless it involves one that was taken out.
+    mean together is said as well, unless it involves one that was taken out. `also` are other keys that are known.
     """
     problems: list[Problem] = []
     left, taken_out = dict(given), set()
@@ -182,7 +184,7 @@ def validated(section: type[BaseModel], given: dict[str, Any]) -> tuple[BaseMode
             for wrong in error.errors():
                 key = wrong["loc"]
                 if wrong["type"] == "extra_forbidden":
-                    problems.append(Problem(key, str(unknown("key", key[-1], section.model_fields))))
+                    problems.append(Problem(key, str(unknown("key", key[-1], [*section.model_fields, *also]))))
                 elif wrong["type"] == "missing":
                     problems.append(Problem(key, "this has to be given"))
                 elif wrong["type"] == "value_error":

@@ -65,8 +65,9 @@ def _pairs(results: Block) -> Block:
         f"Pairs of models, the better one first: their difference in {unit}, its 95 % interval paired by seed, p after "
         "Holm’s correction, and the share of pairs of runs in which the first is better."
     )
-    wide = max(len(row[0]) for row in rows) > 40
-    return table("pairs", caption, ["better, worse", "difference", "95 % interval", "p", "share"], rows, wide=wide)
+    wide = max(len(row[0] + row[1]) for row in rows) > 36
+    head = ["better", "worse", "difference", "95 % interval", "p", "share"]
+    return table("pairs", caption, head, rows, wide=wide, words=[0, 1])
 
 
 def _figures(results: Block) -> Iterator[Block]:
