@@ -23,7 +23,7 @@ from gatelab.cli import app
 from gatelab.experiments import config, facts
 from gatelab.experiments.bench import bench, gather_again
 from gatelab.experiments.executor import Finished
-from gatelab.report.paper import caution, wording
+from gatelab.report import caution, wording
 from gatelab.report.paper.write import TEMPLATE, write_paper
 from gatelab.training import train
 from gatelab.training.spec import ModelSpec

@@ -110,7 +110,7 @@ def test_the_page_refers_to_nothing_outside_itself(experiment):
 def test_names_cannot_break_out_of_the_page(experiment):
     spoilt = {**results(experiment), "classes": ["</script><script>alert(1)", *"123456789"]}
     made = json.loads((experiment / "experiment.json").read_text())
-    text = page.page(spoilt, made, "<b>bold</b> & more")
+    text = page.page(spoilt, made, [], "<b>bold</b> & more")
     assert "<title>&lt;b&gt;bold&lt;/b&gt; &amp; more</title>" in text
     assert text.count("</script>") == 2
     inside = re.search(r'id="data">(.*?)</script>', text, flags=re.DOTALL)[1]
@@ -120,7 +120,7 @@ def test_names_cannot_break_out_of_the_page(experiment):
 def test_what_is_put_into_the_page_is_not_looked_through_for_gaps(experiment):
     made = json.loads((experiment / "experiment.json").read_text())
     made["spec"]["task"] |= {"path": "/home/someone/{{FACTS}}.csv"}
-    text = page.page(results(experiment), made, "{{TABLE}}")
+    text = page.page(results(experiment), made, [], "{{TABLE}}")
     assert "<title>{{TABLE}}</title>" in text
     assert "path: '{{FACTS}}.csv'" in html.unescape(text)
     assert "someone" not in text  # nor does it tell where files lie

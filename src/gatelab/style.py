@@ -46,6 +46,11 @@ def colour(number: int) -> str:
     return COLOURS[number % len(COLOURS)]
 
 
+def dash(number: int) -> str:
+    """The kind of its line, which tells apart what has the same colour."""
+    return ("solid", "dashed", "dotted")[min(2, number // len(COLOURS))]
+
+
 @contextmanager
 def house() -> Iterator[None]:
     """Figures that are made inside look like ours."""

@@ -139,14 +139,14 @@ def confusion_matrix(counts: np.ndarray, classes: list[str], title: str) -> Figu
         figure = style.new_figure(max(3.8, 1.6 + 0.5 * size), 1.4 + 0.42 * size)
         axes = figure.subplots()
         errors = np.where(np.eye(size, dtype=bool), np.nan, shares)
-        axes.imshow(np.nan_to_num(errors), cmap="Oranges", aspect="auto", vmin=0, vmax=max(1.0, np.nanmax(errors)))
+        # The darkest orange is left unused: numbers stay readable on all others.
+        axes.imshow(np.nan_to_num(errors), cmap="Oranges", aspect="auto", vmin=0, vmax=2 * max(1.0, np.nanmax(errors)))
         for row in range(size):
             for column in range(size):
                 value = shares[row, column]
                 if value >= 0.05:
-                    ink = style.PAPER if row != column and value > 0.6 * np.nanmax(errors) else style.INK
                     weight = "bold" if row == column else "normal"
-                    axes.text(column, row, f"{value:.1f}", ha="center", va="center", size=7, color=ink, weight=weight)
+                    axes.text(column, row, f"{value:.1f}", ha="center", va="center", size=7, weight=weight)
         axes.set_xticks(range(size), classes, rotation=45 if max(map(len, classes)) > 2 else 0)
         axes.set_yticks(range(size), classes)
         axes.set(xlabel="answered", ylabel="true", title=title)
@@ -160,16 +160,19 @@ def colour_of(results: Results, model: str) -> str:
 
 def _lines(axes: Axes, results: Results, models: list[str], metric: str) -> None:
     for name in models:
-        _line(axes, results["models"][name]["curves"][metric], metric, colour_of(results, name), name)
+        kind = style.dash(list(results["models"]).index(name))
+        _line(axes, results["models"][name]["curves"][metric], metric, colour_of(results, name), name, kind)
 
 
-def _line(axes: Axes, points: list[dict[str, float]], metric: str, colour: str, label: str) -> None:
+def _line(
+    axes: Axes, points: list[dict[str, float]], metric: str, colour: str, label: str, kind: str = "solid"
+) -> None:
     """The mean with a band from the smallest to the largest."""
     factor = 100 if metric.partition("_")[2] in SHARES else 1
     epochs = [point["epoch"] for point in points]
     mean, low, high = (factor * np.array([point[key] for point in points]) for key in ("mean", "low", "high"))
     axes.fill_between(epochs, low, high, color=colour, alpha=0.15, linewidth=0)
-    axes.plot(epochs, mean, color=colour, label=label, marker="o" if len(epochs) == 1 else None)
+    axes.plot(epochs, mean, color=colour, label=label, linestyle=kind, marker="o" if len(epochs) == 1 else None)
     axes.locator_params(axis="x", integer=True)
 
 

@@ -17,11 +17,16 @@ def filled(template: Path, gaps: dict[str, str]) -> str:
     return re.sub(r"\{\{([A-Z]+)\}\}", lambda gap: filling[gap[1]], text)
 
 
+def breakable(text: str) -> str:
+    """A text, escaped; names without spaces may be broken after their commas."""
+    return html.escape(text).replace(",", ",<wbr>")
+
+
 def table(rows: list[list[str]]) -> str:
     """A table of texts whose first row are titles; nothing for no rows."""
     if not rows:
         return ""
-    head, *lines = ([html.escape(text) for text in row] for row in rows)
+    head, *lines = ([breakable(text) for text in row] for row in rows)
     title = "".join(f"<th>{text}</th>" for text in head)
     body = "".join(f"<tr><th>{row[0]}</th>{''.join(f'<td>{text}</td>' for text in row[1:])}</tr>" for row in lines)
     return f"<table><thead><tr>{title}</tr></thead><tbody>{body}</tbody></table>"

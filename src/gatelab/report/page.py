@@ -10,18 +10,26 @@ from typing import Any
 import yaml
 
 from gatelab import style
-from gatelab.report.markup import filled, picture, table
+from gatelab.report import caution, wording
+from gatelab.report.markup import breakable, filled, picture, table
 from gatelab.report.tables import TITLES, arms, cell, columns, compared, effects, interval
 from gatelab.training.objective import SHARES
 
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
-def page(results: dict[str, Any], experiment: dict[str, Any], title: str, effects_picture: bytes | None = None) -> str:
-    """The template with its gaps filled."""
+def page(
+    results: dict[str, Any],
+    experiment: dict[str, Any],
+    manifests: list[dict[str, Any]],
+    title: str,
+    effects_picture: bytes | None = None,
+) -> str:
+    """The template with its gaps filled; `manifests` are those of the runs that there are."""
     models = {
         name: {
             "colour": style.colour(i),
+            "dash": style.dash(i),
             "curves": entry["curves"],
             "test": entry["statistics"].get(results["metric"]),
             "seeds": [run["seed"] for run in entry["runs"] if run["status"] == "done"],
@@ -35,18 +43,33 @@ def page(results: dict[str, Any], experiment: dict[str, Any], title: str, effect
     }  # fmt: skip
     gaps = {
         "TITLE": html.escape(title),
-        "FINDINGS": "".join(f"<li>{html.escape(sentence)}</li>" for sentence in results["sentences"]),
+        "FINDINGS": _items(results["sentences"]),
+        "LIMITS": _items(caution.limitations(results, experiment)),
         "COMMAND": experiment["command"],
         "TABLE": _table(results),
-        "ARMS": "".join(f"<li>{html.escape(arm)}</li>" for arm in arms(results, experiment)),
+        "ARMS": _items(arms(results, experiment)),
         "EFFECTS": picture(effects_picture, "Effects of the factors") if effects_picture else "",
         "COMPARISONS": table(compared(results)) + table(effects(results)),
+        "SETTINGS": table([["setting", "value"], *map(list, wording.settings(results, experiment, manifests))]),
+        "MODELS": table(wording.models(experiment, manifests)),
+        "EQUATIONS": html.escape(_equations(experiment)),
         "CONFIG": html.escape(yaml.safe_dump(_without_folders(experiment["spec"]), sort_keys=False)),
-        "FACTS": html.escape(", ".join(f"{name} {version}" for name, version in experiment["versions"].items())),
         # No "<" inside, so that no name can end the script or open another.
         "DATA": json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
     }
     return filled(TEMPLATE, gaps)
+
+
+def _items(texts: list[str]) -> str:
+    return "".join(f"<li>{html.escape(text)}</li>" for text in texts)
+
+
+def _equations(experiment: dict[str, Any]) -> str:
+    """Every set of equations once, with the models that have it."""
+    users: dict[str, list[str]] = {}
+    for name, known in experiment.get("equations", {}).items():
+        users.setdefault(known["text"], []).append(name)
+    return "\n\n".join(f"{', '.join(names)}\n{text}" for text, names in users.items())
 
 
 def _without_folders(value: Any) -> Any:
@@ -74,5 +97,5 @@ def _table(results: dict[str, Any]) -> str:
                 between = f' data-tip="{html.escape(interval(name, summary))}"'
             cells.append(f"<td{between}>{html.escape(cell(name, summary))}</td>")
         done = f"{entry['counts'].get('done', 0)} of {len(entry['runs'])}"
-        rows.append(f"<tr><th>{html.escape(model)}</th><td>{done}</td>{''.join(cells)}</tr>")
+        rows.append(f"<tr><th>{breakable(model)}</th><td>{done}</td>{''.join(cells)}</tr>")
     return f"<table><thead><tr><th>model</th><th>runs</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"

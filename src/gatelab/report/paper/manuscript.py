@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatelab.report.paper import caution, wording
+from gatelab.report import caution, wording
 from gatelab.report.paper.blocks import Block, bullets, heading, maths, paragraph, parted, ref, table
 from gatelab.report.paper.outcome import has_effects, outcome
-from gatelab.report.paper.wording import counted, listed
+from gatelab.report.wording import counted, listed
 
 NAMED = 4  # models up to which all are named
 STATISTICS = (
@@ -103,33 +103,16 @@ def _settings(results: Block, experiment: Block, manifests: list[Block]) -> Iter
     same = spec.get("match") == "parameters"
     matched = " Hidden sizes were chosen so that all have nearly as many parameters as the first." if same else ""
     yield paragraph(ref("settings"), " lists the settings of all runs, ", ref("models"), " what was trained.", matched)
-    rows = [("task", wording.task(spec["task"]))]
-    rows += wording.data(experiment["task"]) if "task" in experiment else [("data", "not recorded")]
-    rows += wording.training(spec["training"], bool(results["classes"]))
-    rows += wording.optimisation(spec["optimization"])
-    rows += [("seeds", wording.seeds(experiment)), ("starting values", wording.starts(experiment))]
-    rows += wording.where(manifests)
-    rows.append(("versions", ", ".join(f"{name} {version}" for name, version in experiment["versions"].items())))
-    if results.get("wall_clock_seconds"):
-        rows.append(("time in all", wording.duration(results["wall_clock_seconds"])))
-    yield table("settings", "Settings of all runs.", ["setting", "value"], [list(row) for row in rows], words=[0, 1])
+    rows = [list(row) for row in wording.settings(results, experiment, manifests)]
+    yield table("settings", "Settings of all runs.", ["setting", "value"], rows, words=[0, 1])
     yield from _models(experiment, manifests)
 
 
 def _models(experiment: Block, manifests: list[Block]) -> Iterator[Block]:
-    rows = []
-    for name, spec in experiment["models"].items():
-        sizes = [f"{m['parameters']:,}" for m in manifests if m["spec"]["model"] == spec]  # a failed run has one too
-        cell = wording.cell(spec["cell"])
-        own = wording.particulars(spec, experiment.get("numbers", {}).get(name))
-        layers = [str(spec["hidden_size"]), str(spec["num_layers"]), *(sizes[:1] or ["–"])]
-        rows.append([name, *layers, "" if cell == name else cell, own])
-    wide = len(rows) > 8 or any(len(row[0]) + len(row[4]) + len(row[5]) > 70 for row in rows)
-    head = ["model", "H", "layers", "parameters", "cell", "further settings"]
-    kept = [i for i in range(6) if i < 4 or any(row[i] for row in rows)]
-    shown = [[row[i] or "–" for i in kept] for row in rows]
+    head, *rows = wording.models(experiment, manifests)
+    wide = len(rows) > 8 or any(len("".join(row[:1] + row[4:])) > 70 for row in rows)
     caption = "The models: hidden size H, layers, parameters, and what else sets them apart."
-    yield from parted(table("models", caption, [head[i] for i in kept], shown, wide=wide, words=[0, 4, 5]))
+    yield from parted(table("models", caption, head, rows, wide=wide, words=[0, 4, 5]))
 
 
 def _papers(experiment: Block) -> list[str]:

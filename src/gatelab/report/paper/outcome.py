@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gatelab.report import tables
 from gatelab.report.paper.blocks import Block, Text, bullets, heading, paragraph, parted, ref, table
-from gatelab.report.paper.wording import counted
+from gatelab.report.wording import counted
 from gatelab.training.objective import SHARES
 
 DRAWN = 8  # models up to which curves can be told apart

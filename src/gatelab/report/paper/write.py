@@ -20,7 +20,7 @@ from gatelab.errors import DataError
 from gatelab.report import figures
 from gatelab.report.paper.manuscript import manuscript
 from gatelab.report.paper.outcome import COMPARED, DRAWN
-from gatelab.report.paper.wording import shortened
+from gatelab.report.wording import shortened
 from gatelab.training import Run
 
 if TYPE_CHECKING:

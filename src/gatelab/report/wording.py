@@ -1,4 +1,4 @@
-"""Settings of an experiment in words, as a reader of a paper expects them."""
+"""Settings of an experiment in words, as a reader of a page or a paper expects them."""
 
 from __future__ import annotations
 
@@ -140,3 +140,28 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} seconds"
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def settings(results: Facts, experiment: Facts, manifests: list[Facts]) -> list[tuple[str, str]]:
+    """All that the runs have in common; `manifests` are those of the runs that there are."""
+    spec = experiment["spec"]
+    rows = [("task", task(spec["task"]))]
+    rows += data(experiment["task"]) if "task" in experiment else [("data", "not recorded")]
+    rows += training(spec["training"], bool(results["classes"])) + optimisation(spec["optimization"])
+    rows += [("seeds", seeds(experiment)), ("starting values", starts(experiment)), *where(manifests)]
+    rows.append(("versions", ", ".join(f"{name} {version}" for name, version in experiment["versions"].items())))
+    if results.get("wall_clock_seconds"):
+        rows.append(("time in all", duration(results["wall_clock_seconds"])))
+    return rows
+
+
+def models(experiment: Facts, manifests: list[Facts]) -> list[list[str]]:
+    """The models as they were made, with a row of titles; columns in which none has anything are left out."""
+    rows = [["model", "H", "layers", "parameters", "cell", "further settings"]]
+    for name, spec in experiment["models"].items():
+        sizes = [f"{m['parameters']:,}" for m in manifests if m["spec"]["model"] == spec]  # a failed run has one too
+        own = particulars(spec, experiment.get("numbers", {}).get(name))
+        layers = [str(spec["hidden_size"]), str(spec["num_layers"]), *(sizes[:1] or ["–"])]
+        rows.append([name, *layers, "" if cell(spec["cell"]) == name else cell(spec["cell"]), own])
+    kept = [i for i in range(6) if i < 4 or any(row[i] for row in rows[1:])]
+    return [[row[i] or "–" for i in kept] for row in rows]

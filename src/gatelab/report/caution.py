@@ -8,7 +8,7 @@ from typing import Any
 
 from gatelab.experiments.stats import BOOTSTRAPPED, ENOUGH
 from gatelab.report import tables
-from gatelab.report.paper.wording import counted, listed
+from gatelab.report.wording import counted, listed
 
 Results = dict[str, Any]
 
