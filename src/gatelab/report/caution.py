@@ -22,6 +22,23 @@ def in_brief(results: Results) -> str:
         return "No run has finished, so there is no answer."
     if len(results["models"]) == 1:
         return _one_model(results)
+    return " ".join([*_effects(results), _pairs(results)])
+
+
+def _effects(results: Results) -> Iterator[str]:
+    tested = [effect for effect in results.get("effects", ()) if effect["p_adjusted"] is not None]
+    called = [effect["name"] for effect in tested if effect["called"]]
+    if called:
+        yield (
+            f"Of {counted(len(tested), 'effect')} of the factors on {results['metric']}, {len(called)} can be called "
+            f"at 5 % after Holm’s correction: {listed(called)}."
+        )
+    elif tested:
+        yield f"No effect of a factor on {results['metric']} can be called with these seeds."
+
+
+def _pairs(results: Results) -> str:
+    metric = results["metric"]
     tested = [c for c in results["comparisons"] if c["p_adjusted"] is not None]
     called = [c for c in tested if c["called"]]
     if not tested:

@@ -50,7 +50,13 @@ def _where_else(results: Block) -> Text:
     """Which figures and tables there are; what would be too long is where it can be looked up."""
     models, pairs = len(results["models"]), len(results["comparisons"])
     said: Text = [", ", ref("comparison"), " every run"] if models <= COMPARED else []
-    said += [", ", ref("losses"), " how they learned."] if models <= DRAWN else [". The curves are in report.html."]
+    if models <= DRAWN:
+        more = [", ", ref("accuracies"), " and "] if results["metric"] == "accuracy" else [", "]
+        said += [*more, ref("losses"), " how they learned."]
+    else:
+        said.append(". The curves are in report.html.")
+    if has_effects(results):
+        said += [" ", ref("effects drawn"), " and ", ref("effects"), " have the effects."]
     if pairs > PAIRS:
         said.append(f" The {pairs:,} pairs are in results_summary.md.")
     elif pairs:
@@ -77,6 +83,9 @@ def _figures(results: Block) -> Iterator[Block]:
         shown.append(("accuracies", f"Validation accuracy over the epochs. {band}", False))
     early = "A run that stopped early is in up to its end."
     shown.append(("losses", f"Loss over the epochs, in training and in validation. {band} {early}", True))
+    if has_effects(results):
+        caption = "Effects of the factors: diamonds are means over the seeds, bars 95 % intervals."
+        yield {"kind": "figure", "label": "effects drawn", "file": "effects.pdf", "caption": caption, "wide": False}
     models = len(results["models"])
     for name, caption, wide in shown if models <= DRAWN else shown[:1] if models <= COMPARED else []:
         yield {"kind": "figure", "label": name, "file": f"{name}.pdf", "caption": caption, "wide": wide}
@@ -92,4 +101,4 @@ def _findings(results: Block) -> Iterator[Block]:
     said = results["sentences"]
     yield bullets(said[:SAID])
     if len(said) > SAID:
-        yield paragraph(f"There are {counted(len(said) - SAID, 'more finding')}, in words in results_summary.md.")
+        yield paragraph(f"{counted(len(said) - SAID, 'more finding')}: in words in results_summary.md.")

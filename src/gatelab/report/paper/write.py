@@ -19,7 +19,7 @@ from gatelab.disk import whole_file
 from gatelab.errors import DataError
 from gatelab.report import figures
 from gatelab.report.paper.manuscript import manuscript
-from gatelab.report.paper.outcome import COMPARED, DRAWN
+from gatelab.report.paper.outcome import COMPARED, DRAWN, has_effects
 from gatelab.report.wording import shortened
 from gatelab.training import Run
 
@@ -76,6 +76,10 @@ def _draw(results: dict[str, Any], folder: Path) -> None:
     short = shortened(list(results["models"]))
     results = {**results, "models": dict(zip(short, results["models"].values(), strict=True))}
     models = [name for name, entry in results["models"].items() if entry["curves"]]
+    if has_effects(results):
+        figure = figures.effects(results)
+        _resize(figure, WIDTH, 0.7 + 0.45 * len(results["effects"]))
+        style.save(figure, folder / "effects.pdf")
     if not models or len(short) > COMPARED:
         return
     rows = len(models) * min(0.55, (TALLEST - 0.6) / len(models))
