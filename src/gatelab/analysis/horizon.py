@@ -25,7 +25,7 @@ PROBES = 8
 class Memory:
     """‖∂s_T/∂s_{T−k}‖ / √n for each example and lag k: 1 at k = 0, and 1 for a state that is only ever kept."""
 
-    norms: np.ndarray  # (B, T + 1) with T the steps of the longest, NaN at lags beyond an example's begin
+    norms: np.ndarray  # (B, K + 1), lags that half of the examples have at least; NaN beyond an example's begin
     probes: int
     exact: bool  # as many probes as there are directions
 
@@ -46,6 +46,8 @@ class Memory:
 
 def memory(subject: Subject, batch: Batch, probes: int = PROBES) -> Memory:
     """The memory of the layer on these examples."""
+    if probes < 1:
+        raise ValueError(f"probes is {probes}: expected one direction at least")
     history, _ = subject.history(batch.x, batch.lengths)
     return decay(subject.parameters, history.x, history.states, batch.lengths, probes)
 
@@ -79,7 +81,8 @@ def decay(
         pulled = step.pull_back(given, before, rows[here].flatten(0, 1)).view(-1, probes, n)
         rows[here] = pulled
         norms[here, ends[here] - t + 1] = pulled.square().sum(2).mean(1).sqrt()
-    return Memory(norms[:, : int(ends.max()) + 1].numpy(), probes, probes == n)
+    reached = norms.isfinite().sum(0) >= B / 2  # beyond that a median would be one of the few long ones
+    return Memory(norms[:, reached].numpy(), probes, probes == n)
 
 
 def _directions(n: int, count: int, dtype: torch.dtype) -> Tensor:

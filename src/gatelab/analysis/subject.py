@@ -54,6 +54,11 @@ class Subject:
 
     def examples(self, count: int, first: int = 0) -> Batch:
         """So many test examples, or as many as there are, in float64."""
+        if count < 1 or not 0 <= first < len(self.task.test):
+            raise ValueError(
+                f"asked for {count} test examples from {first} on: expected one at least, from 0 to "
+                f"{len(self.task.test) - 1}"
+            )
         return doubled(self.task.test.batch(torch.arange(first, min(first + count, len(self.task.test)))))
 
     def probe(self) -> Batch:
@@ -83,9 +88,13 @@ def load(path: Path | str, layer: int | None = None) -> Subject:
         what = f"an experiment: look at one of its runs, as {inside[0]}" if inside else "not a run directory"
         raise DataError(f"{run.path} is {what}; expected a folder with a manifest.json, as `gatelab train` writes it")
     if run.best_epoch() is None:
+        status = run.manifest()["status"]
+        what_to_do = "train it with a smaller learning rate" if status == "diverged" else (
+            f"go on with it: gatelab train --resume {run.path}"
+        )  # fmt: skip
         raise DataError(
-            f"{run.path} has no finished epoch (its status is {run.manifest()['status']}): expected a run that was "
-            f"trained for one epoch at least; go on with it: gatelab train --resume {run.path}"
+            f"{run.path} has no finished epoch (its status is {status}): expected a run that was trained for one epoch "
+            f"at least; {what_to_do}"
         )
     model = cast(Model, run.model()).double().requires_grad_(False)
     layers = model.recurrent.num_layers

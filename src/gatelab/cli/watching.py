@@ -41,7 +41,7 @@ class LineWatcher(Watcher):
         manifest = Run(self.directory / finished.run.place).manifest()
         test = manifest["test"]
         score = f"accuracy {100 * test['accuracy']:.2f} %" if "accuracy" in test else f"MSE {test['mse']:.4f}"
-        return f"test {score}, best of {manifest['epochs']} epochs was {manifest['best_epoch']}"
+        return f"test {score}, epoch {manifest['best_epoch']} of {manifest['epochs']}"
 
     def say(self, text: str) -> None:
         self.console.print(text, markup=False, emoji=False, soft_wrap=True)

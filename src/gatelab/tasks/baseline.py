@@ -47,7 +47,7 @@ def same_as_now(task: Task, block: int = 4096) -> Baseline:
         x, y, _ = task.test.batch(index)
         total += float((x[..., : y.shape[-1]] - y).double().square().sum())
         count += y.numel()
-    return Baseline("the same as now", "mse", total / count)
+    return Baseline("the last value again", "mse", total / count)
 
 
 def _answers(task: Task, part: Examples) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gatelab import style
 from gatelab.analysis import Inspection
-from gatelab.analysis.clamping import KINDS
+from gatelab.analysis.clamping import KINDS, OPEN, SHUT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,12 +89,13 @@ def story(found: Inspection) -> list[str]:
         subject, nouns, others = (carried.writes[kind] for kind in KINDS)
         said.append(
             f"“At the subject the gate opens” {_holds(carried.opens)}: {carried.gate} of the {carried.few} units that "
-            f"carry number most lets in {subject:.2f} of the new at the subject and {carried.gap:.2f} of it in the gap."
+            f"carry number most lets in {subject:.2f} of the new at the subject and {carried.gap:.2f} of it in the gap "
+            f"(true would be {OPEN} at least, and twice what it is in the gap)."
         )
         said.append(
             f"“In between it stays shut” {_holds(carried.stays_shut)}: {nouns:.2f} at other nouns, {others:.2f} at "
-            "other words (1 is open). What the strongest unit holds before the verb goes with what it held after the "
-            f"subject at r = {carried.lasts:+.2f}."
+            f"other words (1 is open, and true would be {SHUT} at most). What the strongest unit holds before the verb "
+            f"and what it held after the subject correlate at r = {carried.lasts:+.2f}."
         )
     else:
         said.append(
@@ -110,7 +111,7 @@ def story(found: Inspection) -> list[str]:
     enough = f"as soon as {needed} are clamped" if needed else "with none of the numbers of units that were tried"
     said.append(
         f"{int((np.abs(carried.correlations) >= STRONG).sum())} of {len(carried.ranked)} units go with the number at "
-        f"|r| ≥ {STRONG} before the verb; {100 * SURE:.0f} % of the verbs flip {enough}."
+        f"|r| ≥ {STRONG} before the verb; at least {100 * SURE:.0f} % of the verbs flip {enough}."
     )
     parts = [carried.decides] if carried.gate is None else [carried.opens, carried.stays_shut, carried.decides]
     whole = "holds" if all(parts) else "does not hold" if not any(parts) else "holds in part"

@@ -53,8 +53,10 @@ def draw_reading(axes: Axes, read: Reading) -> None:
         axes.tick_params(bottom=False)
     elif size <= LINES:
         for column in range(size):
-            axes.plot(read.x[:, column], color=style.colour(column), linewidth=0.9)
+            axes.plot(read.x[:, column], color=style.colour(column), linewidth=0.9, label=f"input {column}")
         axes.set_ylabel("input")
+        if size > 1:
+            axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7, handlelength=1)
     else:
         axes.imshow(read.x.T, aspect="auto", cmap="gray", interpolation="nearest")
         axes.set_ylabel("input")
@@ -96,6 +98,7 @@ def _answers_by_step(axes: Axes, found: Inspection, place: int, steps: int) -> N
     for column in range(min(3, right.shape[1])):
         axes.plot(right[:, column], ":", color=style.INK, linewidth=1.2)
         axes.plot(said[:, column], color=style.colour(column), linewidth=1.1)
+    axes.locator_params(axis="x", integer=True)
 
 
 def _text(axes: Axes, found: Inspection, place: int, words: tuple[str, ...]) -> None:

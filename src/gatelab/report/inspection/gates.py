@@ -111,7 +111,7 @@ def values(found: Inspection) -> Figure | None:
             axes.hist(present, bins=50, range=(low, max(1.0, float(present.max()))), color=style.colour(number),
                       weights=np.full(len(present), 100 / len(present)))  # fmt: skip
             axes.axvline(gate.mean, color=style.INK, linewidth=1)
-            saturated = "" if gate.saturated is None else f", saturated {100 * gate.saturated:.0f} %"
+            saturated = "" if gate.saturated is None else f"\nsaturated {100 * gate.saturated:.0f} %"
             axes.set_title(f"{gate.name}: mean {gate.mean:.2f}{saturated}", size=9)
             axes.set_xlabel("value")
         figure.axes[0].set_ylabel("% of all values")

@@ -63,7 +63,8 @@ def _constants(axes: Axes, found: Inspection) -> None:
     axes.annotate("T", (1, found.memory.lags[-1]), xycoords=("axes fraction", "data"), xytext=(-2, -3), ha="right",
                   va="top", textcoords="offset points", color=style.FAINT, size=8)  # fmt: skip
     axes.set(yscale="log", xlabel="unit, slowest first", ylabel="steps")
-    axes.set_title(f"Time constants by what {', '.join(found.constants)} keeps on average", size=9)
+    axes.locator_params(axis="x", integer=True)
+    axes.set_title(f"Time constants by gate {', '.join(found.constants)}", size=9)
 
 
 def eigenvalues(found: Inspection) -> Figure:

@@ -21,7 +21,7 @@ def gates(found: Inspection) -> list[str]:
         f"{len(dead) or 'None'} of {H} units {'is' if len(dead) == 1 else 'are'} dead over {examples} test examples"
         + (f": {listed}." if dead else ".")
     ]
-    between = [gate for gate in found.gates if gate.saturated]
+    between = [gate for gate in found.gates if gate.saturated is not None and gate.saturated >= 0.005]
     if between:
         most = max(between, key=lambda gate: gate.saturated or 0.0)
         said.append(
@@ -48,11 +48,11 @@ def memory(found: Inspection) -> list[str]:
     falls = [
         f"to {name} after {lag} step{'s' if lag > 1 else ''}"
         if (lag := seen.horizon(level)) is not None
-        else f"not to {name} within {T} steps"
+        else f"not to {name} within {T} step{'s' if T > 1 else ''}"
         for name, level in LEVELS.items()
     ]
     said = [
-        f"A small change of the state falls {' and '.join(falls)} "
+        f"What is left of a small change of the state falls {' and '.join(falls)} "
         f"(median over {len(seen.norms)} test examples, {exact})."
     ]
     highest = float(seen.quantile(0.5).max())
@@ -117,10 +117,14 @@ def gradients(found: Inspection) -> list[str]:
 
 def answers(found: Inspection) -> list[str]:
     """How often it was right, or how far off."""
-    said, count = found.answers, len(found.answers.right)
+    said, task = found.answers, found.subject.task
+    count, there = len(said.right), len(task.test)
+    of = f"{count:,} test examples" if count == there else f"the first {count:,} of {there:,} test examples"
     if said.confusion is None:
-        return [f"The mean size of the error is {said.wrong.mean():.4g} over {count:,} test examples."]
+        scaled = " Numbers are as the model learns them, scaled by the training part." if task.target_scaling else ""
+        return [f"The mean size of the error is {said.wrong.mean():.4g} over {of}.{scaled}"]
     hits, total = int(np.trace(said.confusion)), int(said.confusion.sum())
     missed = total - hits
-    wrong = "None is wrong" if missed == 0 else f"{missed:,} are wrong"
-    return [f"{100 * hits / total:.2f} % of {total:,} answers on {count:,} test examples are right. {wrong}."]
+    wrong = "None is wrong" if missed == 0 else "One is wrong" if missed == 1 else f"{missed:,} are wrong"
+    answers = of if total == count else f"{total:,} answers on {of}"
+    return [f"{100 * hits / total:.2f} % of {answers} are right. {wrong}."]

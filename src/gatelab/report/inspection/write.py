@@ -39,11 +39,13 @@ def write_inspection(found: Inspection, directory: Path) -> Path:
         style.save(figure, directory / name)
     run, cell = found.subject.run, found.subject.cell
     layers = found.subject.recurrent.num_layers
-    where = f"layer {found.subject.layer} of {layers}, " if layers > 1 else ""
+    where = f"layer {found.subject.layer} (of 0 to {layers - 1}), " if layers > 1 else ""
+    status = run.manifest()["status"]
+    unfinished = "" if status == "done" else f" The run is {status}, not finished."
     facts = (
         f"gatelab inspect; {'/'.join(run.path.resolve().parts[-2:])}: weights of epoch "
         f"{run.best_epoch()}, {where}"
-        f"{found.subject.recurrent.hidden_size} units; test example {found.sample} where one is shown."
+        f"{found.subject.recurrent.hidden_size} units; test example {found.sample} where one is shown.{unfinished}"
     )
     title = f"Inside {cell.name} on {found.subject.task.name}"
     write_text(directory / "inspect.html", page(title, facts, list(_sections(found, drawn)), directory))
