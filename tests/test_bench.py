@@ -349,6 +349,15 @@ def test_too_few_seeds_are_remarked_upon_before_the_first_run():
     assert not remarks(config.parse({**factorial, "runs": 7}, "here"))
 
 
+def test_a_gate_that_is_held_where_nothing_passes_is_remarked_upon():
+    plain = {key: value for key, value in SMALL.items() if key != "models"} | {"runs": 7}
+    arms = {"frozen": {"remove": {"z": 1}}, "amnesic": {"remove": {"z": 0}}, "half": {"remove": {"z": 0.5, "r": 1}}}
+    assert remarks(config.parse({**plain, "arms": arms}, "here")) == [
+        "frozen holds z at 1, which shuts out new content",
+        "amnesic holds z at 0, which shuts out the old state",
+    ]
+
+
 def test_a_copied_experiment_needs_neither_the_users_cell_nor_their_data(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from gatelab import cell, tanh\n\n\n@cell\ndef tiny(x, h, W, U, b):\n    return tanh(W.h(x) + U.h(h) + b.h)\n"

@@ -167,15 +167,18 @@ def test_an_older_directory_says_what_it_lacks(experiment, tmp_path):
 
 def test_effects_of_an_ablation(experiment, tmp_path):
     effects = [
-        {"name": "init_z: 0 → 1", "difference": 0.0123, "low": -0.01, "high": 0.03, "n": 3, "p_adjusted": 0.5},
-        {"name": "init_z × freeze", "difference": -0.002, "low": None, "high": None, "n": 2, "p_adjusted": None},
-    ]
+        {"name": "init_z: 0 → 1", "difference": 0.0123, "low": 0.01, "high": 0.03, "n": 3, "p_adjusted": 0.04,
+         "called": True},
+        {"name": "init_z × freeze", "difference": -0.002, "low": None, "high": None, "n": 2, "p_adjusted": None,
+         "called": False},
+    ]  # fmt: skip
     place = changed(experiment, tmp_path / "effects", effects=effects, described={"command": "ablate"})
     said = text(write_paper(place))
     for words in (
         "A factorial ablation on digits: 2 arms",
-        "init_z: 0 → 1 +1.23 −1 to +3 0.5 3",
-        "init_z × freeze −0.2 – – 2",
+        "init_z: 0 → 1 +1.23 +1.00 to +3.00 0.04 3",
+        "init_z × freeze −0.20 – – 2",
+        "Of 1 effect of the factors on accuracy, 1 can be called",
     ):
         assert squeezed(words) in said, words
 

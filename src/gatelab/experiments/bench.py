@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from gatelab import cells
 from gatelab.disk import write_json
 from gatelab.errors import DataError
 from gatelab.experiments import facts, stats
@@ -87,6 +88,11 @@ def remarks(spec: BenchSpec) -> list[str]:
             f"with {seeds} and {tested} effects none can be called, however large it is; {needed} seeds are the fewest "
             f"that can (--runs {needed})"
         )
+    for name, model in spec.models.items():
+        cell = cells.get(model.cell)
+        for gate, value in model.remove.items():
+            if what := cell.shut_out(gate, value) if gate in cell.neutral else []:
+                said.append(f"{name} holds {gate} at {value:g}, which shuts out {' and '.join(what)}")
     return said
 
 

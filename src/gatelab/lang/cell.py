@@ -14,7 +14,7 @@ from torch import Tensor
 from gatelab.errors import CellError
 from gatelab.lang import printing
 from gatelab.lang.graph import is_antisymmetric
-from gatelab.lang.roles import Role, kept, neutral, opening, roles
+from gatelab.lang.roles import Role, kept, neutral, opening, roles, shut_out
 from gatelab.lang.signature import Option, read
 from gatelab.lang.trace import trace
 from gatelab.lang.watch import call_and_watch
@@ -73,6 +73,10 @@ class Cell:
     def kept(self, gate: str, numbers: Mapping[str, float] | None = None) -> tuple[float, float] | None:
         """The share of its state that stays in a step with the gate at 0 and at 1; None if it depends on more."""
         return kept(self.graph, {**self._defaults(), **(numbers or {})}, gate)
+
+    def shut_out(self, gate: str, held: float) -> list[str]:
+        """What no longer reaches a state when a gate is held at a value: the old state, new content, or both."""
+        return shut_out(self.graph, self._defaults(), gate, held)
 
     @cached_property
     def is_antisymmetric(self) -> bool:

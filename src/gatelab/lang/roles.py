@@ -40,16 +40,18 @@ def neutral(graph: Graph, options: Mapping[str, float]) -> dict[str, float]:
     """For each gate between 0 and 1 the constant that takes it out of the equations: 1, or where that would shut out
     the old state or the new content, a half of each.
     """
-    found = {}
-    for name, gate in graph.gates.items():
-        if _inside(gate) is None:
-            continue
-        shuts = False
-        for state, new in zip(graph.states, graph.new_states, strict=True):
-            half, whole = (_passes(graph, options, state, new, gate, held) for held in (0.5, 1.0))
-            shuts |= any(before > TINY > after for before, after in zip(half, whole, strict=True))
-        found[name] = 0.5 if shuts else 1.0
-    return found
+    gates = (name for name, gate in graph.gates.items() if _inside(gate) is not None)
+    return {name: 0.5 if shut_out(graph, options, name, 1.0) else 1.0 for name in gates}
+
+
+def shut_out(graph: Graph, options: Mapping[str, float], gate: str, held: float) -> list[str]:
+    """What no longer reaches a state when a gate is held at this value: the old state, new content, or both."""
+    found = []
+    for state, new in zip(graph.states, graph.new_states, strict=True):
+        half, now = (_passes(graph, options, state, new, graph.gates[gate], value) for value in (0.5, held))
+        parts = zip(("the old state", "new content"), half, now, strict=True)
+        found += [what for what, before, after in parts if before > TINY > after]
+    return list(dict.fromkeys(found))
 
 
 def kept(graph: Graph, options: Mapping[str, float], gate: str) -> tuple[float, float] | None:
