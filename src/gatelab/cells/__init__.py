@@ -39,7 +39,9 @@ def get(name: str) -> Cell:
 
 def _from_file(path: Path, name: str) -> Cell:
     if not path.is_file():
-        raise ValueError(f"there is no file {path} to take the cell {name!r} from")
+        raise ValueError(
+            f"there is no file {path} to take the cell {name!r} from: start the command in the folder that has it"
+        )
     spec = importlib.util.spec_from_file_location(f"gatelab_cells_from_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None

@@ -45,15 +45,14 @@ def memory(found: Inspection) -> list[str]:
     """How far back the state reaches, by derivative and by gate."""
     seen, T = found.memory, int(found.memory.lags[-1])
     exact = "exactly" if seen.exact else f"estimated with {seen.probes} random directions"
-    falls = [
-        f"to {name} after {lag} step{'s' if lag > 1 else ''}"
-        if (lag := seen.horizon(level)) is not None
-        else f"not to {name} within {T} step{'s' if T > 1 else ''}"
-        for name, level in LEVELS.items()
-    ]
+    lags = {name: seen.horizon(level) for name, level in LEVELS.items()}
+    fallen = [f"to {name} after {_counted(lag)}" for name, lag in lags.items() if lag is not None]
+    lasting = [name for name, lag in lags.items() if lag is None][:1]  # what is above 1/e is above 1 %
+    parts = [f"falls {' and '.join(fallen)}"] * bool(fallen)
+    parts += [f"does not fall to {name} within {_counted(T)}" for name in lasting]
     said = [
-        f"What is left of a small change of the state falls {' and '.join(falls)} "
-        f"(median over {len(seen.norms)} test examples, {exact})."
+        f"What is left of a small change of the state {' and '.join(parts)} (median over {len(seen.norms)} test "
+        f"examples, {exact})."
     ]
     highest = float(seen.quantile(0.5).max())
     if highest > 2:
@@ -67,6 +66,10 @@ def memory(found: Inspection) -> list[str]:
             "median unit."
         )
     return said
+
+
+def _counted(steps: int) -> str:
+    return f"{steps} step{'' if steps == 1 else 's'}"
 
 
 def _steps(value: float) -> str:
