@@ -179,7 +179,9 @@ def test_the_results_are_all_there(done):
 
 def test_the_same_command_does_nothing_again_and_a_changed_one_is_refused(done):
     before = {path: path.stat().st_mtime_ns for path in done.rglob("manifest.json")}
-    bench(small(), done, LocalExecutor(2))
+    spent = read_experiment(done)["seconds"]
+    results = bench(small(), done, LocalExecutor(2))
+    assert results["wall_clock_seconds"] >= spent > 0  # sessions add up
     assert {path: path.stat().st_mtime_ns for path in before} == before
     with pytest.raises(ValueError, match=r"holds another experiment: .*training\.num_epochs is 2 there and 3 now"):
         bench(small(training={"num_epochs": 3, "batch_size": 32, "seed": 5}), done, LocalExecutor(1))
