@@ -109,7 +109,7 @@ def parse(
         problems = list(_base_problems(content.get("model", {})))
         if not problems:
             content, problems = ablation.as_comparison(content)
-    if not is_arms:
+    else:
         content = _for_all(content, changes or {})
     if not problems:
         problems = list(_problems(content, parts))
@@ -136,8 +136,10 @@ def _for_all(content: dict[str, Any], changes: Mapping[Key, Any]) -> dict[str, A
 
 def _said_once(problems: list[Problem], changes: Mapping[Key, Any]) -> list[Problem]:
     """What is wrong with a value that the command line gives to all models is not said of each of them."""
-    shared = {("model", *key[2:]): key for key, _ in problems if key[:1] == ("models",)}.keys() & changes.keys()
-    found = [Problem(("model", *key[2:]) if ("model", *key[2:]) in shared else key, why) for key, why in problems]
+    found = []
+    for key, why in problems:
+        shared = ("model", *key[2:])
+        found.append(Problem(shared if key[0] == "models" and shared in changes else key, why))
     return list(dict.fromkeys(found))
 
 
