@@ -139,7 +139,7 @@ def _said_once(problems: list[Problem], changes: Mapping[Key, Any]) -> list[Prob
     found = []
     for key, why in problems:
         shared = ("model", *key[2:])
-        found.append(Problem(shared if key[0] == "models" and shared in changes else key, why))
+        found.append(Problem(shared if key[:1] == ("models",) and shared in changes else key, why))
     return list(dict.fromkeys(found))
 
 
