@@ -94,6 +94,13 @@ def test_an_arms_own_number_goes_over_that_of_the_base():
     assert numbers == {"base": both, "a": {"gamma": 0.5, "epsilon": 0.2}, "b": {"gamma": 0.7}}
 
 
+def test_none_takes_away_what_the_base_has():
+    base = {"cell": "gru", "hidden_size": 5, "freeze": ["b.z"], "freeze_at": 0.5, "remove": {"r": 1}, "chrono": 9}
+    arm = ablation.changed(base, {"freeze": "none", "remove": {"r": "none"}, "init": {"b.r": 1}, "chrono": None})
+    assert arm == {"cell": "gru", "hidden_size": 5, "remove": {}, "gate_bias": {"r": 1}}
+    assert ablation.changed(base, {"remove": "none"})["freeze_at"] == 0.5
+
+
 def test_the_base_of_a_design_is_what_its_effects_refer_to():
     levels = {"start": {"high": {"init": {"b.z": 1}}, "low": {}}, "hidden_size": [5, 6]}
     assert parsed(factors=levels).base == "start=high,hidden_size=5"
@@ -121,6 +128,7 @@ def test_the_base_of_a_design_is_what_its_effects_refer_to():
             "factors: b sets chrono to 6 and another factor to 5",
         ),
         ({"arms": {"a": {"hidden_size": 5}}}, "arms.a: this is the same model as 'base', after defaults"),
+        ({"factors": {"remove": ["none", {"r": 1}], "init_r": [0, 1]}}, "factors.remove=r-1,init_r=0: init has b.r"),
         ({"factors": {"init_z": [1]}}, "factors.init_z: this is [1]: expected at least two levels"),
         ({"factors": {"init_z": [1, 1.0]}}, "factors.init_z: this is [1, 1.0]: expected at least two levels, all"),
         ({"factors": {"init_z": 1}}, "factors.init_z: this is 1: expected a list of levels"),

@@ -225,13 +225,21 @@ def test_where_two_gates_decide_together_neither_promises_a_time():
     assert both.roles.keys() == {"z", "f"}
     assert (both.kept("z"), both.kept("f")) == (None, None)
 
+    @cell
+    def twofold(x, h, c, W, U, b):
+        z = sigmoid(W.z(x) + b.z)
+        return 0.5 * z * h + tanh(W.n(x)), z * c + tanh(W.m(x))
 
-def test_memory_reaches_as_far_as_the_longest_example_that_is_looked_at():
+    assert twofold.kept("z") is None  # half as much of h as of c
+
+
+def test_memory_is_shown_as_far_as_half_of_the_examples_reach():
     seen = looked_at(classifier())
-    batch = seen.examples(2)
-    found = analysis.memory(seen, batch._replace(lengths=torch.tensor([5, 3])))
-    assert found.lags.tolist() == [0, 1, 2, 3, 4, 5]
-    assert np.isfinite(found.quantile(0.5)).all()
+    for lengths, last in (([8, 3, 3, 2], 3), ([8, 6, 3, 2], 6), ([5, 3, 2], 3), ([4], 4)):
+        batch = seen.examples(len(lengths))
+        found = analysis.memory(seen, batch._replace(lengths=torch.tensor(lengths)))
+        assert found.lags.tolist() == list(range(last + 1))
+        assert np.isfinite(found.quantile(0.5)).all()
 
 
 # One step.

@@ -14,14 +14,17 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from typer.testing import CliRunner
 
 from gatelab import tasks
+from gatelab.cli import app
 from gatelab.errors import DataError
 from gatelab.experiments import config
 from gatelab.experiments.bench import Watcher, bench, gather_again, read_experiment, remarks
 from gatelab.experiments.executor import LocalExecutor
 from gatelab.experiments.plan import parameters, plan
 from gatelab.training import Run, build, train
+from gatelab.training.config import changed as config_changed
 
 GATELAB = Path(sys.executable).with_name("gatelab")
 ROOT = Path(__file__).parent.parent
@@ -120,6 +123,11 @@ def test_a_config_with_the_keys_of_the_benchmark_runs_unchanged():
         ({"models": {"../gru": {}}}, "models.../gru: a model's name is also a file's"),
         ({"models": {"_gru": {"cell": "gru"}}}, "models._gru: a model's name is also a file's"),
         ({"models": {"gru": {}, "rnn": {"enabled": False}}, "base": "rnn"}, "base: the model 'rnn' has enabled: false"),
+        ({"models": {"gru": {"enabled": None}}}, "models.gru.enabled: this is None: expected true or false"),
+        ({"models": {"gru": {"hidden_size": None}}}, "models.gru.hidden_size: this is None: expected an integer"),
+        ({"model": {"gate_bias": 1.0}, "models": {"gru": {"gate_bias": {"q": 1}}}}, "models.gru.gate_bias"),
+        ({"models": {"agru": {"gamma": 0.1, "options": 5}}}, "models.agru.options: this is 5: expected values by name"),
+        ({"ablation": True}, "ablation: this is for what `arms` and `factors` make"),
         ({"models": {"agru": {"gama": 0.1}}}, "models.agru.gama: unknown key 'gama'; did you mean 'gamma'?"),
         ({"models": {"agru": {"gamma": 1, "options": {"gamma": 2}}}}, "given here and under options: once is enough"),
         ({"runs": 0}, "runs: this is 0: expected greater than or equal to 1"),
@@ -142,6 +150,10 @@ def test_what_the_command_line_says_of_all_models_goes_over_their_own():
     spec = config.parse(content, "here", changes={("model", "hidden_size"): 4})
     assert [model.hidden_size for model in spec.models.values()] == [4, 4]
     assert [model.hidden_size for model in config.parse(content, "here").models.values()] == [6, 6]
+    own = {"a": {"cell": "agru", "epsilon": 0.5}, "b": {"cell": "agru", "gamma": 0.3, "options": {"epsilon": 0.6}}}
+    for change in (("model", "epsilon"), ("model", "options", "epsilon")):
+        spec = config.parse(config_changed({**SMALL, "models": own}, {change: 0.1}), "here", changes={change: 0.1})
+        assert [m.options for m in spec.models.values()] == [{"epsilon": 0.1}, {"gamma": 0.3, "epsilon": 0.1}]
     with pytest.raises(ValueError, match=r"^the command line: model.hidden_size: this is 0: expected [^\n]*$"):
         config.parse({**SMALL, "model": {"hidden_size": 0}}, "here", changes={("model", "hidden_size"): 0})
 
@@ -174,7 +186,7 @@ def test_the_results_are_all_there(done):
         assert len(entry["curves"]["validation_accuracy"]) == 2
     assert len(results["comparisons"]) == 1
     assert results["sentences"][-1].endswith("with 2 seeds no claim can be made.")
-    assert results["sentences"][1].startswith("Without learning accuracy is 10.00 % (always '0', the commonest in")
+    assert results["sentences"][0].startswith("Without learning accuracy is 10.00 % (always '0', the commonest in")
 
 
 def test_the_same_command_does_nothing_again_and_a_changed_one_is_refused(done):
@@ -199,6 +211,23 @@ def test_seeds_and_models_can_be_added(done):
     alike = {**more.document()["models"], "copy": {"cell": "rnn", "hidden_size": 6, "dropout": 0.0, "engine": "eager"}}
     with pytest.raises(ValueError, match="the weights, outputs and gradients of 'rnn'"):
         bench(small(runs=3, models=alike), done, LocalExecutor(1))
+
+
+def test_a_first_model_that_changes_all_sizes_leaves_everything_as_it_was(tmp_path):
+    two = {"gru": {"hidden_size": 6}, "rnn": {}}
+    bench(small(models=two, runs=1, match="parameters"), tmp_path / "experiment", LocalExecutor(2))
+    before = (tmp_path / "experiment" / "experiment.json").read_bytes()
+    with pytest.raises(ValueError, match=r"holds another run: model.hidden_size is 6 there and \d+ now"):
+        bench(small(models={"lstm": {}, **two}, runs=1, match="parameters"), tmp_path / "experiment", LocalExecutor(1))
+    assert (tmp_path / "experiment" / "experiment.json").read_bytes() == before
+
+
+def test_an_experiment_from_before_a_key_was_added_goes_on(done):
+    path = done / "experiment.json"
+    before = json.loads(path.read_text())
+    before["spec"].pop("ablation")
+    path.write_text(json.dumps(before))
+    bench(config.parse(before["spec"], "there"), done, LocalExecutor(2))
 
 
 def test_results_can_be_gathered_again_from_the_runs_alone(done):
@@ -255,6 +284,23 @@ def test_a_diverged_run_is_reported_and_not_in_the_numbers(tmp_path):
     assert results["models"]["gru"]["counts"] == {"diverged": 1}
     assert results["sentences"][0].startswith("The run of gru with seed 5 diverged (the ")
     assert "No run has come to its end: there is nothing to compare." in results["sentences"]
+
+
+def test_a_bench_of_which_nothing_came_fails_and_cells_of_ones_own_can_be_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    own = (
+        "from gatelab import cell, tanh\n\n\n@cell\ndef tiny(x, h, W, U, b):\n    return tanh(W.h(x) + U.h(h) + b.h)\n"
+    )
+    Path("mine.py").write_text(own)
+    command = ["bench", "--task", "adding:size=100,length=5", "--cells", "mine.py:tiny, mgu", "--hidden-size", "3"]
+    command += ["--runs", "1", "--epochs", "1", "--output-dir", "out", "--set", "optimization.clip_norm=null"]
+    wild = ["--set", "optimization.optimizer=sgd", "--set", "optimization.learning_rate=1e30"]
+    done = CliRunner().invoke(app, [*command, *wild])
+    assert done.exit_code == 1
+    assert "The run of tiny with seed 0 diverged" in done.stdout
+    assert read_experiment(Path("out"))["spec"]["models"]["tiny"]["cell"] == "mine.py:tiny"
+    done = CliRunner().invoke(app, ["bench", "--cells", "gru,mine.py:gru"])
+    assert str(done.exception) == "--cells gru,mine.py:gru has two models of the name gru: give them names in a config"
 
 
 def test_a_second_bench_in_the_same_directory_is_refused(tmp_path):

@@ -178,7 +178,7 @@ def test_effects_of_an_ablation(experiment, tmp_path):
         "A factorial ablation on digits: 2 arms",
         "init_z: 0 → 1 +1.23 +1.00 to +3.00 0.04 3",
         "init_z × freeze −0.20 – – 2",
-        "Of 1 effect of the factors on accuracy, 1 can be called",
+        "1 of 1 effect of the factors on accuracy can be called at 5 %",
     ):
         assert squeezed(words) in said, words
 

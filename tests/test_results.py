@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gatelab.experiments import stats
-from gatelab.experiments.results import comparisons, effect_sentence, gather, mixtures, sentences
+from gatelab.experiments.results import comparisons, effect_sentence, gather, mixtures, sentences, with_minus
 from gatelab.report import tables
 from gatelab.training import Run
 from gatelab.training.process import alone_in
@@ -171,6 +171,16 @@ def test_runs_that_are_not_of_one_kind_are_pointed_out():
     assert "engines (a, x)" in mixtures({"gru": entry("abc", "xbc")})[0]
     assert "The equations of gru were changed" in mixtures({"gru": entry("abc", "axc")})[0]
     assert "The data was changed" in mixtures({"gru": entry("abc"), "rnn": entry("abx")})[0]
+
+
+def test_signs_and_intervals_as_they_are_printed():
+    printed = {"-1.2e-05": "−1.2e-05", "-0.00": "0.00", "+0.50": "+0.50", "-3 points": "−3 points"}
+    assert {number: with_minus(number) for number in printed} == printed
+    found = {"metric": "accuracy", "comparisons": [
+        {"a": "x", "b": "y", "difference": 0.01, "low": 0.01, "high": high, "p_adjusted": 0.01, "improvement": 1.0}
+        for high in (0.01, 0.010004)
+    ]}  # fmt: skip
+    assert [row[3] for row in tables.compared(found)[1:]] == ["the same in all seeds", "+1.00 to +1.00"]
 
 
 def test_effects_in_words():

@@ -48,9 +48,9 @@ def bench(
 def _models(cells: str) -> dict[str, dict[str, str]]:
     """A model for each cell, by the cell's name; of one's own it is that after the colon."""
     found: dict[str, dict[str, str]] = {}
-    for cell in map(str.strip, cells.split(",")):
+    for cell in filter(None, map(str.strip, cells.split(","))):
         name = cell.rpartition(":")[2]
         if name in found:
-            raise ValueError(f"--cells {cells} names {name} twice: models that are equal cannot differ")
+            raise ValueError(f"--cells {cells} has two models of the name {name}: give them names in a config")
         found[name] = {"cell": cell} if ":" in cell else {}
     return found

@@ -14,6 +14,7 @@ from rich.table import Table
 from gatelab.experiments.bench import Watcher
 from gatelab.experiments.executor import Finished
 from gatelab.experiments.plan import Planned
+from gatelab.experiments.results import main_metric
 from gatelab.experiments.worker import PROGRESS
 from gatelab.training import Run
 
@@ -40,7 +41,10 @@ class LineWatcher(Watcher):
             return f"{finished.status} {finished.reason}".strip()
         manifest = Run(self.directory / finished.run.place).manifest()
         test = manifest["test"]
-        score = f"accuracy {100 * test['accuracy']:.2f} %" if "accuracy" in test else f"MSE {test['mse']:.4f}"
+        (metric,) = main_metric({"metrics": test}, manifest["spec"]["training"]["loss"])
+        score = (
+            f"accuracy {100 * test[metric]:.2f} %" if metric == "accuracy" else f"{metric.upper()} {test[metric]:.4f}"
+        )
         return f"test {score}, epoch {manifest['best_epoch']} of {manifest['epochs']}"
 
     def say(self, text: str) -> None:

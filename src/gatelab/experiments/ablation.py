@@ -17,12 +17,13 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from gatelab.experiments.overlay import NONE, overlaid
+from gatelab.experiments.overlay import BY_NAME, overlaid
 from gatelab.lang import Cell
 from gatelab.training.config import Key, Problem
 
 OWN = ("arms", "factors")
 BASE = "base"
+NONE = (None, "none")
 
 
 def is_ablation(content: dict[str, Any]) -> bool:
@@ -44,7 +45,7 @@ def as_comparison(content: dict[str, Any]) -> tuple[dict[str, Any], list[Problem
         try:
             models[name] = changed(base, changes)
         except ValueError as error:
-            wrong.append(Problem(("arms", name), str(error)))
+            wrong.append(Problem(("factors" if name in design else "arms", name), str(error)))
     rest = {key: value for key, value in content.items() if key not in (*OWN, "model")}
     unchanged = (name for name, changes in arms.items() if not changes)
     first = next(iter(design), None) or next(unchanged, None)  # the reference of effects, if there are any
@@ -134,22 +135,29 @@ def _merged(by_factor: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def changed(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The base model with an arm's changes."""
-    own: dict[str, Any] = {}
-    for key, value in changes.items():
-        if key == "init" and isinstance(value, dict):
-            own["gate_bias"] = {**own.get("gate_bias", {}), **dict(map(_bias, value.items()))}
-        else:
-            own["freeze_at" if key == "at" else key] = value
-    started, removed = (own[key] if isinstance(own.get(key), dict) else {} for key in ("gate_bias", "remove"))
-    if both := [gate for gate in started if gate in removed]:
-        raise ValueError(f"init has b.{both[0]}, and remove takes the gate {both[0]} away: say one of them")
+    """The base model with an arm's changes; `none` takes something of the base away."""
+    own = {"freeze_at" if key == "at" else key: value for key, value in changes.items()}
+    if isinstance(own.get("init"), dict):
+        own = overlaid(own, {"gate_bias": dict(map(_bias, own.pop("init").items()))})
     if own.get("freeze", ()) in NONE:
         own["freeze_at"] = None
-    made = overlaid(base, own)
-    if isinstance(made.get("remove"), dict) and isinstance(made.get("gate_bias"), dict):
-        made["gate_bias"] = {gate: value for gate, value in made["gate_bias"].items() if gate not in made["remove"]}
+    removed, started = (_present(own.get(key)) for key in ("remove", "gate_bias"))
+    if both := [gate for gate in started if gate in removed]:
+        raise ValueError(f"init has b.{both[0]}, and remove takes the gate {both[0]} away: say one of them")
+    made = {
+        key: _present(value) if key in BY_NAME and isinstance(value, dict) else value
+        for key, value in overlaid(base, own).items()
+        if value not in NONE
+    }
+    if isinstance(made.get("gate_bias"), dict):
+        removed = _present(made.get("remove"))
+        made["gate_bias"] = {gate: value for gate, value in made["gate_bias"].items() if gate not in removed}
     return made
+
+
+def _present(values: Any) -> dict[str, Any]:
+    """What is there by name and not taken away."""
+    return {name: v for name, v in values.items() if v not in NONE} if isinstance(values, dict) else {}
 
 
 def _bias(item: tuple[Any, Any]) -> tuple[str, Any]:

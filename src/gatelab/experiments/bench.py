@@ -11,7 +11,7 @@ from gatelab import cells
 from gatelab.disk import write_json
 from gatelab.errors import DataError
 from gatelab.experiments import facts, stats
-from gatelab.experiments.config import BenchSpec
+from gatelab.experiments.config import BenchSpec, Design
 from gatelab.experiments.executor import Executor, Finished
 from gatelab.experiments.plan import Planned, plan
 from gatelab.experiments.probe import refuse_alike
@@ -69,6 +69,8 @@ def checked(spec: BenchSpec, directory: Path) -> list[Planned]:
     known = _refuse_another(spec, directory)
     if spec.models.keys() - known:  # what was begun has been found to differ
         refuse_alike(spec, {run.model: run.spec.model for run in runs})
+    for run in runs:
+        _is_over(run, directory / run.place)  # or is of another model, which is an error
     return runs
 
 
@@ -142,7 +144,7 @@ def _refuse_another(spec: BenchSpec, directory: Path) -> set[str]:
         if directory.is_dir() and any(entry.name != ".lock" for entry in directory.iterdir()):
             raise ValueError(f"{directory} holds something else than an experiment: choose an empty or new directory")
         return set()
-    now, there = spec.document(), read_experiment(directory)["spec"]
+    now, there = spec.document(), Design().document() | read_experiment(directory)["spec"]
     lost = [f"it has the model {name} as well" for name in there["models"] if name not in now["models"]]
     for part in ("models", "design"):
         now[part] = {name: value for name, value in now[part].items() if name in there["models"]}

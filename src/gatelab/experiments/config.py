@@ -123,12 +123,14 @@ def parse(
 
 def _for_all(content: dict[str, Any], changes: Mapping[Key, Any]) -> dict[str, Any]:
     """What the command line says of all models goes over what each says of itself."""
-    said = {key[1] for key in changes if key[0] == "model" and len(key) == 2}
-    models = content.get("models")
-    if not said or not isinstance(models, dict):
+    said = config.changed({}, {key[1:]: value for key, value in changes.items() if key[0] == "model" and key[1:]})
+    models, base = content.get("models"), content.get("model", {})
+    if not said or not isinstance(models, dict) or not isinstance(base, dict):
         return content
     own = {
-        name: {key: value for key, value in entry.items() if key not in said} if isinstance(entry, dict) else entry
+        name: overlaid({"cell": base.get("cell", cell_of(str(name))), **entry}, said)
+        if isinstance(entry, dict)
+        else entry
         for name, entry in models.items()
     }
     return {**content, "models": own}
@@ -138,8 +140,9 @@ def _said_once(problems: list[Problem], changes: Mapping[Key, Any]) -> list[Prob
     """What is wrong with a value that the command line gives to all models is not said of each of them."""
     found = []
     for key, why in problems:
-        shared = ("model", *key[2:])
-        found.append(Problem(shared if key[:1] == ("models",) and shared in changes else key, why))
+        rest = key[2:] if key[:1] == ("models",) else ()
+        shared = (("model", *rest), ("model", *(part for part in rest if part != "options")))
+        found.append(Problem(next((one for one in shared if one in changes), key), why))
     return list(dict.fromkeys(found))
 
 
@@ -182,8 +185,9 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
         if entry is not None and not isinstance(entry, dict):
             yield Problem(("models", str(name)), f"this is {entry!r}: expected keys such as hidden_size")
             continue
-        options = overlaid({"cell": cell_of(str(name)), **base}, entry or {})
-        is_enabled = options.pop("enabled", True)
+        own = dict(entry or {})
+        is_enabled = own.pop("enabled", True)
+        options = overlaid({"cell": cell_of(str(name)), **base}, own)
         if not isinstance(is_enabled, bool):
             yield Problem(("models", str(name), "enabled"), f"this is {is_enabled!r}: expected true or false")
         made, wrong = _model(options)
@@ -195,6 +199,8 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
             yield from _across(str(name), made, parts)
     if len(disabled) == len(models):
         yield Problem(("models",), "all of them have enabled: false: enable two at least to compare them")
+    if parts.get("ablation") and parts.get("base") is None:
+        yield Problem(("ablation",), "this is for what `arms` and `factors` make: write those, or leave it out")
     design = parts.get("design", {})
     named: dict[Key, str] = {("design", name): name for name in design}
     if parts.get("base") is not None:
@@ -215,8 +221,13 @@ def _model(options: dict[str, Any]) -> tuple[BaseModel | None, list[Problem]]:
     """A model, and what is wrong with it in the words of a config in which a cell's numbers may stand by themselves."""
     numbers = numbers_of(options.get("cell"))
     made, wrong = config.validated(ModelSpec, options, numbers)
-    twice = "this is given here and under options: once is enough"
-    return made, [Problem(key, twice if len(key) == 1 and key[0] in numbers else why) for key, why in wrong]
+    found = []
+    for key, why in wrong:
+        if len(key) > 1 or key[0] not in numbers:
+            found.append(Problem(key, why))
+        elif isinstance(options.get("options"), dict):  # else it could not be put there, which is said by itself
+            found.append(Problem(key, "this is given here and under options: once is enough"))
+    return made, found
 
 
 def _is_complete(design: dict[str, dict[str, str]]) -> bool:

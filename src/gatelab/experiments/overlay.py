@@ -8,29 +8,21 @@ from gatelab import cells
 from gatelab.training.spec import ModelSpec
 
 BY_NAME = ("options", "remove", "gate_bias")
-NONE = (None, "none")
 
 
 def overlaid(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """The base with a model's own keys over it. What goes by name (numbers of the cell, gates, biases) is laid over
-    name by name; `none` takes a key away.
-    """
+    """The base with a model's own keys over it; numbers of the cell, gates and biases name by name."""
     cell = own.get("cell", base.get("cell"))
     made = options_apart(base, cell)
     for key, value in options_apart(own, cell).items():
-        if value in NONE:
-            made.pop(key, None)
-        elif key in BY_NAME and isinstance(value, dict):
-            there = {**(made.get(key) or {}), **value}
-            made[key] = {name: inner for name, inner in there.items() if inner not in NONE}
-        else:
-            made[key] = value
+        there = made.get(key) if key in BY_NAME else None
+        made[key] = {**there, **value} if isinstance(there, dict) and isinstance(value, dict) else value
     return made
 
 
 def options_apart(model: dict[str, Any], cell: Any) -> dict[str, Any]:
     """`gamma: 0.01` beside hidden_size is the cell's own number: it may stand there without `options:`."""
-    given = model.get("options", {})
+    given = model.get("options") or {}
     if not isinstance(given, dict):
         return dict(model)
     names = set(numbers_of(cell)) - given.keys()

@@ -17,7 +17,6 @@ from gatelab.training.objective import SHARES
 from gatelab.training.process import is_busy
 
 SCHEMA = 1
-FATES = {"failed": "failed", "diverged": "diverged"}  # how it is said of one or many
 SMALLER_IS_BETTER = ("loss", "mse", "mae")
 
 
@@ -157,7 +156,7 @@ def unfinished(models: dict[str, dict[str, Any]]) -> list[str]:
     said = []
     for (name, status, reason), seeds in by_fate.items():
         which, be = ("run", "is") if len(seeds) == 1 else ("runs", "are")
-        fate = FATES.get(status, f"{be} {status}")
+        fate = status if status in ("failed", "diverged") else f"{be} {status}"
         of = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}"
         why = f" ({reason})" if reason else ""
         said.append(f"The {which} of {name} with {of} {fate}{why} and {be} not in the numbers.")
@@ -185,8 +184,13 @@ def sentences(
 
 def amount(metric: str, value: float) -> str:
     """A difference with its unit."""
-    value = value if abs(value) > 1e-12 else 0.0  # no "-0.00"
-    return (f"{100 * value:.2f} points" if metric == "accuracy" else f"{value:.4g}").replace("-", "−")
+    return with_minus(f"{100 * value:.2f} points" if metric == "accuracy" else f"{value:.4g}")
+
+
+def with_minus(number: str) -> str:
+    """A number as it is printed, with a real minus before it; nothing has a sign that is nothing."""
+    bare = number.lstrip("-")
+    return bare if number == bare or not any(digit in bare for digit in "123456789") else f"−{bare}"
 
 
 def _without_learning(
@@ -236,7 +240,7 @@ def effect_sentence(effect: stats.Effect, metric: str, tested: int) -> str:
 
 def between(metric: str, low: float, high: float, n: int) -> str:
     """An interval in words. Runs that all differ by the same amount have none that would mean anything."""
-    if high - low < 1e-12:
+    if high - low <= stats.ROUNDING:
         return f"the same in all {n} seeds"
     return f"95 % CI {amount(metric, low).removesuffix(' points')} to {amount(metric, high)}, paired by seed"
 

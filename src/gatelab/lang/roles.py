@@ -58,6 +58,7 @@ def kept(graph: Graph, options: Mapping[str, float], gate: str) -> tuple[float, 
     """The share of the old state that stays in a step with the gate at 0 and at 1, in between along a line: (0, 1) for
     z ⊙ h, (1, 1 − ε) for h + ε z ⊙ (n − h). None where other things have a say in it as well.
     """
+    answers = set()
     for state, new in zip(graph.states, graph.new_states, strict=True):
         shares = []
         for held in (0.0, 0.5, 1.0):
@@ -67,14 +68,12 @@ def kept(graph: Graph, options: Mapping[str, float], gate: str) -> tuple[float, 
                 for seed in (0, 1)
             ]  # fmt: skip
             found = [after - before for values in asked for before, after in itertools.pairwise(values)]
-            if max(found) - min(found) > TINY:
-                break
-            shares.append(found[0])
-        else:
-            shut, half, full = shares
-            if abs(full - shut) > TINY and abs(shut + full - 2 * half) < TINY:
-                return shut, full
-    return None
+            shares.append((found[0], max(found) - min(found)))
+        (shut, _), (half, _), (full, _) = shares
+        if abs(full - shut) > TINY:  # it rules this state
+            alone = max(spread for _, spread in shares) < TINY and abs(shut + full - 2 * half) < TINY
+            answers.add((shut, full) if alone else None)
+    return answers.pop() if len(answers) == 1 else None
 
 
 def opening(graph: Graph, options: Mapping[str, float], gate: str) -> float:

@@ -29,10 +29,9 @@ def _effects(results: Results) -> Iterator[str]:
     tested = [effect for effect in results.get("effects", ()) if effect["p_adjusted"] is not None]
     called = [effect["name"] for effect in tested if effect["called"]]
     if called:
-        yield (
-            f"Of {counted(len(tested), 'effect')} of the factors on {results['metric']}, {len(called)} can be called "
-            f"at 5 % after Holm’s correction: {listed(called)}."
-        )
+        named = f": {listed(called)}." if len(called) <= NAMED else "."
+        share = f"{len(called)} of {counted(len(tested), 'effect')} of the factors on {results['metric']}"
+        yield f"{share} can be called at 5 % after Holm’s correction{named}"
     elif tested:
         yield f"No effect of a factor on {results['metric']} can be called with these seeds."
 

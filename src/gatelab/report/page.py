@@ -15,6 +15,10 @@ from gatelab.report.markup import breakable, filled, picture, table
 from gatelab.report.tables import TITLES, arms, cell, columns, compared, effects, interval
 from gatelab.training.objective import SHARES
 
+INTERVALS = (
+    "Intervals are each of one comparison by itself; p is corrected for all of them (Holm), and it is p that decides "
+    "what is called."
+)
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
@@ -50,6 +54,7 @@ def page(
         "ARMS": _items(arms(results, experiment)),
         "EFFECTS": picture(effects_picture, "Effects of the factors") if effects_picture else "",
         "COMPARISONS": table(compared(results)) + table(effects(results)),
+        "INTERVALS": INTERVALS if any(c["p"] is not None for c in results["comparisons"]) else "",
         "SETTINGS": table([["setting", "value"], *map(list, wording.settings(results, experiment, manifests))]),
         "MODELS": table(wording.models(experiment, manifests)),
         "EQUATIONS": html.escape(_equations(experiment)),

@@ -6,6 +6,8 @@ import csv
 import io
 from typing import Any
 
+from gatelab.experiments.results import with_minus
+from gatelab.experiments.stats import ROUNDING
 from gatelab.training.objective import SHARES
 
 TITLES = {
@@ -81,7 +83,7 @@ def compared(results: dict[str, Any]) -> list[list[str]]:
         if c["p_adjusted"] is None:
             rows.append([*row, "–", "–", "–"])
             continue
-        between = _between(_signed(metric, c["low"]), _signed(metric, c["high"]))
+        between = _between(metric, c["low"], c["high"])
         rows.append([*row, between, f"{c['p_adjusted']:.3g}", f"{100 * c['improvement']:.0f} %"])
     return rows if len(rows) > 1 else []
 
@@ -92,21 +94,20 @@ def effects(results: dict[str, Any]) -> list[list[str]]:
     unit = "points" if metric in SHARES else TITLES.get(metric, "")
     rows = [["factor (× interaction)", f"effect, {unit}", "95 % interval", "p (Holm)", "seeds"]]
     for effect in results.get("effects", ()):
-        ends = [_signed(metric, effect[key]) for key in ("low", "high") if effect[key] is not None]
+        between = "–" if effect["low"] is None else _between(metric, effect["low"], effect["high"])
         shown = _signed(metric, effect["difference"])
         p = "–" if effect["p_adjusted"] is None else f"{effect['p_adjusted']:.3g}"
-        rows.append([effect["name"], shown, _between(*ends) if ends else "–", p, str(effect["n"])])
+        rows.append([effect["name"], shown, between, p, str(effect["n"])])
     return rows if len(rows) > 1 else []
 
 
 def _signed(metric: str, value: float) -> str:
     """A difference: points with two places, as sentences have them."""
-    shown = f"{100 * value:+.2f}" if metric in SHARES else f"{value:+.3g}"
-    return shown.replace("-", "−")
+    return with_minus(f"{100 * value:+.2f}" if metric in SHARES else f"{value:+.3g}")
 
 
-def _between(low: str, high: str) -> str:
-    return f"{low} to {high}" if low != high else "the same in all seeds"
+def _between(metric: str, low: float, high: float) -> str:
+    return f"{_signed(metric, low)} to {_signed(metric, high)}" if high - low > ROUNDING else "the same in all seeds"
 
 
 def markdown(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str:

@@ -68,9 +68,9 @@ def write_weights(path: Path, model: nn.Module, epoch: int) -> None:
 
 
 def read_weights(path: Path, model: nn.Module, epoch: int | None) -> None:
-    """The weights of that epoch, and no others."""
+    """The weights of that epoch, and no others; of whichever there is, if none is given."""
     tensors, state = _read(path)
-    if state.get("epoch") != epoch:
+    if epoch is not None and state.get("epoch") != epoch:
         raise DataError(f"{path} holds the weights of epoch {state.get('epoch')}, expected those of epoch {epoch}")
     model.load_state_dict(tensors)
 

@@ -23,7 +23,7 @@ def alone_in(path: Path) -> Iterator[None]:
 
     path.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(path / ".lock", timeout=0):
+        with FileLock(path / ".lock", timeout=1):  # someone may be looking whether it is held
             for left_over in path.glob(".*.*.????????"):  # what a killed process was writing
                 left_over.unlink()
             yield

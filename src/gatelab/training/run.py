@@ -101,7 +101,8 @@ class Run:
         best = self.best_epoch()
         if best is None:
             raise DataError(f"{self.path} has no finished epoch yet: train it first")
-        checkpoint.read_weights(self.best_path, made, best)
+        # While a run goes on, better weights may take the place of these at any moment: they will do as well.
+        checkpoint.read_weights(self.best_path, made, best if "ended" in self.manifest() else None)
         return made.eval()
 
     def metrics(self) -> list[dict[str, Any]]:

@@ -93,9 +93,9 @@ def story(found: Inspection) -> list[str]:
             f"(true would be {OPEN} at least, and twice what it is in the gap)."
         )
         said.append(
-            f"“In between it stays shut” {_holds(carried.stays_shut)}: {nouns:.2f} at other nouns, {others:.2f} at "
-            f"other words (1 is open, and true would be {SHUT} at most). What the strongest unit holds before the verb "
-            f"and what it held after the subject correlate at r = {carried.lasts:+.2f}."
+            f"“In between it stays shut” {_holds(carried.stays_shut)}: {carried.gap:.2f} (1 is open, and true would be "
+            f"{SHUT} at most), {nouns:.2f} at other nouns and {others:.2f} at other words. What the strongest unit "
+            f"holds before the verb and what it held after the subject correlate at r = {carried.lasts:+.2f}."
         )
     else:
         said.append(

@@ -59,8 +59,9 @@ def _constants(axes: Axes, found: Inspection) -> None:
     for number, (name, values) in enumerate(found.constants.items()):
         finite = np.sort(np.clip(values, 0.05, 1e6))[::-1]
         axes.plot(np.arange(1, len(finite) + 1), finite, "o", markersize=3, color=style.colour(number + 2), label=name)
-    axes.axhline(found.memory.lags[-1], color=style.FAINT, linewidth=0.8, linestyle=":")
-    axes.annotate("T", (1, found.memory.lags[-1]), xycoords=("axes fraction", "data"), xytext=(-2, -3), ha="right",
+    longest = found.subject.task.steps
+    axes.axhline(longest, color=style.FAINT, linewidth=0.8, linestyle=":")
+    axes.annotate("T", (1, longest), xycoords=("axes fraction", "data"), xytext=(-2, -3), ha="right",
                   va="top", textcoords="offset points", color=style.FAINT, size=8)  # fmt: skip
     axes.set(yscale="log", xlabel="unit, slowest first", ylabel="steps")
     axes.locator_params(axis="x", integer=True)

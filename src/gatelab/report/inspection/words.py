@@ -77,7 +77,7 @@ def _steps(value: float) -> str:
 
 
 def spectrum(found: Inspection) -> list[str]:
-    """How the eigenvalues of one step lie; for cells with an ε, whether they are near the imaginary axis."""
+    """How the eigenvalues of one step lie; for antisymmetric cells, whether they are near the imaginary axis."""
     seen = found.spectrum
     real, imaginary = seen.values.real, seen.values.imag
     said = [

@@ -40,8 +40,8 @@ def write_inspection(found: Inspection, directory: Path) -> Path:
     run, cell = found.subject.run, found.subject.cell
     layers = found.subject.recurrent.num_layers
     where = f"layer {found.subject.layer} (of 0 to {layers - 1}), " if layers > 1 else ""
-    status = run.manifest()["status"]
-    unfinished = "" if status == "done" else f" The run is {status}, not finished."
+    ended = run.manifest()["status"] == "done"
+    unfinished = "" if ended else f" The run is not finished ({run.manifest()['status']})."
     facts = (
         f"gatelab inspect; {'/'.join(run.path.resolve().parts[-2:])}: weights of epoch "
         f"{run.best_epoch()}, {where}"
