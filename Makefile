@@ -18,7 +18,7 @@ imports: $(INSTALLED)
 	$(BIN)/lint-imports
 
 pytest: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
 bench: $(INSTALLED)
 	$(BIN)/gatelab bench configs/digits.yaml --output-dir experiments/digits

@@ -1,10 +1,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
+
+from gatelab.experiments.executor import Executor, Finished
+from gatelab.experiments.plan import Planned
+from gatelab.training import train
 
 # The same examples every time, and no clock: a test run says the same thing on every machine. To look for new ones:
 # HYPOTHESIS_PROFILE=explore
@@ -20,6 +26,20 @@ def _kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
     shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     os.environ["GATELAB_CACHE"] = str(shared / "cache")
     os.environ["GATELAB_OFFLINE"] = "1"  # what a test downloads comes from its own server
+
+
+class Here:
+    """Runs in this process, one after the other: quick, where processes are not what is tested."""
+
+    def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
+        for run in runs:
+            yield Finished(run, train(run.spec, directory / run.place).status)
+            tick()
+
+
+@pytest.fixture(scope="session")
+def here() -> Executor:
+    return Here()
 
 
 @pytest.fixture(autouse=True)

@@ -200,10 +200,10 @@ def test_the_same_command_does_nothing_again_and_a_changed_one_is_refused(done):
     assert config.parse(read_experiment(done)["spec"], "there") == small()
 
 
-def test_seeds_and_models_can_be_added(done):
+def test_seeds_and_models_can_be_added(done, here):
     more = small(runs=3, models={**SMALL["models"], "rnn": {"hidden_size": 6}})
     before = {path: path.stat().st_mtime_ns for path in done.rglob("manifest.json")}
-    results = bench(more, done, LocalExecutor(2))
+    results = bench(more, done, here)
     assert [entry["counts"] for entry in results["models"].values()] == [{"done": 3}] * 3
     assert {path: path.stat().st_mtime_ns for path in before} == before
     with pytest.raises(ValueError, match="another experiment: it has the model rnn as well; runs is 3 there and 2 now"):
@@ -213,21 +213,21 @@ def test_seeds_and_models_can_be_added(done):
         bench(small(runs=3, models=alike), done, LocalExecutor(1))
 
 
-def test_a_first_model_that_changes_all_sizes_leaves_everything_as_it_was(tmp_path):
+def test_a_first_model_that_changes_all_sizes_leaves_everything_as_it_was(tmp_path, here):
     two = {"gru": {"hidden_size": 6}, "rnn": {}}
-    bench(small(models=two, runs=1, match="parameters"), tmp_path / "experiment", LocalExecutor(2))
+    bench(small(models=two, runs=1, match="parameters"), tmp_path / "experiment", here)
     before = (tmp_path / "experiment" / "experiment.json").read_bytes()
     with pytest.raises(ValueError, match=r"holds another run: model.hidden_size is 6 there and \d+ now"):
-        bench(small(models={"lstm": {}, **two}, runs=1, match="parameters"), tmp_path / "experiment", LocalExecutor(1))
+        bench(small(models={"lstm": {}, **two}, runs=1, match="parameters"), tmp_path / "experiment", here)
     assert (tmp_path / "experiment" / "experiment.json").read_bytes() == before
 
 
-def test_an_experiment_from_before_a_key_was_added_goes_on(done):
+def test_an_experiment_from_before_a_key_was_added_goes_on(done, here):
     path = done / "experiment.json"
     before = json.loads(path.read_text())
     before["spec"].pop("ablation")
     path.write_text(json.dumps(before))
-    bench(config.parse(before["spec"], "there"), done, LocalExecutor(2))
+    bench(config.parse(before["spec"], "there"), done, here)
 
 
 def test_results_can_be_gathered_again_from_the_runs_alone(done):
@@ -275,12 +275,12 @@ def test_a_killed_process_is_counted_and_the_others_go_on(tmp_path):
     assert len(Run(tmp_path / "experiment" / "runs" / "gru" / "seed-5").manifest()["resumed"]) == 1
 
 
-def test_a_diverged_run_is_reported_and_not_in_the_numbers(tmp_path):
+def test_a_diverged_run_is_reported_and_not_in_the_numbers(tmp_path, here):
     spec = small(
         models={"gru": {"hidden_size": 6}, "rnn": {"hidden_size": 6}}, task="adding:size=100,length=5", runs=1,
         optimization={"optimizer": "sgd", "learning_rate": 1e30, "clip_norm": None},
     )  # fmt: skip
-    results = bench(spec, tmp_path / "experiment", LocalExecutor(2))
+    results = bench(spec, tmp_path / "experiment", here)
     assert results["models"]["gru"]["counts"] == {"diverged": 1}
     assert results["sentences"][0].startswith("The run of gru with seed 5 diverged (the ")
     assert "No run has come to its end: there is nothing to compare." in results["sentences"]
@@ -323,8 +323,8 @@ def test_a_second_bench_in_the_same_directory_is_refused(tmp_path):
     assert raised == [True]
 
 
-def test_ctrl_c_stops_and_the_same_command_goes_on_to_the_bit(tmp_path):
-    longer = {**SMALL, "training": {"num_epochs": 25, "batch_size": 8, "seed": 5}, "runs": 1}
+def test_ctrl_c_stops_and_the_same_command_goes_on_to_the_bit(tmp_path, here):
+    longer = {**SMALL, "training": {"num_epochs": 25, "batch_size": 8, "seed": 5, "threads": 1}, "runs": 1}
     (tmp_path / "c.yaml").write_text(json.dumps(longer))
     command = [GATELAB, "bench", str(tmp_path / "c.yaml"), "--output-dir"]
     process = subprocess.Popen([*command, str(tmp_path / "pieces")], start_new_session=True, stdout=subprocess.DEVNULL)
@@ -335,9 +335,9 @@ def test_ctrl_c_stops_and_the_same_command_goes_on_to_the_bit(tmp_path):
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: to all of them
     assert process.wait(60) == 130
     assert Run(checkpoint.parent).manifest()["status"] == "interrupted"
-    for name in ("pieces", "whole"):
-        done = subprocess.run([*command, str(tmp_path / name)], capture_output=True, text=True, check=True)
-        assert "The report is in" in done.stdout
+    done = subprocess.run([*command, str(tmp_path / "pieces")], capture_output=True, text=True, check=True)
+    assert "The report is in" in done.stdout
+    bench(config.parse(longer, "here"), tmp_path / "whole", here)
     for model in ("gru", "agru"):
         ours, theirs = (
             load_file(tmp_path / n / "runs" / model / "seed-5" / "best.safetensors") for n in ("pieces", "whole")
@@ -406,7 +406,7 @@ def test_a_gate_that_is_held_where_nothing_passes_is_remarked_upon():
     ]
 
 
-def test_a_copied_experiment_needs_neither_the_users_cell_nor_their_data(tmp_path):
+def test_a_copied_experiment_needs_neither_the_users_cell_nor_their_data(tmp_path, here):
     (tmp_path / "mine.py").write_text(
         "from gatelab import cell, tanh\n\n\n@cell\ndef tiny(x, h, W, U, b):\n    return tanh(W.h(x) + U.h(h) + b.h)\n"
     )
@@ -416,7 +416,7 @@ def test_a_copied_experiment_needs_neither_the_users_cell_nor_their_data(tmp_pat
         task={"name": "files", "path": str(tmp_path / "mine.csv"), "length": 10}, runs=1,
         models={"tiny": {"cell": f"{tmp_path / 'mine.py'}:tiny", "hidden_size": 3}, "rnn": {"hidden_size": 4}},
     )  # fmt: skip
-    bench(spec, tmp_path / "experiment", LocalExecutor(2))
+    bench(spec, tmp_path / "experiment", here)
     for name in ("mine.py", "mine.csv"):
         (tmp_path / name).unlink()
     (tmp_path / "experiment").rename(tmp_path / "copy")

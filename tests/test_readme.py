@@ -16,10 +16,14 @@ GUIDES = (
 )  # fmt: skip
 TEXT = "\n".join((ROOT / name).read_text() for name in GUIDES)
 PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
-SHELL_BLOCKS = [
-    [line.partition("#")[0].strip() for line in block.splitlines() if line.startswith(("gatelab", "python"))]
+WRITTEN = [
+    tuple(line.partition("#")[0].strip() for line in block.splitlines() if line.startswith(("gatelab", "python")))
     for block in re.findall(r"```sh\n(.*?)```", TEXT, flags=re.DOTALL)
     if "gatelab" in block or "python" in block
+]
+# What one page begins and another goes on with is run there alone.
+SHELL_BLOCKS = [
+    block for block in dict.fromkeys(WRITTEN) if not any(block == o[: len(block)] for o in WRITTEN if o != block)
 ]
 
 

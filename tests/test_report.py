@@ -20,7 +20,6 @@ from gatelab import style
 from gatelab.cli import app
 from gatelab.experiments import config
 from gatelab.experiments.bench import bench
-from gatelab.experiments.executor import LocalExecutor
 from gatelab.report import figures, page, tables
 from gatelab.report.write import write_report
 
@@ -33,7 +32,7 @@ FLAGS = (
 
 
 @pytest.fixture(scope="module")
-def experiment(tmp_path_factory) -> Path:
+def experiment(tmp_path_factory, here) -> Path:
     directory = tmp_path_factory.mktemp("report") / "experiment"
     spec = config.parse(
         {
@@ -44,7 +43,7 @@ def experiment(tmp_path_factory) -> Path:
         },
         "here",
     )
-    bench(spec, directory, LocalExecutor(2))
+    bench(spec, directory, here)
     write_report(directory)
     return directory
 
