@@ -138,7 +138,8 @@ def changed(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """The base model with an arm's changes; `none` takes something of the base away."""
     own = {"freeze_at" if key == "at" else key: value for key, value in changes.items()}
     if isinstance(own.get("init"), dict):
-        own = overlaid(own, {"gate_bias": dict(map(_bias, own.pop("init").items()))})
+        started = dict(map(_bias, own.pop("init").items()))
+        own = overlaid(own, {"gate_bias": started})
     if own.get("freeze", ()) in NONE:
         own["freeze_at"] = None
     removed, started = (_present(own.get(key)) for key in ("remove", "gate_bias"))

@@ -43,12 +43,18 @@ class Watcher:
 
 def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher | None = None) -> dict[str, Any]:
     """Execute what is not done yet, and gather the results. The same command goes on where it was stopped."""
-    runs, watcher = checked(spec, directory), watcher or Watcher()
+    return carried_out(spec, checked(spec, directory), directory, executor, watcher or Watcher())
+
+
+def carried_out(
+    spec: BenchSpec, runs: list[Planned], directory: Path, executor: Executor, watcher: Watcher
+) -> dict[str, Any]:
+    """The results of a plan that was checked."""
     with alone_in(directory), politely_ended():
+        over = [run for run in runs if _is_over(run, directory / run.place)]  # or of another model: nothing is written
         begun, spent = time.time(), _spent(directory)
         experiment = described(spec, runs) | {"seconds": spent}
         write_json(directory / EXPERIMENT, experiment)
-        over = [run for run in runs if _is_over(run, directory / run.place)]
         watcher.start(runs, over, directory)
         try:
             left = [run for run in runs if run not in over]
@@ -69,8 +75,6 @@ def checked(spec: BenchSpec, directory: Path) -> list[Planned]:
     known = _refuse_another(spec, directory)
     if spec.models.keys() - known:  # what was begun has been found to differ
         refuse_alike(spec, {run.model: run.spec.model for run in runs})
-    for run in runs:
-        _is_over(run, directory / run.place)  # or is of another model, which is an error
     return runs
 
 

@@ -62,6 +62,12 @@ def gather(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
     }
 
 
+def manifests(experiment: dict[str, Any], directory: Path) -> list[dict[str, Any]]:
+    """What the runs that there are say of themselves."""
+    runs = (Run(directory / run["place"]) for run in experiment["runs"])
+    return [run.manifest() for run in runs if run.exists()]
+
+
 def _one_run(seed: int, place: str, directory: Path) -> dict[str, Any]:
     run = Run(directory / place)
     result: dict[str, Any] = {"seed": seed, "place": place, "status": "missing", "metrics": {}}
@@ -223,7 +229,7 @@ def _missing_for_effects(models: dict[str, dict[str, Any]], metric: str | None, 
 def effect_sentence(effect: stats.Effect, metric: str, tested: int) -> str:
     """One effect in words."""
     seeds = f"{effect.n} seed{'s' if effect.n > 1 else ''}"
-    if abs(effect.difference) < 1e-12:
+    if abs(effect.difference) <= stats.ROUNDING:
         unsure = "" if effect.p_adjusted is not None else "; no claim can be made"
         return f"{effect.name}: no change in {metric} over {seeds}{unsure}."
     direction = "more" if effect.difference > 0 else "less"

@@ -192,7 +192,7 @@ def _comparison(
         a=a,
         b=b,
         n=len(x),
-        difference=difference if abs(difference) > 1e-12 else 0.0,
+        difference=difference if abs(difference) > ROUNDING else 0.0,
         low=low,
         high=high,
         p=p,

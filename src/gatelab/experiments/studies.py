@@ -8,7 +8,7 @@ from typing import Any
 
 from gatelab.disk import write_json
 from gatelab.errors import DataError
-from gatelab.experiments.bench import EXPERIMENT, Watcher, bench, checked
+from gatelab.experiments.bench import EXPERIMENT, Watcher, bench, carried_out, checked
 from gatelab.experiments.config import BenchSpec
 from gatelab.experiments.executor import Executor
 
@@ -19,14 +19,17 @@ def run(
     specs: dict[str, BenchSpec], directory: Path, executor: Executor, watcher: Watcher | None = None
 ) -> list[dict[str, Any]]:
     """The results of all studies. A study without a name is the only one, and has the directory for itself."""
-    if "" not in specs:
-        for name, spec in specs.items():  # all of them before the first run of any
-            try:
-                checked(spec, directory / name)
-            except ValueError as error:
-                raise ValueError(f"in the study {name}: {error}") from error
-        _claim(directory, list(specs))
-    return [bench(spec, directory / name, executor, watcher) for name, spec in specs.items()]
+    watcher = watcher or Watcher()
+    if "" in specs:
+        return [bench(specs[""], directory, executor, watcher)]
+    plans = {}
+    for name, spec in specs.items():  # all of them before the first run of any
+        try:
+            plans[name] = checked(spec, directory / name)
+        except ValueError as error:
+            raise ValueError(f"in the study {name}: {error}") from error
+    _claim(directory, list(specs))
+    return [carried_out(spec, plans[name], directory / name, executor, watcher) for name, spec in specs.items()]
 
 
 def places(directory: Path) -> dict[str, Path]:

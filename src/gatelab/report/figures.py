@@ -180,10 +180,13 @@ def _label_ends(figure: Figure) -> None:
     """Each line's name where it ends, in its colour; names that would lie on each other are moved apart. Names that are
     too long for that stand above.
     """
+    from matplotlib.patheffects import withStroke
+
     named = figure.axes[0].get_legend_handles_labels()
     if max(map(len, named[1]), default=0) > LONG_NAME:
         figure.legend(*named, loc="outside upper center", ncols=2, frameon=False)
         return
+    halo = withStroke(linewidth=3, foreground=style.PAPER)  # a name may lie on another line
     for axes in figure.axes:
         lines = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
         left, right = axes.get_xlim()
@@ -194,7 +197,8 @@ def _label_ends(figure: Figure) -> None:
         for place in sorted(range(len(lines)), key=lambda i: ends[i][1]):
             height = max(height + 0.055, float(ends[place][1]))
             axes.annotate(str(lines[place].get_label()), (float(ends[place][0]) + 0.01, height), va="center",
-                          xycoords="axes fraction", color=lines[place].get_color(), weight="bold")  # fmt: skip
+                          xycoords="axes fraction", color=lines[place].get_color(), weight="bold",
+                          path_effects=[halo])  # fmt: skip
 
 
 def _zoom(axes: Axes, results: Results, models: list[str], metric: str) -> None:

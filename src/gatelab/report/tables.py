@@ -8,6 +8,7 @@ from typing import Any
 
 from gatelab.experiments.results import with_minus
 from gatelab.experiments.stats import ROUNDING
+from gatelab.report import wording
 from gatelab.training.objective import SHARES
 
 TITLES = {
@@ -59,18 +60,12 @@ def arms(results: dict[str, Any], experiment: dict[str, Any]) -> list[str]:
     said = []
     for name, entry in results["models"].items():
         changes = [
-            f"{key.replace('_', ' ')} {_plainly(value)}" for key, value in entry["spec"].items() if value != plain[key]
+            f"{key.replace('_', ' ')} {'none' if value is None else wording.plain(value) or 'none'}"
+            for key, value in entry["spec"].items()
+            if value != plain[key]
         ]
         said.append(f"{name}: {'; '.join(changes) if changes else 'the base'}")
     return said
-
-
-def _plainly(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} = {_plainly(inner)}" for key, inner in value.items()) or "none"
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def compared(results: dict[str, Any]) -> list[list[str]]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from gatelab import style
 from gatelab.disk import write_text
+from gatelab.experiments.results import manifests
 from gatelab.report import figures, page, sections, tables, together
-from gatelab.training import Run
 
 
 def write_reports(directory: Path, studies: dict[str, Path]) -> Path:
@@ -30,8 +30,7 @@ def write_report(directory: Path) -> Path:
     """Tables, figures and the page beside the results they are made of. Returns the page's path."""
     results = json.loads((directory / "results.json").read_text())
     experiment = json.loads((directory / "experiment.json").read_text())
-    title, runs = _title(results, experiment), [Run(directory / run["place"]) for run in experiment["runs"]]
-    manifests = [run.manifest() for run in runs if run.exists()]
+    title = _title(results, experiment)
     for name, figure in figures.figures(results).items():
         style.save(figure, directory / name)
     drawn = directory / "effects.png"
@@ -40,7 +39,11 @@ def write_report(directory: Path) -> Path:
         "results.csv": tables.comma_separated(results),
         "results_table.tex": tables.latex(results),
         "report.html": page.page(
-            results, experiment, manifests, title, drawn.read_bytes() if results.get("effects") else None
+            results,
+            experiment,
+            manifests(experiment, directory),
+            title,
+            drawn.read_bytes() if results.get("effects") else None,
         ),
     }
     for name, text in files.items():

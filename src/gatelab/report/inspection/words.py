@@ -10,6 +10,7 @@ from gatelab.analysis import Inspection
 from gatelab.analysis.eigenvalues import NEAR_THE_AXIS
 from gatelab.analysis.gates import NEAR
 from gatelab.report.inspection.memory import LEVELS
+from gatelab.report.wording import counted
 
 
 def gates(found: Inspection) -> list[str]:
@@ -46,10 +47,10 @@ def memory(found: Inspection) -> list[str]:
     seen, T = found.memory, int(found.memory.lags[-1])
     exact = "exactly" if seen.exact else f"estimated with {seen.probes} random directions"
     lags = {name: seen.horizon(level) for name, level in LEVELS.items()}
-    fallen = [f"to {name} after {_counted(lag)}" for name, lag in lags.items() if lag is not None]
+    fallen = [f"to {name} after {counted(lag, 'step')}" for name, lag in lags.items() if lag is not None]
     lasting = [name for name, lag in lags.items() if lag is None][:1]  # what is above 1/e is above 1 %
     parts = [f"falls {' and '.join(fallen)}"] * bool(fallen)
-    parts += [f"does not fall to {name} within {_counted(T)}" for name in lasting]
+    parts += [f"does not fall to {name} within {counted(T, 'step')}" for name in lasting]
     said = [
         f"What is left of a small change of the state {' and '.join(parts)} (median over {len(seen.norms)} test "
         f"examples, {exact})."
@@ -66,10 +67,6 @@ def memory(found: Inspection) -> list[str]:
             "median unit."
         )
     return said
-
-
-def _counted(steps: int) -> str:
-    return f"{steps} step{'' if steps == 1 else 's'}"
 
 
 def _steps(value: float) -> str:

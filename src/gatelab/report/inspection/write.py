@@ -40,11 +40,11 @@ def write_inspection(found: Inspection, directory: Path) -> Path:
     run, cell = found.subject.run, found.subject.cell
     layers = found.subject.recurrent.num_layers
     where = f"layer {found.subject.layer} (of 0 to {layers - 1}), " if layers > 1 else ""
-    ended = run.manifest()["status"] == "done"
-    unfinished = "" if ended else f" The run is not finished ({run.manifest()['status']})."
+    status = run.manifest()["status"]
+    unfinished = "" if status == "done" else f" The run is not finished ({status})."
     facts = (
-        f"gatelab inspect; {'/'.join(run.path.resolve().parts[-2:])}: weights of epoch "
-        f"{run.best_epoch()}, {where}"
+        f"gatelab inspect; {'/'.join(run.path.resolve().parts[-2:])}: weights of epoch {run.best_epoch()}, "
+        f"{where}"
         f"{found.subject.recurrent.hidden_size} units; test example {found.sample} where one is shown.{unfinished}"
     )
     title = f"Inside {cell.name} on {found.subject.task.name}"

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from gatelab import style
 from gatelab.disk import whole_file
 from gatelab.errors import DataError
+from gatelab.experiments.results import manifests
 from gatelab.report import figures
 from gatelab.report.paper.manuscript import manuscript
 from gatelab.report.paper.outcome import COMPARED, DRAWN, has_effects
 from gatelab.report.wording import shortened
-from gatelab.training import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,8 +45,7 @@ def write_paper(directory: Path) -> Path:
     typst = typesetter()
     results = json.loads((directory / "results.json").read_text())
     experiment = json.loads((directory / "experiment.json").read_text())
-    runs = [Run(directory / run["place"]) for run in experiment["runs"]]
-    paper = manuscript(results, experiment, [run.manifest() for run in runs if run.exists()])
+    paper = manuscript(results, experiment, manifests(experiment, directory))
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         shutil.copy(TEMPLATE, folder / "paper.typ")
