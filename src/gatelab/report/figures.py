@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gatelab import style
-from gatelab.report.tables import TITLES
+from gatelab.report.tables import TITLES, signed
 from gatelab.training.objective import SHARES
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ def effects(results: Results) -> Figure:
                 ends = [[value - factor * effect["low"]], [factor * effect["high"] - value]]
                 axes.errorbar(value, row, xerr=ends, color=colour, capsize=4, linewidth=2)
             axes.plot(value, row, "D", color=colour, markersize=6)
-            axes.annotate(f"{value:+.3g}", (value, row), xytext=(0, 7), textcoords="offset points", ha="center", size=8,
-                          color=colour, weight="bold")  # fmt: skip
+            axes.annotate(signed(metric, effect["difference"]), (value, row), xytext=(0, 7), textcoords="offset points",
+                          ha="center", size=8, color=colour, weight="bold")  # fmt: skip
         axes.set_yticks(range(len(found)), [effect["name"].replace(" × ", "\n× ") for effect in found])
         axes.set(ylim=(len(found) - 0.4, -0.7), xlabel=f"effect, {unit}")
         axes.set_title("Effects of the factors: diamonds are means over seeds, bars 95 % intervals", weight="normal",

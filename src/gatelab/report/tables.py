@@ -74,7 +74,7 @@ def compared(results: dict[str, Any]) -> list[list[str]]:
     unit = "points" if metric in SHARES else TITLES.get(metric, "")
     rows = [["better", "worse", f"difference, {unit}", "95 % interval", "p (Holm)", "P(a run is better)"]]
     for c in results["comparisons"]:
-        row = [c["a"], c["b"], _signed(metric, c["difference"])]
+        row = [c["a"], c["b"], signed(metric, c["difference"])]
         if c["p_adjusted"] is None:
             rows.append([*row, "–", "–", "–"])
             continue
@@ -90,19 +90,19 @@ def effects(results: dict[str, Any]) -> list[list[str]]:
     rows = [["factor (× interaction)", f"effect, {unit}", "95 % interval", "p (Holm)", "seeds"]]
     for effect in results.get("effects", ()):
         between = "–" if effect["low"] is None else _between(metric, effect["low"], effect["high"])
-        shown = _signed(metric, effect["difference"])
+        shown = signed(metric, effect["difference"])
         p = "–" if effect["p_adjusted"] is None else f"{effect['p_adjusted']:.3g}"
         rows.append([effect["name"], shown, between, p, str(effect["n"])])
     return rows if len(rows) > 1 else []
 
 
-def _signed(metric: str, value: float) -> str:
+def signed(metric: str, value: float) -> str:
     """A difference: points with two places, as sentences have them."""
     return with_minus(f"{100 * value:+.2f}" if metric in SHARES else f"{value:+.3g}")
 
 
 def _between(metric: str, low: float, high: float) -> str:
-    return f"{_signed(metric, low)} to {_signed(metric, high)}" if high - low > ROUNDING else "the same in all seeds"
+    return f"{signed(metric, low)} to {signed(metric, high)}" if high - low > ROUNDING else "the same in all seeds"
 
 
 def markdown(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str:
