@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -32,6 +33,7 @@ class Cell:
             raise CellError(f"a cell is a plain function, got {function!r}: write `@cell` above a `def`")
         self.function = function
         self.name = function.__name__
+        self.doc = inspect.getdoc(function) or ""
         self.signature = read(function)
         self.graph = trace(function, self.signature)
         functools.update_wrapper(self, function)
@@ -97,7 +99,7 @@ class Cell:
     @property
     def summary(self) -> str:
         """The first line of the docstring."""
-        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+        return self.doc.partition("\n")[0]
 
     @property
     def convention(self) -> str:
@@ -110,7 +112,7 @@ class Cell:
         return self._paragraph("Reference:")
 
     def _paragraph(self, heading: str) -> str:
-        text = (inspect.getdoc(self.function) or "").partition(heading)[2].partition("\n\n")[0]
+        text = self.doc.partition(heading)[2].partition("\n\n")[0]
         return " ".join(text.split())
 
     def text(self) -> str:
@@ -124,6 +126,14 @@ class Cell:
     def typst(self) -> str:
         """The equations as Typst has them between dollar signs."""
         return printing.typst(self.graph)
+
+    def python(self) -> str:
+        """The equations as a function under `@cell`, to be read and changed."""
+        name, options = re.sub(r"\W+", "_", self.name).strip("_"), []
+        for option, of in self.options.items():
+            options.append(f"{option}=learned({of.value!r})" if of.learned else f"{option}={of.value!r}")
+        parameters = ", ".join([*self.signature.order, *(["*", *options] if options else [])])
+        return "\n    ".join([f"@cell\ndef {name}({parameters}):", *printing.python(self.graph)]) + "\n"
 
     def parameter_count(self, input_size: int, hidden_size: int, **settings: Any) -> int:
         """How many numbers one layer in one direction learns, under the given options."""

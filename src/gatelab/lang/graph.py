@@ -130,15 +130,27 @@ def walk(
         yield from visit(start)
 
 
+def parts(matrix: Matrix) -> Iterator[Matrix]:
+    """A matrix expression and all that it is made of."""
+    yield matrix
+    if isinstance(matrix, Sum):
+        yield from parts(matrix.left)
+        yield from parts(matrix.right)
+    elif isinstance(matrix, (Transpose, Scaled)):
+        yield from parts(matrix.of)
+
+
 def weights(matrix: Matrix) -> Iterator[Weight]:
     """The named matrices in an expression."""
-    if isinstance(matrix, Weight):
-        yield matrix
-    elif isinstance(matrix, Sum):
-        yield from weights(matrix.left)
-        yield from weights(matrix.right)
-    elif isinstance(matrix, (Transpose, Scaled)):
-        yield from weights(matrix.of)
+    return (part for part in parts(matrix) if isinstance(part, Weight))
+
+
+def operands(node: Node) -> tuple[Node, ...]:
+    """The values that a node is computed from: its arguments, and the scalars that its matrix is scaled by."""
+    if node.matrix is None:
+        return node.args
+    factors = (part.by for part in parts(node.matrix) if isinstance(part, Scaled) and isinstance(part.by, Node))
+    return (*node.args, *factors)
 
 
 def is_antisymmetric(matrix: Matrix) -> bool:

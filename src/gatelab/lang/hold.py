@@ -1,20 +1,20 @@
 """A cell without one of its gates: the same equations with a number in its place, and whatever fed the gate gone.
 
-The equations that are left are written out as a function again and made a cell like any other, so that every engine,
-the printing and the names of an ablation know it without being told.
+What is left is a graph again, and a cell like any other, so that every engine, the printing and the names of an
+ablation know it without being told.
 """
 
 from __future__ import annotations
 
-import linecache
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from gatelab.errors import unknown
-from gatelab.lang import ops, printing
 from gatelab.lang.cell import Cell
-from gatelab.lang.maps import I
+from gatelab.lang.interpret import Interpreter
+from gatelab.lang.recorded import Recorded
+from gatelab.lang.trace import trace_step
 
 
 def hold(cell: Cell, gates: Mapping[str, float]) -> Cell:
@@ -34,30 +34,20 @@ def hold(cell: Cell, gates: Mapping[str, float]) -> Cell:
     return Held(cell, values)
 
 
-class Held(Cell):
+class Held(Recorded):
     """A cell that was made of another one."""
 
     def __init__(self, whole: Cell, gates: dict[str, float]) -> None:
         self.whole, self.held = whole, gates
+        left = Interpreter(whole.graph, {whole.graph.gates[gate]: value for gate, value in gates.items()})
+
+        def step(x: Any, states: tuple[Any, ...], spaces: dict[str, Any], options: dict[str, Any]) -> Any:
+            return left.named_step(whole.signature.leaves(x, states, options), spaces)
+
         name = f"{whole.name}({', '.join(f'{gate}={value:g}' for gate, value in gates.items())})"
-        super().__init__(_function(whole, gates, name))
+        said = " and ".join(f"{gate} = {value:g}" for gate, value in gates.items())
+        graph = trace_step(step, whole.signature, f"{name!r}")
+        super().__init__(name, whole.signature, graph, f"{whole.summary.rstrip('.')}, with {said}.")
 
     def __reduce__(self) -> Any:
         return hold, (self.whole, self.held)
-
-
-def _function(cell: Cell, gates: dict[str, float], name: str) -> Any:
-    held = {cell.graph.gates[gate]: value for gate, value in gates.items()}
-    lines = printing.python(cell.graph, held)
-    defaults = {f"_{option}": value for option, value in cell.options.items()}
-    options = "".join(f", {option}=_{option}" for option in cell.options)
-    start = f"def held({', '.join(cell.signature.order)}{', *' + options if options else ''}):"
-    text = "\n    ".join([start, *lines]) + "\n"
-    file = f"<{name}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(True), file)  # so that errors can quote their line
-    scope: dict[str, Any] = {**{f"_{op}": getattr(ops, op) for op in printing.CALLED}, "_I": I, **defaults}
-    exec(compile(text, file, "exec"), scope)
-    function = scope["held"]
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{cell.summary.rstrip('.')}, with {' and '.join(f'{g} = {v:g}' for g, v in gates.items())}."
-    return function

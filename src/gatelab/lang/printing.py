@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from gatelab.lang.graph import Graph, Identity, Matrix, Node, Scaled, Sum, Transpose, Weight, walk
+from gatelab.lang.graph import Graph, Identity, Matrix, Node, Scaled, Sum, Transpose, Weight, operands, parts, walk
 
 _LETTERS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda_ mu nu xi rho sigma tau phi chi psi omega"
 GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξρστφχψω", strict=True))
@@ -32,9 +32,9 @@ def typst(graph: Graph) -> str:
     return " \\\n".join(f"{left} &= {right}" for left, right in _Typst(graph).equations())
 
 
-def python(graph: Graph, held: Mapping[Node, float]) -> list[str]:
-    """The lines of a function that computes one step, with numbers in the place of some nodes."""
-    return _Python(graph, held).lines()
+def python(graph: Graph) -> list[str]:
+    """The lines of a function that computes one step."""
+    return _Python(graph).lines()
 
 
 class _Text:
@@ -264,31 +264,22 @@ class _Typst(_InTime):
 
 
 class _Python(_Text):
-    """What is not a gate has a name that begins with an underscore, which tracing does not take for one; so have the
-    functions, lest a gate has the name of one.
+    """The equations as a person would write them under `@cell`. What is not a gate has a name that begins with an
+    underscore, which tracing does not take for one.
     """
 
     functions: Mapping[str, str] = {}
     minus, times, scaled_by = "-", " * ", " * "
 
-    def __init__(self, graph: Graph, held: Mapping[Node, float]) -> None:
-        super().__init__(graph)
-        self.held = held
-        self.needed = set(walk(graph.new_states, given=held.keys()))
-
     def lines(self) -> list[str]:
-        """Only what the new states still need: a gate that is held leaves its parameters behind."""
-        used = [node for node in self.graph.nodes() if node in self.needed and node not in self.held]
-        matrices = {matrix for node in used if node.matrix for matrix in _inside(node.matrix)}
-        made = [f"{n} = {self.matrix(m, top=True)}" for m, n in self.map_labels.items() if m in matrices]
-        made += [f"{self.labels[n]} = {self.expression(n, top=True)[0]}" for n in used if n in self.labels]
-        returned = ", ".join(self.expression(node)[0] for node in self.graph.new_states)
-        return [*made, f"return {returned}"]
-
-    def expression(self, node: Node, top: bool = False) -> tuple[str, int]:
-        if node in self.held:
-            return self.number(self.held[node]), ATOM
-        return super().expression(node, top)
+        """Numbers, maps, values, in an order in which each uses only what stands before it."""
+        nodes = list(walk((*self.graph.gates.values(), *self.graph.new_states), operands=operands))
+        used = {part for node in nodes if node.matrix for part in parts(node.matrix)}
+        numbers, values = ([n for n in nodes if n in self.labels and (n.shape == "scalar") is s] for s in (True, False))
+        made = [f"{self.labels[n]} = {self.expression(n, top=True)[0]}" for n in numbers]
+        made += [f"{label} = {self.matrix(matrix, top=True)}" for matrix, label in self.map_labels.items() if matrix in used]
+        made += [f"{self.labels[n]} = {self.expression(n, top=True)[0]}" for n in values]
+        return [*made, f"return {', '.join(self.expression(node)[0] for node in self.graph.new_states)}"]
 
     def applied(self, matrix: Matrix, node: Node) -> tuple[str, int]:
         return f"{self.matrix(matrix)}({self.expression(node)[0]})", ATOM
@@ -308,12 +299,6 @@ class _Python(_Text):
     def new_state(self, name: str) -> str:
         return f"_new_{name}"
 
-    def function(self, op: str) -> str:
-        return f"_{op}"
-
-    def identity(self) -> str:
-        return "_I"
-
     def subscript(self, letter: str, name: str) -> str:
         return f"{letter}.{name}"
 
@@ -322,16 +307,6 @@ class _Python(_Text):
 
     def exponent(self, power: int) -> str:
         return f" ** {power}"
-
-
-def _inside(matrix: Matrix) -> Iterator[Matrix]:
-    """A matrix expression and all that it is made of."""
-    yield matrix
-    if isinstance(matrix, Sum):
-        yield from _inside(matrix.left)
-        yield from _inside(matrix.right)
-    elif isinstance(matrix, (Transpose, Scaled)):
-        yield from _inside(matrix.of)
 
 
 def _escaped(name: str) -> str:

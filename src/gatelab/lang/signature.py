@@ -47,6 +47,10 @@ class Signature:
         by_name = {self.input: x, **dict(zip(self.states, states, strict=True)), **spaces}
         return [by_name[name] for name in self.order]
 
+    def leaves(self, x: Any, states: tuple[Any, ...], options: Mapping[str, Any]) -> dict[str, Any]:
+        """The input, the states and the options by name."""
+        return {self.input: x, **dict(zip(self.states, states, strict=True)), **options}
+
     def resolve(self, cell: str, settings: Mapping[str, Any], others: Iterable[str] = ()) -> dict[str, Option]:
         """The options under the user's settings: `epsilon=0.5` sets a value, `learnable_epsilon=False` freezes it.
 

@@ -16,20 +16,34 @@ from gatelab.lang.symbols import OPERATIONS, Maps, Symbol, Tracer, Vectors
 from gatelab.lang.watch import call_and_watch
 
 
+Step = Callable[[Any, tuple[Any, ...], dict[str, Any], dict[str, Any]], tuple[Any, dict[str, Any]]]
+
+
 def trace(function: Callable[..., Any], signature: Signature) -> Graph:
     """The graph of one step; a `CellError` with cell, line and remedy where the language does not reach."""
+    name = function.__name__
+
+    def step(x: Any, states: tuple[Any, ...], spaces: dict[str, Any], options: dict[str, Any]) -> Any:
+        try:
+            return call_and_watch(function, *signature.arguments(x, states, spaces), **options)
+        except Exception as error:
+            cause = None if isinstance(error, CellError) else error
+            raise CellError(f"cell {name!r}, {_where(function, error.__traceback__)}: {_said(error)}") from cause
+
+    return trace_step(step, signature, f"{name!r}, {_where(function, None)},")
+
+
+def trace_step(step: Step, signature: Signature, called: str) -> Graph:
+    """The graph of anything that computes one step: given the input, the states, W, U and b and the options, it returns
+    the new states and all values that have a name.
+    """
     tracer = Tracer(signature.input)
     x = tracer.leaf("input", "input", signature.input)
     states = tuple(tracer.leaf("state", "vector", name) for name in signature.states)
     spaces = {"W": Maps(tracer, "W"), "U": Maps(tracer, "U"), "b": Vectors(tracer)}
     options = {name: tracer.leaf("scalar", "scalar", name) for name in signature.options}
-    name = function.__name__
-    try:
-        returned, named = call_and_watch(function, *signature.arguments(x, states, spaces), **options)
-    except Exception as error:
-        cause = None if isinstance(error, CellError) else error
-        raise CellError(f"cell {name!r}, {_where(function, error.__traceback__)}: {_said(error)}") from cause
-    new_states = _new_states(function, signature, returned)
+    returned, named = step(x, states, spaces, options)
+    new_states = _new_states(called, signature, returned)
     named = dict(
         sorted(named.items(), key=lambda item: tracer.age(item[1].node) if isinstance(item[1], Symbol) else -1)
     )
@@ -46,8 +60,7 @@ def trace(function: Callable[..., Any], signature: Signature) -> Graph:
     )
 
 
-def _new_states(function: Callable[..., Any], signature: Signature, returned: Any) -> tuple[Node, ...]:
-    name = f"{function.__name__!r}, {_where(function, None)},"
+def _new_states(name: str, signature: Signature, returned: Any) -> tuple[Node, ...]:
     values = returned if isinstance(returned, tuple) else (returned,)
     wanted = ", ".join(signature.states)
     if len(values) != len(signature.states):

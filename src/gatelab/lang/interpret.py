@@ -1,0 +1,91 @@
+"""A cell's graph as something to call: on tensors it computes one step, on symbols it is traced anew.
+
+A cell that was read from a file has no Python function, and needs none: nothing of it is ever executed as code.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from gatelab.lang import ops
+from gatelab.lang.graph import Graph, Identity, Matrix, Node, Scaled, Transpose, Weight, operands, parts, walk
+from gatelab.lang.maps import I
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.truediv,
+    "neg": operator.neg,
+}
+FUNCTIONS = ("sigmoid", "tanh", "relu", "softplus", "exp", "sin", "cos")  # the rest of what an equation may do
+OPERATORS |= {name: getattr(ops, name) for name in FUNCTIONS}
+
+
+class Interpreter:
+    """Computes the values of a graph in its own order, with numbers in the place of some nodes if they are held."""
+
+    def __init__(self, graph: Graph, held: Mapping[Node, float] | None = None) -> None:
+        self.graph, self.held = graph, dict(held or {})
+        self.needed = self._order(graph.new_states)
+        self.watched = self._order((*graph.gates.values(), *graph.new_states))
+
+    def _order(self, goals: Iterable[Node]) -> list[Node]:
+        return [node for node in walk(goals, self.held, operands) if node not in self.held]
+
+    def step(self, leaves: Mapping[str, Any], spaces: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The new states. `leaves` has the input, the states and the options by name, `spaces` W, U and b."""
+        values = self._values(self.needed, leaves, spaces)
+        return tuple(values[node] for node in self.graph.new_states)
+
+    def watched_step(self, leaves: Mapping[str, Any], spaces: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The same, and the gates by name."""
+        values = self._values(self.watched, leaves, spaces)
+        gates = {name: values[node] for name, node in self.graph.gates.items()}
+        return tuple(values[node] for node in self.graph.new_states), gates
+
+    def named_step(self, leaves: Mapping[str, Any], spaces: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The new states, and every name that they still need: what tracing asks of a function's local variables."""
+        values = self._values(self.needed, leaves, spaces)
+        named = {**self.graph.gates, **self.graph.numbers}
+        found = {name: values[node] for name, node in named.items() if node in values and node not in self.held}
+        used = {matrix for node in self.needed if node.matrix is not None for matrix in parts(node.matrix)}
+        maps = {name: _map(m, values, spaces) for name, m in self.graph.maps.items() if m in used}
+        return tuple(values[node] for node in self.graph.new_states), {**found, **maps}
+
+    def _values(self, order: list[Node], leaves: Mapping[str, Any], spaces: Mapping[str, Any]) -> dict[Node, Any]:
+        values: dict[Node, Any] = dict(self.held)
+        for node in order:
+            values[node] = _value(node, values, leaves, spaces)
+        return values
+
+
+def _value(node: Node, values: dict[Node, Any], leaves: Mapping[str, Any], spaces: Mapping[str, Any]) -> Any:
+    if node.op in ("input", "state", "scalar"):
+        return leaves[node.name]
+    if node.op == "vector":
+        return getattr(spaces["b"], node.name)
+    if node.op == "constant":
+        return node.value
+    if node.op == "product":
+        assert node.matrix is not None
+        return _map(node.matrix, values, spaces)(values[node.args[0]])
+    arguments = [values[arg] for arg in node.args]
+    return arguments[0] ** int(node.value) if node.op == "power" else OPERATORS[node.op](*arguments)
+
+
+def _map(matrix: Matrix, values: Mapping[Node, Any], spaces: Mapping[str, Any]) -> Any:
+    """A matrix expression in the words of the language, over whatever W and U are."""
+    if isinstance(matrix, Weight):
+        return getattr(spaces[matrix.space], matrix.name)
+    if isinstance(matrix, Identity):
+        return I
+    if isinstance(matrix, Transpose):
+        return _map(matrix.of, values, spaces).T
+    if isinstance(matrix, Scaled):
+        by = values[matrix.by] if isinstance(matrix.by, Node) else matrix.by
+        return by * _map(matrix.of, values, spaces)
+    left, right = (_map(part, values, spaces) for part in (matrix.left, matrix.right))
+    return left + right if matrix.sign == 1 else left - right
