@@ -37,8 +37,9 @@ RUNS = {
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Trained when they are first asked for."""
-    folder, there = tmp_path_factory.mktemp("runs"), {}
+    """Trained when they are first asked for, in a folder that a page would show if its name were markup."""
+    folder, there = tmp_path_factory.mktemp("runs") / """<s>&copy;"'""", {}
+    folder.mkdir()
 
     def run(name: str) -> Path:
         if name not in there:
@@ -94,6 +95,8 @@ def check(folder: Path, wanted: set[str]) -> None:
     assert {base64.b64decode(content) for content in inside} == {path.read_bytes() for path in folder.glob("*.png")}
     words_alone = re.sub(r'src="[^"]*"', "", page)
     assert not re.findall(r"https?://|{{|\bnan\b|\binf\b", words_alone)
+    assert "&lt;s&gt;&amp;copy;" in page
+    assert "<s>" not in page
     assert page.count("<h2") == (6 if "clamping.png" in wanted else 5)
     for path in folder.glob("*.png"):
         pixels = matplotlib.image.imread(path)

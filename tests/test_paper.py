@@ -125,12 +125,28 @@ def test_a_copy_without_the_cells_file_has_its_equations(tmp_path):
     assert squeezed("With fewer than 3 no claim is made") in said
 
 
-def test_every_character_is_shown_as_it_is(experiment, tmp_path):
-    names = [r"a*b_c#d$e@f", r'<label> \n `raw` ~x~ "q"']
+@pytest.mark.parametrize(
+    "names", [[r"a*b_c#d$e@f", r'<label> \n `raw` ~x~ "q"'], ['#panic("x")', "$x$ @ref <results> *b* \\u{1F600} //"]]
+)
+def test_every_character_is_shown_as_it_is(experiment, tmp_path, names):
     place = changed(experiment, tmp_path / "special", names, sentences=[SPECIAL])
+    described = json.loads((place / "experiment.json").read_text())
+    described["versions"] |= {"torch": "#1*2*", "$gatelab$": "@3"}
+    described["task"] |= {"source": f"source {SPECIAL}", "division": '#include "x"'}
+    for entry in described["equations"].values():
+        entry |= {"cell": "#cell_*x*", "reference": f"reference {SPECIAL}"}
+    (place / "experiment.json").write_text(json.dumps(described))
     said = text(write_paper(place))
-    for words in (*names, SPECIAL):
-        assert squeezed(words) in said
+    shown = ["torch #1*2*", "$gatelab$ @3", '#include "x"', "#cell_*x*", f"source {SPECIAL}", f"reference {SPECIAL}"]
+    for words in (*names, SPECIAL, *shown):
+        assert squeezed(words) in said, words
+
+
+def test_nothing_but_equations_is_read_as_source(experiment, tmp_path):
+    spoilt = [{"math": '#panic("read as source")'}, {"symbol": "W"}, {"ref": "results"}]
+    said = text(write_paper(changed(experiment, tmp_path / "spoilt", sentences=spoilt)))
+    assert all(squeezed(str(sentence)) in said for sentence in spoilt)
+    assert TEMPLATE.read_text().count("eval(") == 1
 
 
 def test_errors_are_compared_where_there_is_no_accuracy(tmp_path):

@@ -9,19 +9,24 @@ import json
 import re
 import shutil
 import subprocess
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import matplotlib.image
 import numpy as np
 import pytest
+from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
 from gatelab import style
 from gatelab.cli import app
+from gatelab.errors import DataError
 from gatelab.experiments import config
 from gatelab.experiments.bench import bench
-from gatelab.report import figures, page, tables
-from gatelab.report.write import write_report
+from gatelab.experiments.results import unfinished
+from gatelab.report import escaping, figures, page, sections, tables, together
+from gatelab.report.write import write_report, write_reports
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -139,6 +144,160 @@ def test_a_comparison_with_a_base_is_not_an_ablation(experiment):
     assert made["command"] == "bench"
     assert tables.arms(results(experiment), made) == []
     assert tables.arms(results(experiment), made | {"command": "ablate"})[1].startswith("rnn: cell rnn")
+
+
+# An experiment that somebody else made: what its files say is text, whatever it looks like.
+
+
+HOSTILE = (
+    """'"></title></style></pre></script><script>alert(1)</script><img src=x onerror=alert(1)>&lt;{{ 7 * 7 }}{% x %}"""
+)
+LOOKED_UP = {"schedule", "loss", "monitor", "metric", "status", "place"}  # words that a report cannot be made without
+NAMED = {"models", "equations", "numbers", "versions", "gate_bias"}  # maps whose keys are anybody's
+ORDINARY = ("gru", "init_z=0,freeze=b.z+b.r", "a__b", "2.x-y_", "ähnlich.größer", "1.5", "+0.56", "–", "s/epoch")
+
+
+def ending_in(text: str, value, key: str = ""):
+    """A document with this text at the end of everything in it that is free to be any text."""
+    if isinstance(value, dict):
+        return {name + text * (key in NAMED): ending_in(text, inner, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [ending_in(text, inner, key) for inner in value]
+    return value + text if isinstance(value, str) and key not in LOOKED_UP else value
+
+
+def somebodys(experiment: Path, text: str, ablation: bool = False) -> tuple[dict, dict, list[dict]]:
+    """Results, description and manifests with this text everywhere; also what only an ablation has, or a failed run."""
+    made = json.loads((experiment / "experiment.json").read_text())
+    made["spec"] |= {"base": "gru"}
+    made["spec"]["task"] |= {"path": "/somewhere/"}
+    made["models"]["gru"] |= {"gate_bias": {"z": 1.0}}
+    made["numbers"]["gru"] = {f"own{text}": {"value": 1.0, "learned": True}}
+    found = results(experiment)
+    failed = {"seed": 9, "status": f"failed{text}", "reason": "why", "metrics": {}}
+    found["models"]["gru"]["runs"].append(failed)
+    effect = {"name": "z: 0 → 1", "difference": 0.1, "low": None, "high": None, "n": 3, "p_adjusted": None}
+    found["effects"] = [effect]
+    manifests = [json.loads(path.read_text()) for path in sorted(experiment.glob("runs/*/*/manifest.json"))]
+    found, made, manifests = (ending_in(text, document) for document in (found, made, manifests))
+    found["sentences"] += unfinished(found["models"])
+    return found, made | {"command": "ablate"} if ablation else made, manifests
+
+
+class Seen(HTMLParser):
+    """The tags of a page with their attributes' names, its scripts, its links, and all that is text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags, self.scripts, self.links, self.text = [], [], [], ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, *(name for name, _ in attributes)))
+        self.links += [value for name, value in attributes if name in ("href", "src")]
+
+    def handle_endtag(self, tag):
+        self.tags.append(f"/{tag}")
+
+    def handle_data(self, data):
+        if self.tags and self.tags[-1] == ("script",):
+            self.scripts.append(data)
+        elif self.tags and self.tags[-1] != ("script", "type", "id"):
+            self.text += data
+
+
+@pytest.mark.parametrize("ablation", [False, True])
+def test_nothing_in_an_experiment_is_markup_in_its_page(experiment, ablation):
+    def seen(text: str) -> Seen:
+        return Seen(page.page(*somebodys(experiment, text, ablation), f"title{text}", b"\x89PNG" + bytes(20)))
+
+    plain, hostile = seen("harmless"), seen(HOSTILE)
+    assert (hostile.tags, hostile.scripts, hostile.links) == (plain.tags, plain.scripts, plain.links)
+    fields = ["title", "gru", "rnn", "digits", "python", "scikit-learn", "same share", "failed", "needed.", "(why"]
+    fields += ["torch", "adam", "own", "⊙ n", "z: 0 → 1", *(() if ablation else ("gatelab bench",))]
+    assert [field for field in fields if f"{field}{HOSTILE}" not in hostile.text] == []
+
+
+def test_nothing_in_a_study_or_an_inspection_is_markup_in_its_page(experiment, tmp_path):
+    (tmp_path / "studies.png").write_bytes(b"\x89PNG" + bytes(20))
+
+    def seen(text: str) -> Seen:
+        studies = {f"{name}{text}": somebodys(experiment, text)[0] for name in ("one", "javascript:alert(1)", "//host")}
+        made = [*together.sections(studies, "studies.png"), sections.Section(text, [text], {}, [[text], [text]], text)]
+        return Seen(sections.page(f"title{text}", f"facts{text}", made, tmp_path))
+
+    plain, hostile = seen("harmless"), seen(HOSTILE)
+    assert hostile.tags == plain.tags
+    assert hostile.text.replace(HOSTILE, "harmless") == plain.text
+    for link in (*plain.links, *hostile.links):
+        assert urlsplit(link).scheme in ("", "data")
+        assert not link.startswith("/")
+
+
+def test_nothing_in_an_experiment_is_markup_in_its_summary(experiment):
+    reader = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    signs = HOSTILE + "\n\n# | a\\| b\r\n```\n- *b* _c_ ~~d~~ `e` [f](javascript:g) ![h](i) <j> &copy; $k$ \\"
+
+    def seen(text: str) -> Seen:
+        found, made, _ = somebodys(experiment, text, ablation=True)
+        found["sentences"] += [f"{start}{text}" for start in ("- ", "+ ", "1. ", "# ", "> ", "---", "    ")]
+        studies = {f"one{text}": found, f"two{text}": found}
+        return Seen(reader.render(tables.markdown(found, made, f"title{text}") + "\n" + together.markdown(studies)))
+
+    plain, hostile = seen("harmless"), seen(signs)
+    assert hostile.tags == plain.tags
+    assert hostile.text.count(" ".join(signs.split())) == plain.text.count("harmless") > 40
+    assert [escaping.markdown(name) for name in ORDINARY] == list(ORDINARY)
+
+
+def test_nothing_in_an_experiment_is_a_command_in_its_tex(experiment):
+    found = results(experiment)
+    names = [r"\input{/etc/passwd}", "[1cm] a & b \\\\ % c\n\nd", "* $x^^M$ #1 ~_<>|"]
+    found["models"] = dict.fromkeys(names, found["models"]["gru"])
+    rows = [line.partition(" & ")[0] for line in tables.latex(found).splitlines()[4:-2]]
+    assert rows == [
+        r"\textbackslash{}input\{/etc/passwd\}",
+        r"{[}1cm{]} a \& b \textbackslash{}\textbackslash{} \% c d",
+        r"{*} \$x\textasciicircum{}\textasciicircum{}M\$ \#1 \textasciitilde{}\_\textless{}\textgreater{}\textbar{}",
+    ]
+    assert len(tables.latex(found).splitlines()) == 9
+
+
+def test_no_name_of_a_model_leads_out_of_the_directory(experiment, tmp_path, monkeypatch):
+    monkeypatch.setitem(style.SETTINGS, "savefig.dpi", 20)  # small ones are drawn faster
+    directory = tmp_path / "1" / "2" / "3" / "experiment"
+    directory.mkdir(parents=True)
+    names = {"gru": "x/../../../escaped", "rnn": "/y\\z\n"}
+    for name in ("results.json", "experiment.json"):
+        content = json.loads((experiment / name).read_text())
+        content["models"] = {names[model]: entry for model, entry in content["models"].items()}
+        (directory / name).write_text(json.dumps(content))
+    write_report(directory)
+    assert {path.parent for path in tmp_path.rglob("*") if path.is_file()} == {directory}
+    assert (directory / "curves_x%2F..%2F..%2F..%2Fescaped.png").is_file()
+    assert len(list(directory.glob("confusion_*.png"))) == 2
+
+
+def test_names_that_experiments_accept_are_in_the_names_of_figures_as_they_are():
+    for name in (*(name for name in ORDINARY if config.NAME.fullmatch(name)), "x" * 230):
+        assert escaping.file_name(name) == name
+    long = {escaping.file_name("/" * 300 + end) for end in "ab"}
+    assert len(long) == 2
+    assert max(map(len, long)) < 100
+
+
+@pytest.mark.parametrize("leads", ["../other", "link"])
+def test_no_name_of_a_study_leads_out_of_the_directory(experiment, tmp_path, leads):
+    other, directory = tmp_path / "other", tmp_path / "studies"
+    other.mkdir()
+    directory.mkdir()
+    (directory / "link").symlink_to(other)
+    for name in ("results.json", "experiment.json"):
+        shutil.copy(experiment / name, other)
+    with pytest.raises(DataError, match=f"the study '{leads}' lies in .*: expected a folder inside"):
+        write_reports(directory, {leads: directory / leads})
+    assert {path.name for path in other.iterdir()} == {"results.json", "experiment.json"}
 
 
 PROBE = """

@@ -153,9 +153,8 @@ def test_a_run_gives_its_model_back(tmp_path):
     assert model.predict_future(x, 6).shape == (4, 6, 1)
     with torch.no_grad():
         np.testing.assert_allclose(model(x), run.predictions()["predictions"][:4], atol=1e-6)
-    scaling = run.manifest()["target_scaling"]
-    wave = run.predictions()["answers"][0, :, 0] * scaling["deviation"][0] + scaling["mean"][0]
-    np.testing.assert_allclose(wave, task.wave[341:361, 0], atol=1e-5)
+    wave = run.preparation.decode(run.predictions()["answers"][0])
+    np.testing.assert_allclose(wave, task.wave[341:361], atol=1e-5)
 
 
 def test_the_manifest_says_what_was_run(tmp_path):
@@ -163,7 +162,7 @@ def test_the_manifest_says_what_was_run(tmp_path):
     outcome = train(made, tmp_path / "run")
     manifest = outcome.run.manifest()
     assert manifest["status"] == "done"
-    assert manifest["schema"] == 1
+    assert manifest["schema"] == 2
     assert manifest["seed"] == 11
     assert manifest["engine"] == "fused"
     assert manifest["threads"] == 1
@@ -171,7 +170,8 @@ def test_the_manifest_says_what_was_run(tmp_path):
     assert manifest["parameters"] == sum(p.numel() for p in build.model(made.model, made.task, 0).parameters())
     assert outcome.run.spec() == made
     assert sorted(set(os.listdir(tmp_path / "run")) - {".lock"}) == [
-        "best.safetensors", "checkpoint.safetensors", "manifest.json", "metrics.jsonl", "predictions.npz", "timing.json"
+        "best.safetensors", "cell.txt", "checkpoint.safetensors", "manifest.json", "metrics.jsonl", "model.json",
+        "predictions.npz", "timing.json",
     ]  # fmt: skip
     for line in outcome.run.metrics():
         assert set(TIMES) < set(line)
@@ -390,18 +390,20 @@ def test_a_run_goes_on_only_with_what_it_began_with(tmp_path, monkeypatch):
         train(made, tmp_path / "run", StopAfter(3))
 
     def refused(what):
-        with pytest.raises(ValueError, match=f"cannot be gone on with: its {what} was"):
+        with pytest.raises(ValueError, match=f"since .*run was made, things have changed: .*{what}"):
             train(Run(tmp_path / "run").spec(), tmp_path / "run")
 
     monkeypatch.setenv("GATELAB_ENGINE", "eager")
-    refused("engine")
+    refused("its engine was fused and is eager")
     monkeypatch.delenv("GATELAB_ENGINE")
     equations = (tmp_path / "mine.py").read_text()
     (tmp_path / "mine.py").write_text(equations.replace("tanh", "sigmoid"))
-    refused("cell")
+    refused("mine.py, from which its cell was taken, was edited")
+    with pytest.raises(ValueError, match="holds another run: the equations of model.cell, .*mine.py:mine, are others"):
+        train(spec("files:path=series.csv,columns=v,length=8", {"cell": f"{tmp_path}/mine.py:mine"}), tmp_path / "run")
     (tmp_path / "mine.py").write_text(equations)
     (tmp_path / "series.csv").write_text("t,v\n" + "\n".join([*rows[:-1], "199,7.5"]))
-    refused("data")
+    refused("its data was")
     (tmp_path / "series.csv").write_text("t,v\n" + "\n".join(rows))
     monkeypatch.chdir("/")  # from another folder
     assert train(Run(tmp_path / "run").spec(), tmp_path / "run").status == "done"
@@ -409,9 +411,9 @@ def test_a_run_goes_on_only_with_what_it_began_with(tmp_path, monkeypatch):
 
 def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path):
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / ".checkpoint.safetensors.abcd1234").write_bytes(b"half")
+    (tmp_path / "run" / ".gatelab-tmp-manifest.json.abcd1234").write_bytes(b"half")
     train(spec(num_epochs=1), tmp_path / "run")
-    assert not list((tmp_path / "run").glob(".checkpoint*"))
+    assert not list((tmp_path / "run").glob(".gatelab-tmp-*"))
 
 
 SCRIPT = """
@@ -508,11 +510,17 @@ def test_two_processes_do_not_train_in_one_directory(tmp_path):
 
 def test_what_cannot_be_read_is_refused_in_words(tmp_path):
     run = train(spec(num_epochs=1), tmp_path / "run").run
-    newer = run.manifest() | {"schema": 2, "status": "interrupted"}
+    newer = run.manifest() | {"schema": 3, "status": "interrupted"}
     run.write_manifest(newer)
-    with pytest.raises(DataError, match="written by a newer gatelab, with schema 2; this one reads up to 1"):
+    with pytest.raises(DataError, match="written by a newer gatelab, with schema 3; this one reads up to 2"):
         run.manifest()
     run.write_manifest(newer | {"schema": 1})
+    with pytest.raises(DataError, match="written by an older gatelab, with schema 1.*train it again"):
+        run.manifest()
+    run.write_manifest(newer | {"schema": 2, "status": "sleeping"})
+    with pytest.raises(DataError, match="manifest.json cannot be read: status: "):
+        run.manifest()
+    run.write_manifest(newer | {"schema": 2})
     run.checkpoint_path.write_bytes(run.checkpoint_path.read_bytes()[:-100])
     with pytest.raises(DataError, match=r"checkpoint\.safetensors cannot be read"):
         train(spec(num_epochs=1), run.path)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
+
+from gatelab.errors import DataError
+
+TEMPORARY = ".gatelab-tmp-"  # how the names of unfinished files begin; nobody else's do
 
 
 def cache_folder(room: str) -> Path:
@@ -22,14 +25,17 @@ def cache_folder(room: str) -> Path:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes its place under `path` only when all of it is on the disk."""
+def whole_file(path: Path, sync: bool = True) -> Iterator[BinaryIO]:
+    """A file to write that takes its place under `path` only when all of it is on the disk. A link that is there is
+    replaced, not followed. Without `sync` it is there at once and may be lost when the machine stops.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f"{TEMPORARY}{path.name}.", delete=False) as file:
         try:
             yield cast(BinaryIO, file)
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
             os.chmod(file.name, 0o666 & ~_umask())  # a temporary file is for its owner alone, the final one is not
             os.replace(file.name, path)
         except BaseException:
@@ -42,9 +48,27 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-def write_json(path: Path, content: Any) -> None:
-    """Indented, and without what JSON does not know: NaN and infinity are an error."""
-    write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
+def clear_unfinished(folder: Path) -> None:
+    """Delete what a killed process was writing."""
+    for path in folder.glob(f"{TEMPORARY}*"):
+        path.unlink(missing_ok=True)
+
+
+def foreign(folder: Path, ours: Iterable[str]) -> list[str]:
+    """What a folder holds beside these names and unfinished files; nothing if there is no such folder."""
+    if not folder.is_dir():
+        return []
+    known = {*ours, ".lock"}
+    return sorted(p.name for p in folder.iterdir() if p.name not in known and not p.name.startswith(TEMPORARY))
+
+
+def within(folder: Path, path: Path) -> Path:
+    """The path, if it stays inside the folder also where links are followed: a directory that came from elsewhere must
+    not lead anyone to other files.
+    """
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise DataError(f"{path} leads out of {folder}, to {path.resolve()}: put a copy in the place of the link")
+    return path
 
 
 def _umask() -> int:

@@ -43,9 +43,11 @@ class Inspection:
     agreement: Agreement | None
 
 
-def inspect(path: Path | str, sample: int = 0, layer: int | None = None) -> Inspection:
+def inspect(
+    path: Path | str, sample: int = 0, layer: int | None = None, *, accept_changes: bool = False
+) -> Inspection:
     """Look into a run: one test example step by step, and what holds over many."""
-    subject = load(path, layer)
+    subject = load(path, layer, accept_changes)
     task = subject.task
     example = subject.examples(1, checked_sample(subject, sample))
     probe = traces(subject, subject.probe())

@@ -24,12 +24,14 @@ class Answers:
     sure: np.ndarray  # (N,), the probability given to what was said; where there are several, of the worst mistake
     wrong: np.ndarray  # (N,), how wrong: for classes the share of wrong answers, for numbers the mean size of the error
     confusion: np.ndarray | None  # (C, C), true by said
+    at_hand: int  # the first so many can be shown as examples
 
     def mistakes(self, count: int) -> np.ndarray:
-        """The examples with the worst answers: those most sure of what is wrong, or farthest off."""
+        """The examples with the worst answers, among those at hand: most sure of what is wrong, or farthest off."""
         score = self.wrong if self.confusion is None else np.where(self.wrong > 0, self.sure, -1.0)
+        score = np.where(np.arange(len(score)) < self.at_hand, score, -1.0)
         worst = np.argsort(-score, kind="stable")[:count]
-        found: np.ndarray = worst[self.wrong[worst] > 0]
+        found: np.ndarray = worst[(self.wrong[worst] > 0) & (worst < self.at_hand)]
         return found
 
 
@@ -40,7 +42,8 @@ def answers(subject: Subject) -> Answers:
     exists = _counted(task, right, lengths)
     if task.classes is None:
         error = np.abs(scores - right).mean(-1)
-        return Answers(scores, right, exists, np.full(len(right), np.nan), _mean(error, exists), None)
+        unsure = np.full(len(right), np.nan)
+        return Answers(scores, right, exists, unsure, _mean(error, exists), None, len(task.test))
     said = scores.argmax(-1)
     shifted = np.exp(scores - scores.max(-1, keepdims=True))
     probability = (shifted / shifted.sum(-1, keepdims=True)).max(-1)
@@ -50,7 +53,7 @@ def answers(subject: Subject) -> Answers:
     sure = probability
     if task.per_step:
         sure = np.where(off & exists, probability, 0.0).max(1)
-    return Answers(said, right, exists, sure, _mean(off, exists), confusion)
+    return Answers(said, right, exists, sure, _mean(off, exists), confusion, len(task.test))
 
 
 def _predictions(subject: Subject) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

@@ -16,7 +16,8 @@ from gatelab.errors import DataError
 from gatelab.lang import Cell
 from gatelab.models import Model
 from gatelab.tasks import Batch, Task
-from gatelab.training import Run
+from gatelab.training import Run, kept
+from gatelab.training.identity import changed_data, changes, refuse
 
 PROBED, NUMBERS = 64, 20_000_000  # at most so many examples, and so many numbers that their gates and states are
 
@@ -29,6 +30,7 @@ class Subject:
     task: Task
     model: Model  # in float64, so that what is tiny is not lost
     layer: int
+    note: str = ""  # where the data is not what the run was made with, or not here
 
     @property
     def recurrent(self) -> Recurrent:
@@ -80,7 +82,7 @@ def doubled(batch: Batch) -> Batch:
     return batch._replace(x=batch.x.double(), y=batch.y.double() if batch.y.is_floating_point() else batch.y)
 
 
-def load(path: Path | str, layer: int | None = None) -> Subject:
+def load(path: Path | str, layer: int | None = None, accept_changes: bool = False) -> Subject:
     """The best weights of a run, and its layer of that number; the last one, if none is given."""
     run = Run(Path(path))
     if not run.exists():
@@ -90,7 +92,7 @@ def load(path: Path | str, layer: int | None = None) -> Subject:
     if run.best_epoch() is None:
         status = run.manifest()["status"]
         what_to_do = "train it with a smaller learning rate" if status == "diverged" else (
-            f"go on with it: gatelab train --resume {run.path}"
+            f"resume it: gatelab train --resume {run.path}"
         )  # fmt: skip
         raise DataError(
             f"{run.path} has no finished epoch (its status is {status}): expected a run that was trained for one epoch "
@@ -101,7 +103,25 @@ def load(path: Path | str, layer: int | None = None) -> Subject:
     if layer is not None and not 0 <= layer < layers:
         there = "0, since there is one layer" if layers == 1 else f"0 to {layers - 1}, counted from the input"
         raise ValueError(f"the layer asked for is {layer}: expected {there}")
-    return Subject(run, run.spec().task, model, layers - 1 if layer is None else layer)
+    task, note = _data(run, accept_changes)
+    return Subject(run, task, model, layers - 1 if layer is None else layer, note)
+
+
+def _data(run: Run, accept_changes: bool) -> tuple[Task, str]:
+    """The data that the run was made with; where it is gone or another now, what was kept of it."""
+    task = run.spec().task
+    live = task.with_options()
+    changed = changes(run, live)
+    if not accept_changes:
+        refuse(run.path, changed, "then only what the run itself has kept is looked at")
+    if live.is_here() and not list(changed_data(run, live)):
+        return live, ""
+    parts = kept.parts(run.file(kept.FILE), run.preparation)
+    why = "has changed" if live.is_here() else "is not here"
+    if parts is None:
+        raise DataError(f"the data of {run.path} {why}, and the run has kept no examples of it")
+    note = f"The data {why}: examples are the first {len(parts.test)} of the test set, which the run has kept."
+    return task.reopened(run.preparation, parts), note
 
 
 def checked_sample(subject: Subject, sample: int) -> int:

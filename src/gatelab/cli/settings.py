@@ -1,12 +1,19 @@
-"""`--set KEY=VALUE`, for every command that reads a config."""
+"""Options that several commands share: `--set KEY=VALUE`, and `--accept-changes`."""
 
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 if TYPE_CHECKING:
     from gatelab.training.config import Key
+
+
+AcceptChanges = Annotated[
+    bool, typer.Option("--accept-changes", help="Continue though the cell's file or the data is another than it was.")
+]
 
 
 def settings(given: list[str]) -> dict[Key, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gatelab.cli.settings import settings
+from gatelab.cli.settings import AcceptChanges, settings
 
 if TYPE_CHECKING:
     from gatelab.training.spec import RunSpec
@@ -33,11 +33,15 @@ def train(
         typer.Option("--set", metavar="KEY=VALUE", help="Any key of a config: optimization.schedule=cosine"),
     ] = None,
     output_dir: Annotated[Path | None, typer.Option(metavar="RUN", help="The run directory.")] = None,
-    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Resume a run that was interrupted; with --epochs, train it for longer."),
+    ] = None,
+    accept_changes: AcceptChanges = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing unless something goes wrong.")] = False,
 ) -> None:
-    """Train one model on one task. Ctrl-C stops after the batch, and --resume goes on to the bit."""
-    from gatelab.training import Run
+    """Train one model on one task. Ctrl-C stops after the batch, and --resume continues bit for bit."""
+    from gatelab.training import Run, TrainingSpec
     from gatelab.training import train as run_training
     from gatelab.training.progress import reporter
 
@@ -55,15 +59,20 @@ def train(
     }
     changes = {key: value for key, value in flags.items() if value is not None} | settings(change or [])
     if resume is not None:
-        if config is not None or changes or output_dir is not None:
-            raise ValueError(f"--resume {resume} goes on with the run as it is: leave out everything else")
+        if config is not None or output_dir is not None or changes.keys() - {("training", "num_epochs")}:
+            raise ValueError(f"--resume {resume} continues the run as it is: leave out everything else but --epochs")
         spec, where = Run(resume).spec(), resume
+        if epochs is not None:
+            training = TrainingSpec.model_validate({**spec.training.document(), "num_epochs": epochs})
+            spec = spec.model_copy(update={"training": training})
     else:
         spec = _spec(config, changes)
-        where = output_dir or Path("runs") / f"{spec.task.name}-{Path(spec.model.cell).name}-seed{spec.training.seed}"
+        named = f"{spec.task.name}-{Path(spec.model.cell.name).name}-seed{spec.training.seed}"
+        where = output_dir or Path("runs") / named
     spec = spec.model_copy(update={"task": spec.task.looked_for_in(data_dir)})
+    extend = resume is not None and epochs is not None
     try:
-        status = run_training(spec, where, reporter(quiet)).status
+        status = run_training(spec, where, reporter(quiet), extend=extend, accept_changes=accept_changes).status
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(DIVERGED if status == "diverged" else 0)

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
 
-from gatelab import cells
-from gatelab.disk import write_json
-from gatelab.errors import DataError
-from gatelab.experiments import facts, stats
-from gatelab.experiments.config import BenchSpec, Design
+from gatelab import sealed
+from gatelab.disk import foreign, within
+from gatelab.experiments import stats
+from gatelab.experiments.config import BenchSpec
 from gatelab.experiments.executor import Executor, Finished
 from gatelab.experiments.plan import Planned, plan
 from gatelab.experiments.probe import refuse_alike
+from gatelab.experiments.record import EXPERIMENT, RESULTS, described, read_experiment
 from gatelab.experiments.results import gather
 from gatelab.training import Run
 from gatelab.training.loop import FINAL
 from gatelab.training.process import alone_in, politely_ended
-from gatelab.training.run import differences, versions
-
-SCHEMA = 1
-EXPERIMENT = "experiment.json"
+from gatelab.training.run import differences
 
 
 class Watcher:
@@ -51,10 +47,11 @@ def carried_out(
 ) -> dict[str, Any]:
     """The results of a plan that was checked."""
     with alone_in(directory), politely_ended():
-        over = [run for run in runs if _is_over(run, directory / run.place)]  # or of another model: nothing is written
+        # Or of another model, or elsewhere: nothing is written.
+        over = [run for run in runs if _is_over(run, within(directory, directory / run.place))]
         begun, spent = time.time(), _spent(directory)
-        experiment = described(spec, runs) | {"seconds": spent}
-        write_json(directory / EXPERIMENT, experiment)
+        experiment = described(spec, runs, spent)
+        sealed.write_json(directory / EXPERIMENT, experiment)
         watcher.start(runs, over, directory)
         try:
             left = [run for run in runs if run not in over]
@@ -63,9 +60,9 @@ def carried_out(
         finally:
             watcher.close()
             experiment["seconds"] = round(spent + time.time() - begun, 1)
-            write_json(directory / EXPERIMENT, experiment)
+            sealed.write_json(directory / EXPERIMENT, experiment)
         results = gather(experiment, directory)
-        write_json(directory / "results.json", results)
+        sealed.write_json(directory / RESULTS, results)
     return results
 
 
@@ -95,46 +92,16 @@ def remarks(spec: BenchSpec) -> list[str]:
             f"that can (--runs {needed})"
         )
     for name, model in spec.models.items():
-        cell = cells.get(model.cell)
+        cell = model.cell.cell
         for gate, value in model.remove.items():
             if what := cell.shut_out(gate, value) if gate in cell.neutral else []:
                 said.append(f"{name} holds {gate} at {value:g}, which shuts out {' and '.join(what)}")
     return said
 
 
-def described(spec: BenchSpec, runs: list[Planned]) -> dict[str, Any]:
-    """All that the results are gathered by. The user's code and data are named in it and not needed: a directory that
-    was copied to another machine is read there without them.
-    """
-    models = {run.model: run.spec.model for run in runs}
-    return {
-        "schema": SCHEMA,
-        "command": "ablate" if spec.ablation else "bench",
-        "spec": spec.document(),
-        "classes": list(spec.task.classes or []),
-        "task": facts.of_task(spec.task),
-        "equations": facts.of_cells(models),
-        "numbers": facts.of_numbers(models),
-        "models": {name: model.document() for name, model in models.items()},
-        "runs": [{"model": run.model, "seed": run.seed, "place": str(run.place)} for run in runs],
-        "versions": versions(),
-    }
-
-
 def gather_again(directory: Path) -> None:
     """The results anew, from the run directories alone."""
-    write_json(directory / "results.json", gather(read_experiment(directory), directory))
-
-
-def read_experiment(directory: Path) -> dict[str, Any]:
-    """What a directory says it holds."""
-    path = directory / EXPERIMENT
-    if not path.is_file():
-        raise DataError(f"{directory} does not hold an experiment: it has no {EXPERIMENT}")
-    content: dict[str, Any] = json.loads(path.read_text())
-    if content.get("schema", 0) > SCHEMA:
-        raise DataError(f"{directory} was written by a newer gatelab, with schema {content['schema']}")
-    return content
+    sealed.write_json(directory / RESULTS, gather(read_experiment(directory), directory))
 
 
 def _spent(directory: Path) -> float:
@@ -145,10 +112,10 @@ def _spent(directory: Path) -> float:
 def _refuse_another(spec: BenchSpec, directory: Path) -> set[str]:
     """The models that a directory has already; an error if it holds something else. Seeds and models may be added."""
     if not (directory / EXPERIMENT).is_file():
-        if directory.is_dir() and any(entry.name != ".lock" for entry in directory.iterdir()):
+        if foreign(directory, ()):
             raise ValueError(f"{directory} holds something else than an experiment: choose an empty or new directory")
         return set()
-    now, there = spec.document(), Design().document() | read_experiment(directory)["spec"]
+    now, there = spec.document(), read_experiment(directory)["spec"]
     lost = [f"it has the model {name} as well" for name in there["models"] if name not in now["models"]]
     for part in ("models", "design"):
         now[part] = {name: value for name, value in now[part].items() if name in there["models"]}

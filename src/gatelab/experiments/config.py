@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from gatelab import cells
 from gatelab.errors import unknown
 from gatelab.experiments import ablation
 from gatelab.experiments.overlay import numbers_of, overlaid
@@ -255,7 +254,7 @@ def _across(name: str, model: ModelSpec, parts: dict[str, Any]) -> Iterator[Prob
 
 def resolved(model: ModelSpec) -> tuple[ModelSpec, Any]:
     """A model with the cell's own numbers as they will be: what is not given is the cell's default."""
-    options = cells.get(model.cell).signature.resolve(model.cell, model.options)
+    options = model.cell.cell.signature.resolve(model.cell.name, model.options)
     return model.model_copy(update={"options": {}}), options
 
 

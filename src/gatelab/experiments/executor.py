@@ -15,9 +15,14 @@ from pathlib import Path
 from typing import Protocol
 
 from gatelab.experiments.plan import Planned
-from gatelab.experiments.worker import LOG, PROGRESS, STATUSES, last_words
+from gatelab.disk import within
+from gatelab.experiments.worker import STATUSES, last_words
+from gatelab.training.run import LOG, PROGRESS
 
 LOOK = 0.1  # seconds between two looks at the processes
+# The current folder is not a place to import from: a file there may have the name of any module. (From Python 3.11 on
+# that would be `-P`; the module `sys` is built in, and cannot be anybody's file.)
+WORKER = "import sys; sys.path[:] = [p for p in sys.path if p]; from gatelab.experiments.worker import main; main()"
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class LocalExecutor:
             while waiting or running:
                 while waiting and len(running) < self.jobs:
                     run = waiting.pop(0)
-                    self._start(run, directory / run.place, running)
+                    self._start(run, within(directory, directory / run.place), running)
                 time.sleep(LOOK)
                 tick()
                 for process in [p for p in running if p.poll() is not None]:
@@ -70,14 +75,15 @@ class LocalExecutor:
 
     def _start(self, run: Planned, path: Path, running: dict[subprocess.Popen[bytes], Planned]) -> None:
         path.mkdir(parents=True, exist_ok=True)
-        environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads)}
-        with (path / LOG).open("wb") as log:
-            command = [sys.executable, "-m", "gatelab.experiments.worker", str(path)]
+        environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads), "PYTHONSAFEPATH": "1"}
+        (path / LOG).unlink(missing_ok=True)  # and not what it may be a link to
+        with (path / LOG).open("xb") as log:
+            command = [sys.executable, "-c", WORKER, str(path)]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
         running[process] = run
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it died at once, which is seen when it is waited for
-            process.stdin.write(json.dumps({"spec": run.spec.document(), "threads": self.threads}).encode() + b"\n")
+            process.stdin.write(json.dumps({"spec": run.spec.self_contained(), "threads": self.threads}).encode() + b"\n")
             process.stdin.flush()  # and stays open: its end tells the worker that nobody waits for it any more
 
 

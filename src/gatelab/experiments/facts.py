@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from gatelab import cells
 from gatelab.experiments.config import resolved
 from gatelab.tasks import Task, summary
 from gatelab.training.spec import ModelSpec
@@ -23,7 +22,7 @@ def _equations(model: ModelSpec) -> dict[str, str]:
         "text": cell.text(),
         "latex": cell.latex(),
         "typst": cell.typst(),
-        "reference": cells.get(model.cell).reference,
+        "reference": model.cell.cell.reference,
     }
 
 

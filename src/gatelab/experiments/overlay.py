@@ -34,7 +34,7 @@ def options_apart(model: dict[str, Any], cell: Any) -> dict[str, Any]:
 def numbers_of(cell: Any) -> list[str]:
     """The keys of a cell's own numbers; none if there is no such cell, which is said elsewhere."""
     try:
-        own = cells.get(str(cell)).options
+        own = cells.choose(cell).cell.options
     except ValueError:
         return []
     return [name for name in (*own, *(f"learnable_{name}" for name in own)) if name not in ModelSpec.model_fields]

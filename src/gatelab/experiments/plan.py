@@ -12,7 +12,7 @@ from gatelab.training.spec import ModelSpec, RunSpec
 
 @dataclass(frozen=True)
 class Planned:
-    """One run of a plan, and where it goes in the experiment's directory."""
+    """One run of a plan."""
 
     model: str
     seed: int
@@ -20,7 +20,12 @@ class Planned:
 
     @property
     def place(self) -> Path:
-        return Path("runs") / self.model / f"seed-{self.seed}"
+        return place(self.model, self.seed)
+
+
+def place(model: str, seed: int) -> Path:
+    """Where a run goes in the experiment's directory."""
+    return Path("runs") / model / f"seed-{seed}"
 
 
 def plan(bench: BenchSpec) -> list[Planned]:

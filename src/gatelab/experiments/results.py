@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
 from dataclasses import asdict
@@ -10,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from gatelab.disk import within
+from gatelab.errors import DataError
 from gatelab.experiments import stats
 from gatelab.experiments.worker import last_words
 from gatelab.training import Run
@@ -17,6 +20,8 @@ from gatelab.training.objective import SHARES
 from gatelab.training.process import is_busy
 
 SCHEMA = 1
+# What reading a run can end in: one that was tampered with may be whole, and make no sense.
+UNUSABLE = (OSError, ValueError, KeyError, TypeError, IndexError, ZeroDivisionError, AttributeError)
 SMALLER_IS_BETTER = ("loss", "mse", "mae")
 
 
@@ -25,15 +30,19 @@ def gather(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
     models: dict[str, dict[str, Any]] = {
         name: {"spec": spec, "runs": []} for name, spec in experiment["models"].items()
     }
+    histories: dict[str, list[dict[str, Any]]] = {}
+    counts: dict[str, np.ndarray | None] = {}
     for run in experiment["runs"]:
-        models[run["model"]]["runs"].append(_one_run(run["seed"], run["place"], directory))
+        result, history, answered = _one_run(run["seed"], run["place"], directory)
+        models[run["model"]]["runs"].append(result)
+        histories[run["place"]], counts[run["place"]] = history, answered
     loss = experiment["spec"]["training"]["loss"]
     metric = next((m for entry in models.values() for run in entry["runs"] for m in main_metric(run, loss)), None)
     for entry in models.values():
         done = [run for run in entry["runs"] if run["status"] == "done"]
         entry["counts"] = dict(Counter(run["status"] for run in entry["runs"]))
-        entry["curves"] = curves([Run(directory / run["place"]).metrics() for run in done])
-        entry["confusion"] = confusion([Run(directory / run["place"]) for run in done])
+        entry["curves"] = curves([histories[run["place"]] for run in done])
+        entry["confusion"] = confusion([counts[run["place"]] for run in done])
         entry["statistics"] = {
             name: asdict(stats.summarise([run["metrics"][name] for run in done], 1 if name in SHARES else math.inf))
             for name in (done[0]["metrics"] if done else ())
@@ -64,18 +73,39 @@ def gather(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
 
 def manifests(experiment: dict[str, Any], directory: Path) -> list[dict[str, Any]]:
     """What the runs that there are say of themselves."""
-    runs = (Run(directory / run["place"]) for run in experiment["runs"])
-    return [run.manifest() for run in runs if run.exists()]
+    found = []
+    for run in experiment["runs"]:
+        with contextlib.suppress(*UNUSABLE):  # which is said with the results
+            found += [made.manifest()] if (made := Run(within(directory, directory / run["place"]))).exists() else []
+    return found
 
 
-def _one_run(seed: int, place: str, directory: Path) -> dict[str, Any]:
-    run = Run(directory / place)
+def _one_run(seed: int, place: str, directory: Path) -> tuple[dict[str, Any], list[dict[str, Any]], np.ndarray | None]:
+    """What became of a run, its epochs, and how often each class was taken for each. Damage is a fate like others."""
     result: dict[str, Any] = {"seed": seed, "place": place, "status": "missing", "metrics": {}}
-    if not run.exists():
-        why = last_words(run.path) if not is_busy(run.path) else ""  # it may have failed before it was a run
-        return result | ({"status": "failed", "reason": why} if why else {})
-    manifest, history = run.manifest(), run.metrics()
-    result |= {"status": manifest["status"], "epochs": len(history), "identity": manifest["identity"]}
+    try:
+        run = Run(within(directory, directory / place))
+        if not run.exists():
+            why = last_words(run.path) if not is_busy(run.path) else ""  # it may have failed before it was a run
+            return result | ({"status": "failed", "reason": why} if why else {}), [], None
+        manifest, history = run.manifest(), run.metrics()
+        if "ended" in manifest and len(history) != manifest["epochs"]:
+            raise DataError(f"metrics.jsonl has {len(history)} of {manifest['epochs']} epochs")
+        _check_epochs(history)
+        found = _result(run, manifest, history)
+        return result | found, history, _counts(run) if found["status"] == "done" else None
+    except UNUSABLE as error:
+        return result | {"status": "damaged", "reason": str(error) or type(error).__name__}, [], None
+
+
+def _check_epochs(history: list[dict[str, Any]]) -> None:
+    for line in history:
+        if line.keys() != history[0].keys() or any(type(value) not in (int, float) for value in line.values()):
+            raise DataError("metrics.jsonl: expected the same numbers of every epoch")
+
+
+def _result(run: Run, manifest: dict[str, Any], history: list[dict[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {"status": manifest["status"], "epochs": len(history), "identity": manifest["identity"]}
     if manifest["status"] == "running" and not is_busy(run.path):
         result |= {"status": "failed", "reason": "its process ended without a word"}
     result |= {"reason": manifest["error"]} if "error" in manifest else {}
@@ -103,18 +133,20 @@ def curves(histories: list[list[dict[str, Any]]]) -> dict[str, list[dict[str, fl
     return found
 
 
-def confusion(runs: list[Run]) -> list[list[int]] | None:
-    """How often each class (a row) was taken for each (a column), over all runs; for one answer a sequence."""
-    total: np.ndarray | None = None
-    for run in runs:
-        saved = run.predictions()
-        answers, scores = saved["answers"], saved["predictions"]
-        if answers.ndim != 1 or answers.dtype.kind != "i":
-            return None
-        size = scores.shape[1]
-        counts = np.bincount(answers * size + scores.argmax(1), minlength=size * size).reshape(size, size)
-        total = counts if total is None else total + counts
-    return None if total is None else total.tolist()
+def _counts(run: Run) -> np.ndarray | None:
+    """How often each class (a row) was taken for each (a column); None unless there is one class a sequence."""
+    saved = run.predictions()
+    answers, scores = saved["answers"], saved["predictions"]
+    if answers.ndim != 1 or answers.dtype.kind != "i":
+        return None
+    size = scores.shape[1]
+    return np.bincount(answers * size + scores.argmax(1), minlength=size * size).reshape(size, size)
+
+
+def confusion(counts: list[np.ndarray | None]) -> list[list[int]] | None:
+    """The same over all runs."""
+    known = [count for count in counts if count is not None]
+    return np.sum(known, 0).tolist() if known and len(known) == len(counts) else None
 
 
 def main_metric(run: dict[str, Any], loss: str) -> list[str]:

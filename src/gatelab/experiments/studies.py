@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from gatelab.disk import write_json
+from gatelab import sealed
+from gatelab.disk import foreign, within
 from gatelab.errors import DataError
-from gatelab.experiments.bench import EXPERIMENT, Watcher, bench, carried_out, checked
-from gatelab.experiments.config import BenchSpec
+from gatelab.experiments.bench import Watcher, bench, carried_out, checked
+from gatelab.experiments.config import NAME, BenchSpec
 from gatelab.experiments.executor import Executor
+from gatelab.experiments.record import EXPERIMENT
 
 STUDIES = "studies.json"
 
@@ -35,8 +36,8 @@ def run(
 def places(directory: Path) -> dict[str, Path]:
     """Where the studies of a directory are that were begun, by name; the empty name is that of one experiment alone."""
     if (directory / STUDIES).is_file():
-        names = json.loads((directory / STUDIES).read_text())["studies"]
-        return {name: directory / name for name in names if (directory / name / EXPERIMENT).is_file()}
+        found = {name: within(directory, directory / name) for name in _names(directory)}
+        return {name: path for name, path in found.items() if (path / EXPERIMENT).is_file()}
     if not (directory / EXPERIMENT).is_file():
         raise DataError(f"{directory} holds no experiment: it has neither {EXPERIMENT} nor {STUDIES}")
     return {"": directory}
@@ -46,11 +47,19 @@ def _claim(directory: Path, names: list[str]) -> None:
     """Make the directory one of these studies; others may be added, but none left out or put in its place."""
     path = directory / STUDIES
     if path.is_file():
-        if lost := set(before := json.loads(path.read_text())["studies"]) - set(names):
+        if lost := set(before := _names(directory)) - set(names):
             raise ValueError(
                 f"{directory} holds the studies {', '.join(before)}, and the config no longer has "
                 f"{', '.join(sorted(lost))}: choose another directory, or put it back"
             )
-    elif directory.is_dir() and any(directory.iterdir()):
+    elif foreign(directory, ()):
         raise ValueError(f"{directory} holds something else than studies: choose an empty or new directory")
-    write_json(path, {"studies": names})
+    sealed.write_json(path, {"studies": names})
+
+
+def _names(directory: Path) -> list[str]:
+    path = within(directory, directory / STUDIES)
+    names = sealed.read_json(path).get("studies")
+    if not isinstance(names, list) or not all(isinstance(name, str) and NAME.fullmatch(name) for name in names):
+        raise sealed.damaged(path, "expected the names of studies")
+    return names

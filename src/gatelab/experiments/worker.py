@@ -1,5 +1,6 @@
-"""A process that does one run: `python -m gatelab.experiments.worker RUN_DIR`, with the spec as a line of JSON on its
-input. When that input ends, whoever started it is gone, and it saves and stops.
+"""A process that does one run: `main` with the run directory as its argument, and the spec as a line of JSON on its
+input. When that input ends, whoever started it is gone, and it saves and stops. The spec has the equations inside: the
+worker needs neither the user's file nor his folder.
 
 It is a process of its own so that a run that crashes takes nothing with it, and because the threads of the compiled
 kernels do not survive a fork.
@@ -19,15 +20,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from gatelab.disk import whole_file, within
+from gatelab.errors import DataError
 from gatelab.training import config, train
 from gatelab.training.progress import Reporter
+from gatelab.training.run import LOG, PROGRESS
 from gatelab.training.spec import RunSpec
 
 if TYPE_CHECKING:
     from gatelab.training.checkpoint import Place
     from gatelab.training.objective import Tally
 
-PROGRESS, LOG = "progress.json", "log.txt"
 STATUSES = {0: "done", 3: "diverged", 130: "interrupted"}  # by exit code
 
 
@@ -54,6 +57,9 @@ class Told(Reporter):
         self._note(line)
         self._tell(float(line["epoch"]))
 
+    def note(self, text: str) -> None:
+        print(text, flush=True)  # into the log
+
     def _note(self, line: dict[str, Any]) -> None:
         score = line.get("validation_accuracy", -line["validation_loss"])
         self.best = score if self.best is None else max(self.best, score)
@@ -63,16 +69,17 @@ class Told(Reporter):
         speed = (epochs_done - self.from_epoch) / max(1e-9, time.time() - self.begin)
         left = (self.epochs - epochs_done) / speed if speed > 0 else None
         content = {"epochs_done": epochs_done, "epochs": self.epochs, "best": self.best, "seconds_left": left}
-        beside = self.path.with_suffix(".tmp")
-        with contextlib.suppress(OSError):  # and nothing that a run should end for
-            beside.write_text(json.dumps(content))
-            os.replace(beside, self.path)
+        with contextlib.suppress(OSError), whole_file(self.path, sync=False) as file:  # nothing a run should end for
+            file.write(json.dumps(content).encode())
 
 
 def last_words(path: Path) -> str:
     """The last line that the process of a run wrote; nothing if it was silent or never began."""
-    log = path / LOG
-    lines = log.read_text(errors="replace").strip().splitlines() if log.is_file() else []
+    try:
+        log = within(path, path / LOG)
+        lines = log.read_text(errors="replace").strip().splitlines() if log.is_file() else []
+    except (OSError, DataError) as error:
+        return str(error)
     return lines[-1] if lines else ""
 
 
@@ -92,6 +99,3 @@ def main() -> None:
         sys.exit(130)
     sys.exit(next(code for code, status in STATUSES.items() if status == outcome.status))
 
-
-if __name__ == "__main__":
-    main()

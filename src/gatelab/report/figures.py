@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gatelab import style
+from gatelab.report.escaping import file_name
 from gatelab.report.tables import TITLES, signed
 from gatelab.training.objective import SHARES
 
@@ -31,9 +32,9 @@ def figures(results: Results) -> dict[str, Figure]:
             results, drawn, "validation_accuracy", "Validation accuracy over the epochs"
         )
     for name in drawn:
-        made[f"curves_{name}.png"] = model_curves(results, name)
+        made[f"curves_{file_name(name)}.png"] = model_curves(results, name)
         if results["models"][name]["confusion"]:
-            made[f"confusion_{name}.png"] = confusion(results, name)
+            made[f"confusion_{file_name(name)}.png"] = confusion(results, name)
     return made
 
 

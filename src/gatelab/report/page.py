@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ import yaml
 
 from gatelab import style
 from gatelab.report import caution, wording
-from gatelab.report.markup import breakable, filled, picture, table
+from gatelab.report.markup import filled
 from gatelab.report.tables import TITLES, arms, cell, columns, compared, effects, interval
 from gatelab.training.objective import SHARES
 
@@ -19,7 +17,6 @@ INTERVALS = (
     "Intervals are each of one comparison by itself; p is corrected for all of them (Holm), and it is p that decides "
     "what is called."
 )
-TEMPLATE = Path(__file__).with_name("page.html")
 
 
 def page(
@@ -29,7 +26,30 @@ def page(
     title: str,
     effects_picture: bytes | None = None,
 ) -> str:
-    """The template with its gaps filled; `manifests` are those of the runs that there are."""
+    """The whole page; `manifests` are those of the runs that there are."""
+    return filled(
+        "page.html",
+        title=title,
+        command=experiment["command"],
+        findings=results["sentences"],
+        metrics=[TITLES[name] for name in columns(results)],
+        numbers=_numbers(results),
+        arms=arms(results, experiment),
+        comparisons=compared(results),
+        effects=effects(results),
+        effects_picture=effects_picture,
+        intervals=INTERVALS if any(c["p"] is not None for c in results["comparisons"]) else "",
+        limitations=caution.limitations(results, experiment),
+        models=wording.models(experiment, manifests),
+        settings=[("setting", "value"), *wording.settings(results, experiment, manifests)],
+        equations=_equations(experiment),
+        config=yaml.safe_dump(_without_folders(experiment["spec"]), sort_keys=False),
+        data=_data(results),
+    )
+
+
+def _data(results: dict[str, Any]) -> dict[str, Any]:
+    """What the page's script draws."""
     models = {
         name: {
             "colour": style.colour(i),
@@ -41,32 +61,10 @@ def page(
         }
         for i, (name, entry) in enumerate(results["models"].items())
     }
-    data = {
+    return {
         "models": models, "metric": results["metric"], "classes": results["classes"], "titles": TITLES,
         "shares": list(SHARES),
     }  # fmt: skip
-    gaps = {
-        "TITLE": html.escape(title),
-        "FINDINGS": _items(results["sentences"]),
-        "LIMITS": _items(caution.limitations(results, experiment)),
-        "COMMAND": experiment["command"],
-        "TABLE": _table(results),
-        "ARMS": _items(arms(results, experiment)),
-        "EFFECTS": picture(effects_picture, "Effects of the factors") if effects_picture else "",
-        "COMPARISONS": table(compared(results)) + table(effects(results)),
-        "INTERVALS": INTERVALS if any(c["p"] is not None for c in results["comparisons"]) else "",
-        "SETTINGS": table([["setting", "value"], *map(list, wording.settings(results, experiment, manifests))]),
-        "MODELS": table(wording.models(experiment, manifests)),
-        "EQUATIONS": html.escape(_equations(experiment)),
-        "CONFIG": html.escape(yaml.safe_dump(_without_folders(experiment["spec"]), sort_keys=False)),
-        # No "<" inside, so that no name can end the script or open another.
-        "DATA": json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
-    }
-    return filled(TEMPLATE, gaps)
-
-
-def _items(texts: list[str]) -> str:
-    return "".join(f"<li>{html.escape(text)}</li>" for text in texts)
 
 
 def _equations(experiment: dict[str, Any]) -> str:
@@ -86,21 +84,17 @@ def _without_folders(value: Any) -> Any:
     return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
-def _table(results: dict[str, Any]) -> str:
-    names = columns(results)
-    head = "".join(f"<th>{html.escape(TITLES[name])}</th>" for name in names)
+def _numbers(results: dict[str, Any]) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """Each model with its runs, and its numbers each with their interval in words."""
     rows = []
     for model, entry in results["models"].items():
-        cells = []
-        for name in names:
-            summary = entry["statistics"].get(name)
-            if summary is None:
-                cells.append("<td>–</td>")
-                continue
-            between = ""
-            if summary["low"] is not None and name != "parameters":
-                between = f' data-tip="{html.escape(interval(name, summary))}"'
-            cells.append(f"<td{between}>{html.escape(cell(name, summary))}</td>")
         done = f"{entry['counts'].get('done', 0)} of {len(entry['runs'])}"
-        rows.append(f"<tr><th>{breakable(model)}</th><td>{done}</td>{''.join(cells)}</tr>")
-    return f"<table><thead><tr><th>model</th><th>runs</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        rows.append((model, done, [_number(name, entry["statistics"].get(name)) for name in columns(results)]))
+    return rows
+
+
+def _number(metric: str, summary: dict[str, Any] | None) -> tuple[str, str]:
+    if summary is None:
+        return "–", ""
+    known = summary["low"] is not None and metric != "parameters"
+    return cell(metric, summary), interval(metric, summary) if known else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from gatelab.experiments.results import with_minus
 from gatelab.experiments.stats import ROUNDING
-from gatelab.report import wording
+from gatelab.report import escaping, wording
 from gatelab.training.objective import SHARES
 
 TITLES = {
@@ -108,36 +108,42 @@ def _between(metric: str, low: float, high: float) -> str:
 def markdown(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str:
     """A summary: what was compared, the table, the findings in words."""
     names = columns(results)
-    lines = [
-        f"# {title}",
-        "",
-        _row("model", "runs", *(TITLES[name] for name in names)),
-        "|---" * (2 + len(names)) + "|",
-    ]
+    numbers = [["model", "runs", *(TITLES[name] for name in names)]]
     for model, entry in results["models"].items():
         done = entry["counts"].get("done", 0)
         cells = [cell(name, entry["statistics"][name]) if name in entry["statistics"] else "–" for name in names]
-        lines.append(_row(model, f"{done} of {len(entry['runs'])}", *cells))
-    lines += ["", "Mean ± standard deviation over seeds, on the test set of the best validation epoch.", ""]
+        numbers.append([model, f"{done} of {len(entry['runs'])}", *cells])
+    lines = [f"# {escaping.markdown(title)}", "", *_table(numbers)]
+    lines += ["Mean ± standard deviation over seeds, on the test set of the best validation epoch.", ""]
     if differing := arms(results, experiment):
-        lines += ["What sets the arms apart:", "", *(f"- {arm}" for arm in differing), ""]
+        lines += ["What sets the arms apart:", "", *bullets(differing)]
     metric = results["metric"]
     means = {model: entry["statistics"].get(metric) for model, entry in results["models"].items()}
     if known := {model: summary for model, summary in means.items() if summary and summary["low"] is not None}:
-        lines += [f"The mean {TITLES[metric]}:", ""]
-        for model, summary in known.items():
-            lines.append(f"- {model}: {number(metric, summary['mean'])} ({interval(metric, summary)})")
-        lines.append("")
-    if rows := compared(results):
-        lines += [_row(*rows[0]), "|---" * len(rows[0]) + "|", *(_row(*row) for row in rows[1:]), ""]
-    if rows := effects(results):
-        lines += [_row(*rows[0]), "|---" * len(rows[0]) + "|", *(_row(*row) for row in rows[1:]), ""]
-    lines += ["## What can be said", "", *(f"- {sentence}" for sentence in results["sentences"]), ""]
+        said = [f"{model}: {number(metric, mean['mean'])} ({interval(metric, mean)})" for model, mean in known.items()]
+        lines += [f"The mean {TITLES[metric]}:", "", *bullets(said)]
+    lines += [*_table(compared(results)), *_table(effects(results))]
+    lines += ["## What can be said", "", *bullets(results["sentences"])]
     return "\n".join(lines)
 
 
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
+def _table(rows: list[list[str]]) -> list[str]:
+    """The lines of a table in Markdown whose first row are titles, and an empty one; none for no rows."""
+    return [row(rows[0]), rule(rows[0]), *map(row, rows[1:]), ""] if rows else []
+
+
+def row(cells: list[str]) -> str:
+    return f"| {' | '.join(map(escaping.markdown, cells))} |"
+
+
+def rule(titles: list[str]) -> str:
+    """The line below the titles."""
+    return "|---" * len(titles) + "|"
+
+
+def bullets(texts: list[str]) -> list[str]:
+    """The lines of a list in Markdown, and an empty one."""
+    return [*(f"- {escaping.markdown(text)}" for text in texts), ""]
 
 
 def comma_separated(results: dict[str, Any]) -> str:
@@ -155,9 +161,9 @@ def comma_separated(results: dict[str, Any]) -> str:
 def latex(results: dict[str, Any]) -> str:
     """A table for a paper, with booktabs."""
     names = columns(results)
-    head = " & ".join(["Model", *(TITLES[name].replace("%", r"\%") for name in names)])
+    head = " & ".join(["Model", *(escaping.tex(TITLES[name]) for name in names)])
     lines = [r"\begin{tabular}{l" + "r" * len(names) + "}", r"\toprule", head + r" \\", r"\midrule"]
     for model, entry in results["models"].items():
         cells = [cell(n, entry["statistics"][n], r"$\pm$") if n in entry["statistics"] else "--" for n in names]
-        lines.append(" & ".join([model.replace("_", r"\_"), *cells]) + r" \\")
+        lines.append(" & ".join([escaping.tex(model), *cells]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gatelab import style
+from gatelab.report import escaping, tables
 from gatelab.report.sections import Section
 from gatelab.report.tables import TITLES, cell
 from gatelab.training.objective import SHARES
@@ -33,18 +34,19 @@ def table(studies: Studies) -> list[list[str]]:
 def markdown(studies: Studies) -> str:
     """The table, then what can be said about each study."""
     head, *rows = table(studies)
-    lines = ["# All studies", "", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    lines += [f"| [{name}]({name}/report.html) | {' | '.join(cells)} |" for name, *cells in rows]
+    lines = ["# All studies", "", tables.row(head), tables.rule(head)]
+    for name, *cells in rows:
+        lines.append(f"| [{escaping.markdown(name)}]({escaping.address(name)}/report.html) {tables.row(cells)}")
     lines += ["", NOTE, ""]
     for name, results in studies.items():
-        lines += [f"## {name}", "", *(f"- {sentence}" for sentence in results["sentences"]), ""]
+        lines += [f"## {escaping.markdown(name)}", "", *tables.bullets(results["sentences"])]
     return "\n".join(lines)
 
 
 def sections(studies: Studies, picture: str) -> list[Section]:
     """The same as a page has it."""
     first = Section("All studies", [], {picture: "Every study: seeds, means and intervals"}, table(studies), NOTE)
-    return [first, *(Section(n, r["sentences"], {}, link=f"{n}/report.html") for n, r in studies.items())]
+    return [first, *(Section(name, results["sentences"], {}, study=name) for name, results in studies.items())]
 
 
 def figure(studies: Studies) -> Figure:

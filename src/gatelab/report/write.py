@@ -8,12 +8,14 @@ from typing import Any
 
 from gatelab import style
 from gatelab.disk import write_text
+from gatelab.errors import DataError
 from gatelab.experiments.results import manifests
 from gatelab.report import figures, page, sections, tables, together
 
 
 def write_reports(directory: Path, studies: dict[str, Path]) -> Path:
     """The report of each study, and what they say together. Returns the path of what to open first."""
+    _refuse_strays(directory, studies)
     pages = {name: write_report(place) for name, place in studies.items()}
     if "" in pages:
         return pages[""]
@@ -31,9 +33,9 @@ def write_report(directory: Path) -> Path:
     results = json.loads((directory / "results.json").read_text())
     experiment = json.loads((directory / "experiment.json").read_text())
     title = _title(results, experiment)
-    for name, figure in figures.figures(results).items():
+    drawn = figures.figures(results)
+    for name, figure in drawn.items():
         style.save(figure, directory / name)
-    drawn = directory / "effects.png"
     files = {
         "results_summary.md": tables.markdown(results, experiment, title),
         "results.csv": tables.comma_separated(results),
@@ -43,12 +45,19 @@ def write_report(directory: Path) -> Path:
             experiment,
             manifests(experiment, directory),
             title,
-            drawn.read_bytes() if results.get("effects") else None,
+            (directory / "effects.png").read_bytes() if "effects.png" in drawn else None,
         ),
     }
     for name, text in files.items():
         write_text(directory / name, text)
     return directory / "report.html"
+
+
+def _refuse_strays(directory: Path, studies: dict[str, Path]) -> None:
+    """Names of studies are read from a file: none may lead to a place outside, where a report would replace others."""
+    for name, place in studies.items():
+        if not place.resolve().is_relative_to(directory.resolve()):
+            raise DataError(f"the study {name!r} lies in {place}: expected a folder inside {directory}")
 
 
 def _title(results: dict[str, Any], experiment: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from gatelab.tasks import own, pictures, series
 from gatelab.tasks.baseline import Baseline, same_as_now
 from gatelab.tasks.chance import divide, stream
 from gatelab.tasks.examples import Examples, Floats, Parts
+from gatelab.tasks.preparation import Numbers, Preparation
 from gatelab.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Files(Task):
 
     name = "files"
     source = "your own files"
+    from_disk = True
     rule = (
         f"70 / 15 / 15 %: a series {series.RULE.partition(':')[0]}; sequences by chance, each class in the same share"
     )
@@ -72,31 +74,61 @@ class Files(Task):
         if self.columns or self.inputs:
             raise DataError(f"{self.path} is {given}: columns and inputs are for tables, leave them out")
 
+    # What it is only its files can tell, or the record of a run.
+
+    @cached_property
+    def preparation(self) -> Preparation:
+        content, series_ = self.content, self.content.answers is None
+        numbers = content.columns if content.answers is None else content.answers.shape[-1]
+        scaling = self.target_scaling
+        return Preparation(
+            kind="numbers",
+            input_size=content.inputs.shape[-1],
+            steps=self.length if series_ else content.inputs.shape[1],
+            columns=content.names,
+            scaling=Numbers.of(self.scaling),
+            per_step=content.per_step,
+            forecasts=series_,
+            classes=content.classes,
+            label_type=content.label_type,  # type: ignore[arg-type]
+            output_size=numbers if content.classes is None else len(content.classes),
+            target_scaling=scaling and Numbers.of(scaling),
+        )
+
     @property
     def input_size(self) -> int:
-        return int(self.content.inputs.shape[-1])
+        return self.preparation.input_size
 
     @property
     def steps(self) -> int:
-        return self.length if self.content.answers is None else self.content.inputs.shape[1]
+        return self.preparation.steps
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        return self.content.classes
+        return self.preparation.classes
 
     @property
     def output_size(self) -> int:
-        if self.content.classes is not None:
-            return len(self.content.classes)
-        return self.content.columns if self.content.answers is None else self.content.answers.shape[-1]
+        return self.preparation.output_size
 
     @property
     def per_step(self) -> bool:  # type: ignore[override]
-        return self.content.per_step
+        return self.preparation.per_step
 
     @property
     def forecasts(self) -> bool:  # type: ignore[override]
-        return self.content.answers is None
+        return self.preparation.forecasts
+
+    def is_here(self) -> bool:
+        return self.path.exists()
+
+    def ending(self) -> series.Ending | None:
+        content = self.content
+        if content.answers is not None:
+            return None
+        return series.Ending(
+            content.inputs[-self.length :], None if content.stamps is None else content.stamps[-self.length :]
+        )
 
     @property
     def sizes(self) -> tuple[int, int, int]:

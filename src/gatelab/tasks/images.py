@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 from gatelab.tasks import pictures, sources, store
 from gatelab.tasks.chance import balanced, divide, stream
 from gatelab.tasks.examples import Encoding, Examples, NoiseAfter, Parts, Pixels
+from gatelab.tasks.preparation import Numbers
 from gatelab.tasks.store import Arrays
 from gatelab.tasks.task import Task
 
@@ -114,6 +115,14 @@ class Images(Task):
             encoding = NoiseAfter(pixels, self.noise_pad, tape, starts)
         return Examples(rows, torch.from_numpy(labels.astype(np.int64)), encoding)
 
+    def _prepared(self) -> dict[str, Any]:
+        encoding = self.train.encoding
+        pixels = encoding.inner if isinstance(encoding, NoiseAfter) else encoding
+        assert isinstance(pixels, Pixels)
+        scaling = Numbers(mean=(pixels.mean,), deviation=(pixels.deviation,))
+        image = {"kind": "image", "side": self.side, "order": self.order, "noise_pad": self.noise_pad}
+        return {**super()._prepared(), **image, "scaling": scaling}
+
     def picture(self) -> Figure:
         return pictures.images(self)
 
@@ -160,6 +169,7 @@ class Published(Images):
     """Image sets that are looked for on disk and downloaded if they are not there."""
 
     published: ClassVar[store.Source]
+    from_disk = True
     rule = "the official test set; 15 % of the official training set, drawn by the task's seed, validate"
 
     data_dir: Path | None = Field(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cached_property
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -11,6 +13,8 @@ from pydantic import Field
 from gatelab.tasks import pictures
 from gatelab.tasks.chance import divide, stream
 from gatelab.tasks.examples import Examples, Floats, Parts
+from gatelab.tasks.preparation import Numbers
+from gatelab.tasks.series import Scaling
 from gatelab.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -63,15 +67,27 @@ class Mnist1D(Task):
     def sizes(self) -> tuple[int, int, int]:
         return 3400, 600, 1000
 
-    def load(self) -> Parts:
+    @cached_property
+    def drawn(self) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+        """All signals (N, T) before they are scaled, their classes, and where each part's are."""
         random = stream(self.seed, self.name)
         labels = np.repeat(np.arange(10), sum(self.sizes) // 10)
-        signals = np.stack([signal(shape, random) for shape in shapes()[labels]])  # (N, T)
+        signals = np.stack([signal(shape, random) for shape in shapes()[labels]])
         if self.shuffled:
             signals = signals[:, np.random.RandomState(0).permutation(LENGTH)]
-        places = divide(labels, len(labels), self.sizes, stream(self.seed, "division"))
-        mean, deviation = signals[places[0]].mean(), signals[places[0]].std()
-        rows = ((signals - mean) / deviation).astype(np.float32)[..., None]
+        return signals, labels, divide(labels, len(labels), self.sizes, stream(self.seed, "division"))
+
+    @property
+    def scaling(self) -> Scaling:
+        signals, _, places = self.drawn
+        return Scaling(signals[places[0]].mean(keepdims=True)[0], signals[places[0]].std(keepdims=True)[0])
+
+    def _prepared(self) -> dict[str, Any]:
+        return {**super()._prepared(), "scaling": Numbers.of(self.scaling)}
+
+    def load(self) -> Parts:
+        signals, labels, places = self.drawn
+        rows = self.scaling.apply(signals[..., None])
         return Parts(*(Examples(torch.from_numpy(rows[p]), torch.from_numpy(labels[p]), Floats()) for p in places))
 
     def picture(self) -> Figure:

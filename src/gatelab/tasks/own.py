@@ -23,6 +23,8 @@ class Own:
     classes: tuple[str, ...] | None = None
     columns: int = 0  # of a series: how many are forecast, the first ones
     left_out: tuple[str, ...] = ()  # of a table: columns that are not read
+    stamps: np.ndarray | None = None  # of a series: the times of its last lines, datetime64[s]
+    label_type: str = "text"  # of classes
 
 
 def from_table(path: Path, columns: tuple[str, ...], inputs: tuple[str, ...], length: int, header: bool | None) -> Own:
@@ -41,7 +43,7 @@ def from_table(path: Path, columns: tuple[str, ...], inputs: tuple[str, ...], le
             f"{series.least_steps(length)}; ask for shorter ones with length=, or bring more"
         )
     left_out = (*table.others, *(name for name in table.columns if name not in (*names, *inputs)))
-    return Own(values, None, True, (*names, *inputs), columns=len(names), left_out=left_out)
+    return Own(values, None, True, (*names, *inputs), columns=len(names), left_out=left_out, stamps=table.stamps)
 
 
 def from_npz(path: Path) -> Own:
@@ -84,7 +86,8 @@ def from_npz(path: Path) -> Own:
         answers = np.zeros(y.shape, np.int64)
         answers[... if y.ndim == 1 else inside] = numbers
         classes = tuple(c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in known)
-        return Own(X, answers, y.ndim == 2, names, lengths, classes)
+        label_type = {"i": "integer", "u": "integer", "b": "boolean"}.get(y.dtype.kind, "text")
+        return Own(X, answers, y.ndim == 2, names, lengths, classes, label_type=label_type)
     if y.ndim == 2 and y.shape[1] == X.shape[1]:
         y = y[..., None]  # one number at every step
     if y.dtype.kind != "f" or y.ndim > 3 or (y.ndim == 3 and y.shape[1] != X.shape[1]):

@@ -42,6 +42,14 @@ class Scaling:
         return values
 
 
+@dataclass(frozen=True)
+class Ending:
+    """The last steps of a series, with their times where they are known."""
+
+    values: np.ndarray  # (S, D), in the units of the series
+    stamps: np.ndarray | None = None  # (S,) or fewer, datetime64[s]
+
+
 def cuts(steps: int) -> tuple[int, int, int, int]:
     """Where the parts of a series begin and end."""
     return 0, round(0.7 * steps), round(0.85 * steps), steps

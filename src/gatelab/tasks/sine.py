@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -12,6 +12,7 @@ from gatelab.tasks import pictures, series
 from gatelab.tasks.baseline import Baseline, same_as_now
 from gatelab.tasks.chance import stream
 from gatelab.tasks.examples import Parts
+from gatelab.tasks.preparation import Numbers
 from gatelab.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ class Sine(Task):
 
     def load(self) -> Parts:
         return series.windows(self.target_scaling.apply(self.wave), self.length, targets=1)
+
+    def _prepared(self) -> dict[str, Any]:
+        return {**super()._prepared(), "columns": ("wave",), "scaling": Numbers.of(self.target_scaling)}
+
+    def ending(self) -> series.Ending:
+        return series.Ending(self.wave[-self.length :])
 
     def baseline(self) -> Baseline:
         return same_as_now(self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -58,6 +59,9 @@ class Tokens(Synthetic):
 
     def encoding(self) -> Encoding:
         return OneHot(self.input_size)
+
+    def _prepared(self) -> dict[str, Any]:
+        return {**super()._prepared(), "kind": "tokens", "vocabulary": self.vocabulary}
 
 
 def distinct(

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from gatelab.errors import DataError
+from gatelab.tasks import stamps
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", " ": "blanks"}
 GAPS = {"", "na", "n/a", "nan", "null", "none", "-"}
@@ -26,6 +27,7 @@ class Table:
     columns: dict[str, np.ndarray]  # float64 (N,); a gap is NaN
     others: tuple[str, ...]  # dates, texts, columns without a name
     lines: np.ndarray  # (N,), where in the file each value stands
+    stamps: np.ndarray | None = None  # the times of the last lines, if one of the others is a column of times
 
     def pick(self, names: tuple[str, ...]) -> np.ndarray:
         """These columns side by side, (N, D); every value must be a finite number."""
@@ -90,7 +92,12 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
             raise DataError(f"{path}, line {line}, column {name!r}: {cells[i]!r} is not a number")
         else:
             columns[name] = np.array(column, np.float64)
-    return Table(path, columns, tuple(others), lines)
+    texts = ([cells[i] for _, cells in rows[-stamps.LOOKED_AT :]] for i, name in enumerate(names) if name in others)
+    return Table(path, columns, tuple(others), lines, next(filter(_known, map(stamps.recognised, texts)), None))
+
+
+def _known(times: np.ndarray | None) -> bool:
+    return times is not None
 
 
 def _separator(text: str) -> str:
@@ -154,11 +161,13 @@ def _read_parquet(path: Path) -> Table:
         table = pyarrow.parquet.read_table(path)
     except (OSError, pyarrow.ArrowException) as error:
         raise DataError(f"{path} cannot be read as Parquet: {error}") from error
-    columns, others = {}, []
+    columns, others, times = {}, [], None
     for name, column in zip(table.column_names, table.columns, strict=True):
         kind = column.type
+        if times is None and (pyarrow.types.is_temporal(kind) or pyarrow.types.is_string(kind)):
+            times = stamps.recognised([str(value) for value in column[-stamps.LOOKED_AT :].to_pylist()])
         if pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind):
             columns[name] = column.cast(pyarrow.float64(), safe=False).to_numpy()
         else:
             others.append(name)
-    return Table(path, columns, tuple(others), np.arange(table.num_rows) + 1)
+    return Table(path, columns, tuple(others), np.arange(table.num_rows) + 1, times)

@@ -15,7 +15,8 @@ from torch import Tensor
 from gatelab.errors import invalid
 from gatelab.tasks.baseline import Baseline, commonest_class, training_mean
 from gatelab.tasks.examples import Examples, Parts, inside
-from gatelab.tasks.series import Scaling
+from gatelab.tasks.preparation import Numbers, Preparation
+from gatelab.tasks.series import Ending, Scaling
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +38,7 @@ class Task(BaseModel):
     rule: ClassVar[str]  # how it is divided into training, validation and test
     per_step: ClassVar[bool] = False  # whether there is an answer at every step, or one at the end
     forecasts: ClassVar[bool] = False  # whether the answer at a step is the input of the next
+    from_disk: ClassVar[bool] = False  # whether it reads files, which may be elsewhere or gone one day
 
     seed: int = Field(0, ge=0, description="of everything drawn by chance: the division, the noise, made-up data")
 
@@ -54,6 +56,14 @@ class Task(BaseModel):
     def with_options(self, **changes: Any) -> Self:
         """The same task with other options. (A plain copy would take the loaded data along.)"""
         return self.make({**self.options(), **changes})
+
+    def reopened(self, preparation: Preparation, parts: Parts | None = None) -> Self:
+        """The same task as a run recorded it: what it means is known without its data, and of that a few examples."""
+        made = self.with_options()
+        made.__dict__["preparation"] = preparation  # where the cached properties would be
+        if parts is not None:
+            made.__dict__["parts"] = parts
+        return made
 
     def looked_for_in(self, folder: Path | None) -> Self:
         """The same task with its data in that folder, if it is one that looks for data."""
@@ -111,6 +121,31 @@ class Task(BaseModel):
     @property
     def target_scaling(self) -> Scaling | None:
         """How answers that are numbers were scaled; None where they are as they were."""
+        return None
+
+    @cached_property
+    def preparation(self) -> Preparation:
+        """All that lies between raw sequences and a model, and between its output and an answer."""
+        return Preparation(**self._prepared())
+
+    def _prepared(self) -> dict[str, Any]:
+        """The facts that every task has; some have more."""
+        scaling = self.target_scaling
+        return {
+            "kind": "numbers",
+            "input_size": self.input_size,
+            "steps": self.steps,
+            "per_step": self.per_step,
+            "forecasts": self.forecasts,
+            "classes": self.classes,
+            "output_size": self.output_size,
+            "target_scaling": scaling and Numbers.of(scaling),
+            "scored_from": self.scored_steps.start,
+            "scored_to": self.scored_steps.stop,
+        }
+
+    def ending(self) -> Ending | None:
+        """The last steps of a series in its own units, from which it is continued; None where there is no series."""
         return None
 
     # The data.

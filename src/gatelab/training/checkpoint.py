@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from gatelab.disk import whole_file
 from gatelab.errors import DataError
+from gatelab.sealed import damaged, read_tensors, write_tensors
 from gatelab.training import optimizers
 from gatelab.training.objective import Objective, Tally
 from gatelab.training.schedule import Schedule
@@ -42,42 +39,47 @@ def write(path: Path, model: nn.Module, optimizer: Optimizer, schedule: Schedule
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     tensors |= {f"optimizer.{name}": value for name, value in optimizers.tensors(optimizer).items()}
     state = {"schema": SCHEMA, "place": asdict(place), "schedule": schedule.state()}
-    _write(path, tensors, state)
+    write_tensors(path, tensors, state)
 
 
 def read(path: Path, model: nn.Module, optimizer: Optimizer, schedule: Schedule) -> Place:
     """Put everything back as it was."""
-    tensors, state = _read(path)
-    if state.get("schema", 0) > SCHEMA:
-        raise DataError(
-            f"{path} was written by a newer gatelab (schema {state['schema']}, this one reads up to {SCHEMA})"
-        )
-    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}}
-    for key, value in tensors.items():
-        part, _, name = key.partition(".")
-        parts[part][name] = value
-    model.load_state_dict(parts["model"])
-    optimizers.restore(optimizer, parts["optimizer"])
-    for name, value in state["schedule"].items():
-        setattr(schedule, name, value)
-    return Place(**state["place"])
+    tensors, state = read_tensors(path)
+    try:
+        if state["schema"] > SCHEMA:
+            raise DataError(
+                f"{path} was written by a newer gatelab (schema {state['schema']}, this one reads up to {SCHEMA})"
+            )
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}}
+        for key, value in tensors.items():
+            part, _, name = key.partition(".")
+            parts[part][name] = value
+        model.load_state_dict(parts["model"])
+        optimizers.restore(optimizer, parts["optimizer"])
+        schedule.restore(state["schedule"])
+        return Place(**state["place"])
+    except (KeyError, TypeError, RuntimeError) as error:  # it is whole, and of another model
+        raise damaged(path, error) from error
 
 
 def write_weights(path: Path, model: nn.Module, epoch: int) -> None:
-    _write(path, model.state_dict(), {"schema": SCHEMA, "epoch": epoch})
+    write_tensors(path, model.state_dict(), {"schema": SCHEMA, "epoch": epoch})
 
 
 def read_weights(path: Path, model: nn.Module, epoch: int | None) -> None:
     """The weights of that epoch, and no others; of whichever there is, if none is given."""
-    tensors, state = _read(path)
+    tensors, state = read_tensors(path)
     if epoch is not None and state.get("epoch") != epoch:
         raise DataError(f"{path} holds the weights of epoch {state.get('epoch')}, expected those of epoch {epoch}")
-    model.load_state_dict(tensors)
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:  # it is whole, and of another model
+        raise damaged(path, error) from error
 
 
 def epoch_of(path: Path) -> int | None:
     """The epoch whose weights a file holds; None if there is no file."""
-    return _read(path)[1].get("epoch") if path.is_file() else None
+    return read_tensors(path)[1].get("epoch") if path.is_file() else None
 
 
 def saved_tally(tally: Tally) -> dict[str, float]:
@@ -86,18 +88,3 @@ def saved_tally(tally: Tally) -> dict[str, float]:
 
 def restored_tally(objective: Objective, saved: dict[str, Any]) -> Tally:
     return Tally(objective, **saved)
-
-
-def _write(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-    plain = {name: value.detach().contiguous() for name, value in tensors.items()}
-    with whole_file(path) as file:
-        file.write(save(plain, metadata={"state": json.dumps(state)}))
-
-
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-            return tensors, json.loads((file.metadata() or {})["state"])
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error

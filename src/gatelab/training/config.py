@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from gatelab import tasks
+from gatelab.cells import Choice
 from gatelab.errors import DataError, expectation, unknown
 from gatelab.training.spec import RunSpec, Section, disagreements, name_and_options
 
@@ -235,7 +236,7 @@ def _entry(name: str, field: FieldInfo, indent: str) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    return list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Choice) else value
 
 
 def _description(field: FieldInfo) -> str:

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from gatelab.disk import whole_file
+from gatelab import sealed
 from gatelab.engine.unroll import unroll
-from gatelab.errors import DataError
 from gatelab.models import Model
 from gatelab.tasks import Batch, Examples
 from gatelab.tasks.examples import inside
@@ -71,8 +70,7 @@ def record(folder: Path, model: nn.Module, part: Examples, objective: Objective,
         earlier = before.epochs < epoch
         epochs = np.concatenate([before.epochs[earlier], epochs])
         norms = np.concatenate([before.norms[earlier], norms])
-    with whole_file(folder / FILE) as file:
-        np.savez(file, allow_pickle=False, epochs=epochs, norms=norms)
+    sealed.write_arrays(folder / FILE, {"epochs": epochs, "norms": norms})
 
 
 def read(folder: Path) -> Gradients | None:
@@ -80,8 +78,8 @@ def read(folder: Path) -> Gradients | None:
     path = folder / FILE
     if not path.is_file():
         return None
-    try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            return Gradients(file["epochs"], file["norms"])
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+    arrays = sealed.read_arrays(path)
+    epochs, norms = arrays.get("epochs"), arrays.get("norms")
+    if epochs is None or norms is None or epochs.ndim != 1 or norms.ndim != 4 or len(epochs) != len(norms):
+        raise sealed.damaged(path, "expected epochs (E,) and norms (E, L, S, T)")
+    return Gradients(epochs, norms)

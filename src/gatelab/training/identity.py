@@ -3,39 +3,76 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from gatelab.engine.choose import choose
+from gatelab.errors import DataError
+from gatelab.lang.document import digest
+from gatelab.sealed import sum_of
 from gatelab.tasks import Task
+from gatelab.training.run import Run
 from gatelab.training.spec import RunSpec
 
 
 def identity(spec: RunSpec) -> dict[str, str]:
     """The engine that will run here, the cell's equations and the data, each as a word that can be compared."""
     cell = spec.model.equations()
-    equations = f"{cell.text()}\n{cell.options}"
     return {
         "engine": choose(spec.model.engine, cell, torch.zeros(1), watch=False),
-        "cell": hashlib.sha256(equations.encode()).hexdigest()[:16],
+        "cell": digest(cell),
         "data": fingerprint(spec.task),
     }
 
 
 def fingerprint(task: Task) -> str:
-    """A sum over all data as it is stored. (Quick rather than safe: nobody forges their own data.)"""
-    total = 0
+    """A sum over all data as it is stored, and over how it is prepared: every digit counts."""
+    total = hashlib.sha256(sum_of(task.preparation.document()).encode())
     for part in task.parts:
         for values in (part.stored, part.targets, part.lengths):
             if values is not None:
-                total = zlib.crc32(_all_bytes(values), total)
-    return f"{total:08x}"
+                total.update(f"{values.dtype} {tuple(values.shape)} ".encode())
+                total.update(_all_bytes(values))
+    return total.hexdigest()
 
 
 def _all_bytes(values: Tensor) -> Any:
     """What a tensor is a view of, once: windows of a series overlap."""
     size = values.untyped_storage().nbytes() // values.element_size()
     return torch.as_strided(values, (size,), (1,), 0).numpy()
+
+
+def changes(run: Run, task: Task | None = None) -> list[str]:
+    """What a run was made with and is another now, as far as it is at hand: the file of its cell, and its data."""
+    return [*changed_cell(run), *changed_data(run, task or run.spec().task.with_options())]
+
+
+def changed_cell(run: Run) -> Iterator[str]:
+    """The file is compared with the text that was kept, and not run."""
+    if (file := run.cell.changed_file()) is not None:
+        yield f"{file}, from which its cell was taken, was edited (the run has the old text in {run.path / 'cell.txt'})"
+
+
+def changed_data(run: Run, task: Task) -> Iterator[str]:
+    if not task.is_here():
+        return
+    try:
+        is_same = fingerprint(task) == run.manifest()["identity"].get("data")
+    except DataError as error:
+        yield f"its data cannot be read any more ({error})"
+        return
+    if not is_same:
+        where = getattr(task, "path", None)
+        yield f"the data{'' if where is None else f' in {where}'} is not what it was trained and tested on"
+
+
+def refuse(where: object, changed: list[str], instead: str) -> None:
+    """An error that names what is another now, unless nothing is."""
+    if changed:
+        raise ValueError(
+            f"since {where} was made, things have changed: {'; '.join(changed)}. Put them back as they were, or insist "
+            f"with --accept-changes: {instead}"
+        )

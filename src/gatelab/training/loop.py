@@ -16,11 +16,12 @@ from torch.optim import Optimizer
 from gatelab.tasks import Batch, Examples
 from gatelab.training import build, checkpoint, gradients, optimizers, seeds
 from gatelab.training.checkpoint import Place
-from gatelab.training.identity import identity
+from gatelab.training.identity import changed_cell, identity, refuse
+from gatelab.training.manifest import Status, now
 from gatelab.training.objective import Metrics, Objective, Tally, macro_metrics
-from gatelab.training.process import Stop, alone_in, prepared, stoppable
+from gatelab.training.process import Stop, alone_in, prepared, refuse_foreign, stoppable
 from gatelab.training.progress import Reporter
-from gatelab.training.run import Run, Status, now
+from gatelab.training.run import Run
 from gatelab.training.schedule import Schedule
 from gatelab.training.spec import ModelSpec, RunSpec
 
@@ -68,21 +69,33 @@ class Work:
     saved: float  # when the last checkpoint was written
 
 
-def train(spec: RunSpec, run_dir: Path | str, report: Reporter | None = None) -> Outcome:
+def train(
+    spec: RunSpec,
+    run_dir: Path | str,
+    report: Reporter | None = None,
+    *,
+    extend: bool = False,
+    accept_changes: bool = False,
+) -> Outcome:
     """Train, keep the best validation epoch, and test it once. All of it is in the run directory afterwards.
 
-    A directory in which the same run was stopped is gone on with, to the bit; one that holds another run is refused.
-    Ctrl-C saves after the batch and then raises KeyboardInterrupt, as it would anywhere.
+    A directory in which the same run was interrupted is resumed, bit for bit; one that holds anything else is refused.
+    With `extend` a run may be trained for more epochs than it had. What it was made with must be as it was, unless one
+    accepts changes. Ctrl-C saves after the batch and then raises KeyboardInterrupt, as it would anywhere.
     """
     run, report = Run(Path(run_dir)), report or Reporter()
+    spec = spec.model_copy(update={"task": spec.task.with_options()}) if run.exists() else spec  # data as it is now
     if not run.exists():
+        refuse_foreign(run.path)
         spec.task.parts  # noqa: B018 (data that is not here must not leave a directory behind)
     with alone_in(run.path), prepared(spec.training, run) as threads, stoppable() as stop:
-        if run.exists() and (manifest := run.checked_against(spec))["status"] in FINAL:
-            outcome = Outcome(manifest["status"], run, manifest.get("test", {}), manifest["best_epoch"])
-            report.known(outcome, manifest)
-            return outcome
-        work = _begin(spec, run, threads, report, stop)
+        if run.exists():
+            manifest = run.checked_against(spec, but=("training.num_epochs",) if extend else ())
+            if _is_over(spec, manifest, report):
+                outcome = Outcome(manifest["status"], run, manifest.get("test", {}), manifest["best_epoch"])
+                report.known(outcome, manifest)
+                return outcome
+        work = _begin(spec, run, threads, report, stop, accept_changes)
         try:
             report.start(spec, work.manifest, work.place)
             facts = _until_the_end(work)
@@ -97,6 +110,29 @@ def train(spec: RunSpec, run_dir: Path | str, report: Reporter | None = None) ->
     if outcome.status == "interrupted":
         raise KeyboardInterrupt
     return outcome
+
+
+def _is_over(spec: RunSpec, manifest: dict[str, Any], report: Reporter) -> bool:
+    """Whether nothing is left to do; of more epochs than before, what there is to say."""
+    before, wanted = manifest["spec"]["training"]["num_epochs"], spec.training.num_epochs
+    done = manifest.get("epochs", 0)
+    if wanted < done:
+        raise ValueError(f"the run has had {done} epochs, and {wanted} are wanted in all: expected more")
+    over = manifest["status"] in FINAL
+    if over and (wanted == before or manifest["status"] == "diverged"):
+        return True
+    if over and done < before:
+        report.note(
+            f"the run was stopped after {done} epochs, of {before}, by training.patience: with {wanted} it would have "
+            "been stopped there as well"
+        )
+        return True
+    if wanted != before and spec.optimization.schedule == "cosine":
+        report.note(
+            f"the cosine schedule depends on the number of epochs: so far the learning rates were those of {before}, so "
+            f"this is not what a run with {wanted} from the start would be"
+        )
+    return False
 
 
 def _until_the_end(work: Work) -> dict[str, Any]:
@@ -226,8 +262,10 @@ def _in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop) -> Work:
-    """A new run, or one that was stopped as it stood at its last checkpoint."""
+def _begin(
+    spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, accept_changes: bool = False
+) -> Work:
+    """A new run, or one that was interrupted as it stood at its last checkpoint."""
     model = build.model(spec.model, spec.task, spec.training.seed)
     optimizer = optimizers.optimizer(spec.optimization, model)
     schedule = Schedule(spec.optimization, spec.training.num_epochs)
@@ -236,12 +274,30 @@ def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop) 
         parameters = sum(parameter.numel() for parameter in model.parameters())
         manifest = run.begin(spec, identity(spec), threads, parameters, frozen_values(spec.model, model))
     else:
-        manifest = run.go_on(identity(spec))
+        changed = _changes(spec, run, threads)
+        if not accept_changes:
+            refuse(run.path, changed, "then it is no longer the run that it would have been")
+        for change in changed:
+            report.note(f"accepted: {change}")
+        manifest = run.resume(spec, changed, threads)
         if run.checkpoint_path.is_file():
             place = checkpoint.read(run.checkpoint_path, model, optimizer, schedule)
         run.write_metrics(place.history)  # it may have run ahead of the checkpoint
     objective = Objective(spec.task, spec.training)
     return Work(spec, run, manifest, model, optimizer, schedule, objective, place, report, stop, time.perf_counter())
+
+
+def _changes(spec: RunSpec, run: Run, threads: int) -> list[str]:
+    """What is not as it was when the run began."""
+    manifest, found = run.manifest(), identity(spec)
+    differing = [what for what, before in manifest["identity"].items() if found.get(what) != before]
+    said = [f"its {what} was {manifest['identity'][what]} and is {found.get(what)}" for what in differing]
+    if threads != manifest["threads"]:
+        said.append(
+            f"it began with {manifest['threads']} threads, and {threads} are granted here, so that sums differ in the last "
+            "bit (OMP_THREAD_LIMIT, or a limit of the machine)"
+        )
+    return [*said, *changed_cell(run)]
 
 
 def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:

@@ -12,7 +12,9 @@ from types import FrameType
 
 import torch
 
-from gatelab.training.run import Run
+from gatelab.disk import clear_unfinished, foreign
+from gatelab.engine import team
+from gatelab.training.run import FILES, Run
 from gatelab.training.spec import TrainingSpec
 
 
@@ -24,8 +26,7 @@ def alone_in(path: Path) -> Iterator[None]:
     path.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(path / ".lock", timeout=1):  # someone may be looking whether it is held
-            for left_over in path.glob(".*.*.????????"):  # what a killed process was writing
-                left_over.unlink()
+            clear_unfinished(path)
             yield
     except Timeout:
         raise ValueError(f"another process is training in {path}: wait for it, or choose another directory") from None
@@ -44,11 +45,22 @@ def is_busy(path: Path) -> bool:
         return True
 
 
+def refuse_foreign(path: Path) -> None:
+    """A new run wants a directory of its own: what somebody else keeps there is not ours to mix with."""
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{path} is a file: expected a directory for the run, a new one or that of the run itself")
+    if others := foreign(path, FILES):
+        what = "an experiment" if "experiment.json" in others or "studies.json" in others else "other files"
+        some = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
+        raise ValueError(f"{path} holds {what} ({some}) and no run: choose a new or an empty directory")
+
+
 @contextmanager
 def prepared(spec: TrainingSpec, run: Run) -> Iterator[int]:
-    """Threads and denormals set for the run, and put back afterwards, with torch's generator as it was.
+    """Threads and denormals set for the run, and put back afterwards, with torch's generator as it was. Yields the
+    threads that are really granted.
 
-    A run that is continued has as many threads as before: sums in another order differ in the last bit.
+    A run that is resumed asks for as many threads as before: sums in another order differ in the last bit.
     """
     threads, before = spec.threads, torch.get_num_threads()
     if threads is None and run.exists():
@@ -57,7 +69,8 @@ def prepared(spec: TrainingSpec, run: Run) -> Iterator[int]:
     torch.set_num_threads(threads or before)
     torch.set_flush_denormal(True)
     try:
-        yield torch.get_num_threads()
+        with team.of_fixed_size():
+            yield team.granted(torch.get_num_threads())
     finally:
         torch.set_flush_denormal(flushed)
         torch.set_num_threads(before)

@@ -31,6 +31,9 @@ class Reporter:
     def epoch(self, line: dict[str, Any], better: bool) -> None:
         """After each epoch, with its line of metrics."""
 
+    def note(self, text: str) -> None:
+        """Something that the user should know."""
+
     def close(self) -> None:
         """When nothing more will come, even after an error."""
 
@@ -76,6 +79,9 @@ class Lines(Reporter):
     def known(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
         self.say(f"{outcome.run.path} is {outcome.status} already, since {manifest['ended']}")
         self.end(outcome, manifest)
+
+    def note(self, text: str) -> None:
+        self.say(f"note: {text}")
 
     def say(self, text: str) -> None:
         self.console.print(text, soft_wrap=True, markup=False, emoji=False)

@@ -1,62 +1,73 @@
 """The run directory: the one contract between training and everything that reads its results.
 
     manifest.json           what was run, on what, how it ended, and the test metrics
+    model.json              the equations as data, and all that lies between raw input and answer
+    cell.txt                the equations, and the file they came from, for people; nobody reads it back
     metrics.jsonl           a line an epoch
-    checkpoint.safetensors  all that is needed to go on: weights, optimiser, place, history
+    checkpoint.safetensors  all that is needed to resume: weights, optimiser, place, history
     best.safetensors        the weights of the best validation epoch
-    predictions.npz         what they said on the test set, and what was right
-    gradients.npz           lengths of gradients by epoch and step, if they were asked for
+    predictions.npz         the model's output on the test set, and the targets
+    examples.npz            a few examples of data that may be gone one day, and the end of a series
+    gradients.npz           norms of gradients by epoch and step, if they were asked for
     timing.json             where the time went
 
-Every file is written whole or not at all. Nothing in it can run code when it is read. It can be copied to another
-machine and read there.
+Every file is written whole or not at all, and carries a checksum that is verified when it is read. Nothing in it can run
+code, and no link in it is followed out of it. It can be moved to another machine and used there by itself.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import shlex
-import subprocess
-import time
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 
-from gatelab.disk import whole_file, write_json, write_text
-from gatelab.engine.fused.build import cpu_name
+from gatelab import cells, sealed, tasks
+from gatelab.cells import Choice
+from gatelab.disk import within, write_text
 from gatelab.errors import DataError
-from gatelab.training import build, checkpoint
-from gatelab.training.config import parse
+from gatelab.lang.document import digest
+from gatelab.tasks.preparation import Preparation
+from gatelab.training import build, checkpoint, kept
+from gatelab.training.manifest import SCHEMA, checked, git_commit, machine, now, versions
 from gatelab.training.spec import RunSpec
 
-SCHEMA = 1
 IMMATERIAL = ("task.data_dir", "training.checkpoint_seconds")  # do not change what is learned
-Status = Literal["running", "done", "failed", "diverged", "interrupted"]
+MANIFEST, MODEL, CELL = "manifest.json", "model.json", "cell.txt"
+METRICS, CHECKPOINT, BEST = "metrics.jsonl", "checkpoint.safetensors", "best.safetensors"
+PREDICTIONS, GRADIENTS, TIMING = "predictions.npz", "gradients.npz", "timing.json"
+PROGRESS, LOG, INSPECTION = "progress.json", "log.txt", "inspect"  # of an experiment's worker, and of `gatelab inspect`
+FILES = (
+    MANIFEST, MODEL, CELL, METRICS, CHECKPOINT, BEST, PREDICTIONS, kept.FILE, GRADIENTS, TIMING, PROGRESS, LOG,
+    INSPECTION,
+)  # fmt: skip
 
 
 class Run:
     """A run directory, to be written by `train` and read by anyone."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    def file(self, name: str) -> Path:
+        return within(self.path, self.path / name)
 
     @property
     def manifest_path(self) -> Path:
-        return self.path / "manifest.json"
+        return self.file(MANIFEST)
 
     @property
     def checkpoint_path(self) -> Path:
-        return self.path / "checkpoint.safetensors"
+        return self.file(CHECKPOINT)
 
     @property
     def best_path(self) -> Path:
-        return self.path / "best.safetensors"
+        return self.file(BEST)
 
     def exists(self) -> bool:
         return self.manifest_path.is_file()
@@ -64,66 +75,97 @@ class Run:
     def manifest(self) -> dict[str, Any]:
         """What was run and how it ended; refuses what it does not understand."""
         if not self.exists():
-            raise DataError(f"{self.path} is not a run directory: it has no manifest.json")
-        manifest = _read_json(self.manifest_path)
-        schema = manifest.get("schema")
-        if not isinstance(schema, int):
-            raise DataError(f"{self.manifest_path} is not the manifest of a run: it states no schema")
-        if schema > SCHEMA:
-            raise DataError(
-                f"{self.path} was written by a newer gatelab, with schema {schema}; this one reads up to {SCHEMA}: "
-                f"install version {manifest.get('versions', {}).get('gatelab', '?')} to read it"
-            )
-        return manifest
+            raise DataError(f"{self.path} is not a run directory: it has no {MANIFEST}")
+        return checked(sealed.read_json(self.manifest_path), self.manifest_path)
+
+    @cached_property
+    def model_record(self) -> dict[str, Any]:
+        """What rebuilds the model beside its weights. It never changes."""
+        record = sealed.read_json(self.file(MODEL))
+        if record.keys() != {"schema", "cell", "preparation"} or record["schema"] != SCHEMA:
+            raise sealed.damaged(self.path / MODEL, "it is not the record of a model")
+        return record
+
+    @cached_property
+    def cell(self) -> Choice:
+        """The cell, from its equations as data: nothing of it is executed, and no file of the user's is needed."""
+        if not isinstance(document := self.model_record["cell"], dict):
+            raise sealed.damaged(self.path / MODEL, f"the cell is {document!r}")
+        return cells.choose(document)
+
+    @cached_property
+    def preparation(self) -> Preparation:
+        """All that lies between raw input and the model, and between its output and an answer."""
+        return Preparation.read(self.model_record["preparation"], str(self.path / MODEL))
 
     def spec(self) -> RunSpec:
-        return parse(self.manifest()["spec"], str(self.manifest_path))
+        """What was run, from the directory alone; the data is not looked for before it is used."""
+        given = self.manifest()["spec"]
+        try:
+            named = dict(given["task"])
+            task = tasks.find(str(named.pop("name"))).make(named).reopened(self.preparation)
+            model = {**given["model"], "cell": self.cell}
+            return RunSpec.model_validate({**given, "task": task, "model": model})
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            why = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
+        except (KeyError, TypeError, ValueError) as error:
+            why = str(error)
+        raise DataError(f"{self.manifest_path} cannot be read: {why}")
 
-    def checked_against(self, spec: RunSpec) -> dict[str, Any]:
+    def checked_against(self, spec: RunSpec, but: tuple[str, ...] = ()) -> dict[str, Any]:
         """The manifest, if this is a run of that spec; else an error that names what differs."""
         manifest = self.manifest()
-        if different := differences(spec.document(), self.spec().document()):
+        different = differences(spec.document(), self.spec().document(), but)
+        if spec.model.cell.cell is not self.cell.cell and digest(spec.model.cell.cell) != digest(self.cell.cell):
+            different.append(f"the equations of model.cell, {spec.model.cell}, are others")
+        if different:
             raise ValueError(
-                f"{self.path} holds another run: {'; '.join(different)}. Choose another directory, or go on with what "
-                f"is there: gatelab train --resume {shlex.quote(str(self.path))}"
+                f"{self.path} holds another run: {'; '.join(different)}. Choose another directory, or resume what is "
+                f"there: gatelab train --resume {shlex.quote(str(self.path))}"
             )
         return manifest
 
     def best_epoch(self) -> int | None:
         """The epoch whose weights are kept: on record when a run has ended; while it goes on, beside the weights."""
         manifest = self.manifest()
-        return manifest["best_epoch"] if "ended" in manifest else checkpoint.epoch_of(self.best_path)
+        best: int | None = manifest.get("best_epoch") if "ended" in manifest else checkpoint.epoch_of(self.best_path)
+        return best
 
     def model(self) -> nn.Module:
         """The model with the weights of its best epoch, ready to be used."""
-        spec = self.spec()
+        spec, manifest = self.spec(), self.manifest()
         made = build.model(spec.model, spec.task, spec.training.seed)
         best = self.best_epoch()
         if best is None:
             raise DataError(f"{self.path} has no finished epoch yet: train it first")
         # While a run goes on, better weights may take the place of these at any moment: they will do as well.
-        checkpoint.read_weights(self.best_path, made, best if "ended" in self.manifest() else None)
+        checkpoint.read_weights(self.best_path, made, best if "ended" in manifest else None)
         return made.eval()
 
     def metrics(self) -> list[dict[str, Any]]:
         """The epochs, one dictionary each."""
-        path = self.path / "metrics.jsonl"
-        if not path.is_file():
-            return []
-        return [json.loads(line) for line in path.read_text().splitlines()]
+        path = self.file(METRICS)
+        return sealed.read_lines(path) if path.is_file() else []
 
     def predictions(self) -> dict[str, np.ndarray]:
         """`predictions` (scores or numbers), `answers`, and `lengths` where sequences differ in length."""
-        with (self.path / "predictions.npz").open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+        arrays = sealed.read_arrays(self.file(PREDICTIONS))
+        if not {"predictions", "answers"} <= arrays.keys() or len(arrays["predictions"]) != len(arrays["answers"]):
+            raise sealed.damaged(self.path / PREDICTIONS, "expected predictions and as many answers")
+        return arrays
 
     # Writing.
 
     def begin(
         self, spec: RunSpec, identity: dict[str, str], threads: int, parameters: int, frozen: dict[str, str]
     ) -> dict[str, Any]:
-        """The manifest of a run that starts now."""
-        scaling = spec.task.target_scaling
+        """The record of the model, then the manifest, with which the run exists."""
+        preparation = spec.task.preparation
+        kept.write(self.path, spec.task)
+        write_text(self.path / CELL, _for_people(spec.model.cell))
+        record = {"schema": SCHEMA, "cell": spec.model.cell.document(), "preparation": preparation.document()}
+        sealed.write_json(self.path / MODEL, record)
         manifest = {
             "schema": SCHEMA,
             "status": "running",
@@ -136,7 +178,6 @@ class Run:
             "threads": threads,
             "engine": identity["engine"],
             "identity": identity,
-            "target_scaling": scaling and {"mean": scaling.mean.tolist(), "deviation": scaling.deviation.tolist()},
             "git": git_commit(),
             "started": now(),
             "resumed": [],
@@ -144,46 +185,40 @@ class Run:
         self.write_manifest(manifest)
         return manifest
 
-    def go_on(self, identity: dict[str, str]) -> dict[str, Any]:
-        """The manifest of a run that is continued now, if nothing it depends on has changed."""
+    def resume(self, spec: RunSpec, changed: list[str], threads: int) -> dict[str, Any]:
+        """The manifest of a run that is resumed now, perhaps for more epochs than before."""
         manifest = self.manifest()
-        for what, before in manifest["identity"].items():
-            if identity[what] != before:
-                raise ValueError(
-                    f"{self.path} cannot be gone on with: its {what} was {before} and is {identity[what]} now; put it "
-                    "back as it was, or start anew in another directory"
-                )
-        for over in ("error", "ended"):
+        for over in ("error", "ended", "test", "divergence"):
             manifest.pop(over, None)
-        manifest |= {"status": "running", "resumed": [*manifest["resumed"], now()]}
+        entry = {"at": now(), "versions": versions(), "threads": threads, "num_epochs": spec.training.num_epochs}
+        entry |= {"changed": changed} if changed else {}
+        manifest |= {"status": "running", "spec": spec.document(), "resumed": [*manifest["resumed"], entry]}
         self.write_manifest(manifest)
         return manifest
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
-        write_json(self.manifest_path, manifest)
+        sealed.write_json(self.manifest_path, manifest)
 
     def write_metrics(self, history: list[dict[str, Any]]) -> None:
-        lines = (json.dumps(epoch, allow_nan=False) + "\n" for epoch in history)
-        write_text(self.path / "metrics.jsonl", "".join(lines))
+        sealed.write_lines(self.file(METRICS), history)
 
     def write_timing(self, timing: dict[str, float]) -> None:
-        write_json(self.path / "timing.json", timing)
+        sealed.write_json(self.file(TIMING), timing)
 
     def write_predictions(self, prediction: Tensor, answers: Tensor, lengths: Tensor | None) -> None:
         arrays = {"predictions": prediction, "answers": answers}
         if lengths is not None:
             arrays["lengths"] = lengths
-        with whole_file(self.path / "predictions.npz") as file:
-            np.savez_compressed(file, allow_pickle=False, **{name: value.numpy() for name, value in arrays.items()})
+        sealed.write_arrays(self.file(PREDICTIONS), {name: value.numpy() for name, value in arrays.items()})
 
 
-def differences(now: dict[str, Any], there: dict[str, Any]) -> list[str]:
+def differences(now: dict[str, Any], there: dict[str, Any], but: tuple[str, ...] = ()) -> list[str]:
     """What was changed in a config, key by key, but for what does not change what is learned."""
     ours, theirs = dict(_flat(now)), dict(_flat(there))
     return [
         f"{key} is {theirs.get(key)!r} there and {ours.get(key)!r} now"
         for key in {**theirs, **ours}
-        if theirs.get(key) != ours.get(key) and key not in IMMATERIAL
+        if theirs.get(key) != ours.get(key) and key not in (*IMMATERIAL, *but)
     ]
 
 
@@ -195,43 +230,7 @@ def _flat(document: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield f"{prefix}{key}", value
 
 
-def now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-def versions() -> dict[str, str]:
-    import gatelab
-
-    return {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "gatelab": gatelab.__version__,
-    }
-
-
-def machine() -> dict[str, Any]:
-    """The processor by name and size; no host name, no paths."""
-    return {"cpu": cpu_name(), "cores": os.cpu_count(), "system": platform.system()}
-
-
-def git_commit() -> dict[str, Any] | None:
-    """The commit of the folder the run was started in, and whether anything was changed since."""
-    try:
-        commit, changes = (
-            subprocess.run(["git", *command], capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-            for command in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return {"commit": commit, "changed": bool(changes)}
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{path} cannot be read: it holds no JSON object")
-    return content
+def _for_people(choice: Choice) -> str:
+    """The equations, and the text that they were traced from."""
+    source = f"\n# {choice}, as it was when the run began\n\n{choice.text}" if choice.text else ""
+    return f"# The cell {choice.cell.name}\n\n{choice.cell.text()}\n{source}"

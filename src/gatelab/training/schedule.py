@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from gatelab.training.spec import OptimizationSpec
 
@@ -43,6 +44,10 @@ class Schedule:
         self.waited += 1
         if self.waited >= self.spec.plateau_patience:
             self.factor, self.waited = self.factor * self.spec.step_factor, 0
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """The inverse of `state`."""
+        self.factor, self.best, self.waited = state["factor"], state["best"], state["waited"]
 
     def state(self) -> dict[str, float | int | None]:
         return {"factor": self.factor, "best": self.best, "waited": self.waited}

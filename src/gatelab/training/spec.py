@@ -11,6 +11,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    InstanceOf,
     PlainSerializer,
     ValidationInfo,
     field_validator,
@@ -18,6 +19,7 @@ from pydantic import (
 )
 
 from gatelab import cells, tasks
+from gatelab.cells import Choice
 from gatelab.errors import unknown
 from gatelab.lang import Cell, hold
 from gatelab.tasks import Task
@@ -70,10 +72,17 @@ def refuse(wrong: list[str]) -> None:
         raise ValueError("\n".join(wrong))
 
 
+# As a config names it, and in the document of a spec again; what it stood for is carried along and not looked up twice.
+ChosenCell = Annotated[InstanceOf[Choice], BeforeValidator(cells.choose), PlainSerializer(str)]
+
+
 class ModelSpec(Section):
     """The network."""
 
-    cell: str = Field("gru", description="a cell of the library (`gatelab cells`), or FILE.py:NAME for one of your own")
+    cell: ChosenCell = Field(
+        cells.choose("gru"),
+        description="a cell of the library (`gatelab cells`), or FILE.py:NAME for one of your own",
+    )
     hidden_size: int = Field(128, ge=1, description="H, the units of a layer")
     num_layers: int = Field(1, ge=1, description="layers, one upon the other")
     bidirectional: bool = Field(False, description="read from both ends")
@@ -98,7 +107,7 @@ class ModelSpec(Section):
 
     def equations(self) -> Cell:
         """The cell as it will run, without the gates that are removed."""
-        return hold(cells.get(self.cell), self.remove)
+        return hold(self.cell.cell, self.remove)
 
     def conflicts(self) -> Iterator[Conflict]:
         for name in ("dropout", "residual"):
@@ -221,6 +230,12 @@ class RunSpec(Section):
 
     def conflicts(self) -> Iterator[Conflict]:
         return disagreements(self.task, self.model, self.training)
+
+    def self_contained(self) -> dict[str, Any]:
+        """The document with the equations in the place of the cell's name: whoever reads it needs no file of the user's."""
+        document = self.document()
+        document["model"]["cell"] = self.model.cell.document()
+        return document
 
 
 def disagreements(task: Task, model: ModelSpec, training: TrainingSpec) -> Iterator[Conflict]:

@@ -1,6 +1,6 @@
 """The pieces a paper is made of, as plain data; the layout knows how each of them looks.
 
-A text is a list of strings, references and maths, such as ["see ", {"ref": "results"}, " for ", {"math": "x_t"}].
+A text is a list of strings, references and symbols, such as ["see ", {"ref": "results"}, " for ", {"symbol": "x_t"}].
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ def paragraph(*parts: Any) -> Block:
 
 
 def bullets(sentences: list[str]) -> Block:
-    return {"kind": "list", "items": [[sentence] for sentence in sentences]}
+    # Some are read from a file, and what is no text there must not become a reference or a symbol here.
+    return {"kind": "list", "items": [[str(sentence)] for sentence in sentences]}
 
 
 def ref(label: str) -> Block:
     return {"ref": label}
 
 
-def maths(source: str) -> Block:
-    return {"math": source}
+def symbol(name: str) -> Block:
+    """One of those that the layout knows."""
+    return {"symbol": name}
 
 
 def table(label: str, caption: str, head: list[str], rows: list[list[str]], **layout: Any) -> Block:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gatelab.report import caution, wording
-from gatelab.report.paper.blocks import Block, bullets, heading, maths, paragraph, parted, ref, table
+from gatelab.report.paper.blocks import Block, bullets, heading, paragraph, parted, ref, symbol, table
 from gatelab.report.paper.outcome import has_effects, outcome
 from gatelab.report.wording import counted, listed
 
@@ -87,8 +87,8 @@ def _equations(experiment: Block) -> Iterator[Block]:
             users.setdefault((known[name]["cell"], known[name]["typst"]), []).append(name)
     if users:
         yield paragraph(
-            "These equations are those that were trained. At step ", maths("t"), " the input is ", maths("x_t"), "; ",
-            maths("W"), ", ", maths("U"), " and ", maths("b"), " are learned; ⊙ is the product element by element.",
+            "These equations are those that were trained. At step ", symbol("t"), " the input is ", symbol("x_t"), "; ",
+            symbol("W"), ", ", symbol("U"), " and ", symbol("b"), " are learned; ⊙ is the product element by element.",
         )  # fmt: skip
     for (cell, source), models in users.items():
         used = "" if models == [cell] else f", in {_named(models)}"

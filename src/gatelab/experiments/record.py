@@ -1,0 +1,146 @@
+"""experiment.json: what an experiment is, for those who read its directory later and perhaps elsewhere.
+
+It is read strictly, since it may come from anybody: names that become paths are checked, and equations are data.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gatelab import cells, sealed
+from gatelab.disk import within
+from gatelab.errors import DataError
+from gatelab.experiments import facts
+from gatelab.experiments.config import NAME, BenchSpec
+from gatelab.experiments.plan import Planned, place
+from gatelab.training.manifest import versions
+from gatelab.training.spec import ModelSpec, OptimizationSpec, TrainingSpec
+
+SCHEMA = 2  # 1 did not keep the equations as data
+EXPERIMENT, RESULTS = "experiment.json", "results.json"
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Baseline(Strict):
+    rule: str
+    metric: str
+    value: float
+
+
+class TaskFacts(Strict):
+    what: str
+    steps: int
+    input_size: int
+    per_step: bool
+    sizes: list[int] = Field(min_length=3, max_length=3)
+    division: str
+    source: str
+    baseline: Baseline | None
+
+
+class Spec(Strict):
+    """A comparison as `BenchSpec.document` writes it; the models are looked at by themselves."""
+
+    task: dict[str, Any]
+    models: dict[str, dict[str, Any]]
+    optimization: OptimizationSpec
+    training: TrainingSpec
+    runs: int
+    match: Literal["none", "parameters"]
+    base: str | None
+    design: dict[str, dict[str, str]]
+    ablation: bool
+
+
+class RunPlace(Strict):
+    model: str
+    seed: int
+    place: str
+
+
+class Experiment(Strict):
+    schema_: Literal[2] = Field(alias="schema")
+    command: Literal["bench", "ablate"]
+    spec: Spec
+    classes: list[str]
+    task: TaskFacts
+    cells: dict[str, dict[str, Any]]
+    models: dict[str, dict[str, Any]]
+    runs: list[RunPlace]
+    versions: dict[str, str]
+    seconds: float | None
+
+
+def described(spec: BenchSpec, runs: list[Planned], seconds: float) -> dict[str, Any]:
+    """All that the results are gathered by, with the equations in the place of the user's code: a directory that was
+    moved to another machine is read there without it.
+    """
+    models = {run.model: run.spec.model for run in runs}
+    return {
+        "schema": SCHEMA,
+        "command": "ablate" if spec.ablation else "bench",
+        "spec": spec.document(),
+        "classes": list(spec.task.classes or []),
+        "task": facts.of_task(spec.task),
+        "cells": {name: model.cell.document() for name, model in models.items()},
+        "models": {name: model.document() for name, model in models.items()},
+        "runs": [{"model": run.model, "seed": run.seed, "place": str(run.place)} for run in runs],
+        "versions": versions(),
+        "seconds": seconds,
+    }
+
+
+def read_experiment(directory: Path) -> dict[str, Any]:
+    """What a directory says it holds, and what follows from that about its cells."""
+    path = within(directory, directory / EXPERIMENT)
+    if not path.is_file():
+        raise DataError(f"{directory} does not hold an experiment: it has no {EXPERIMENT}")
+    content = sealed.read_json(path)
+    if content.get("schema") != SCHEMA:
+        age = "a newer" if isinstance(content.get("schema"), int) and content["schema"] > SCHEMA else "another"
+        raise DataError(f"{path} was written by {age} gatelab, with schema {content.get('schema')!r}; this reads {SCHEMA}")
+    try:
+        Experiment.model_validate(content)
+        models = _models(content)
+        _check_names(content)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise DataError(f"{path} cannot be read: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from None
+    except ValueError as error:
+        raise DataError(f"{path} cannot be read: {error}") from None
+    return content | {"equations": facts.of_cells(models), "numbers": facts.of_numbers(models)}
+
+
+def _models(content: dict[str, Any]) -> dict[str, ModelSpec]:
+    if not content["models"].keys() == content["cells"].keys() or not content["models"]:
+        raise ValueError("expected a cell for each of the models, and one model at least")
+    return {
+        name: ModelSpec.model_validate({**model, "cell": cells.choose(content["cells"][name])})
+        for name, model in content["models"].items()
+    }
+
+
+def _check_names(content: dict[str, Any]) -> None:
+    """Names become files and folders: they must be what a config would accept."""
+    spec = content["spec"]
+    for name in (*content["models"], *spec["models"], *spec["design"], *([spec["base"]] if spec["base"] else [])):
+        if not NAME.fullmatch(name):
+            raise ValueError(f"a model has the name {name!r}: expected a letter or digit, then also . + - _ = ,")
+    if not isinstance(spec["task"].get("name"), str) or not re.fullmatch(r"\w+", spec["task"]["name"]):
+        raise ValueError(f"the task is {spec['task'].get('name')!r}: expected its name")
+    if spec["base"] is not None and spec["base"] not in content["models"] or spec["design"].keys() - content["models"]:
+        raise ValueError("base and design name models that are not there")
+    if content["command"] == "ablate" and spec["base"] is None:
+        raise ValueError("an ablation has a base")
+    if len({tuple(levels) for levels in spec["design"].values()}) > 1:
+        raise ValueError("design: expected the same factors for every model")
+    for run in content["runs"]:
+        if run["model"] not in content["models"] or run["place"] != str(place(run["model"], run["seed"])):
+            raise ValueError(f"the run {run} is of no model, or elsewhere")

@@ -1,0 +1,53 @@
+"""Text that comes from files where no template escapes it: in TeX, in Markdown, in a link, in the name of a file."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from urllib.parse import quote
+
+TEX = str.maketrans(
+    {
+        **{sign: f"\\{sign}" for sign in "{}$&#%_"},
+        **{sign: f"{{{sign}}}" for sign in "[]*"},  # which the end of the row before would take for its own
+        "\\": r"\textbackslash{}",
+        "^": r"\textasciicircum{}",
+        "~": r"\textasciitilde{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+    }
+)
+# What means something anywhere; an underscore that does not follow a letter; what begins an item of a list.
+MARKDOWN = re.compile(r"[\\`*\[\]|#~$]|(?<!\w)_+|^[-+](?!\w)|^\d+[.)](?!\w)")
+HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})  # not every Markdown knows \<
+KEPT = "+=,"  # beside letters, digits and "_.-", in the names that experiments accept
+LONGEST = 230  # bytes of a name: with what is put around it, 255 are the most that file systems take
+
+
+def one_line(text: str) -> str:
+    """Line breaks and what cannot be seen become spaces: rows of tables and items of lists end with their line."""
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+
+
+def tex(text: str) -> str:
+    return one_line(text).translate(TEX)
+
+
+def markdown(text: str) -> str:
+    """Text that is shown as it is; ordinary names and sentences stay the same."""
+    signs = MARKDOWN.sub(lambda found: re.sub(r"(\W|_)", r"\\\1", found[0]), one_line(text))
+    return signs.translate(HTML)
+
+
+def address(name: str) -> str:
+    """The name of a folder beside a page as a link has it: it can be neither another place nor a script."""
+    return quote(name, safe=KEPT, errors="replace")
+
+
+def file_name(name: str) -> str:
+    """A name as a part of a file's name, in which no folder can be; those that experiments accept stay the same."""
+    safe = re.sub(rf"[^\w.{KEPT}-]", lambda sign: quote(sign[0], safe="", errors="replace"), name)
+    if len(safe.encode()) <= LONGEST:
+        return safe
+    return f"{safe[: LONGEST // 8]}-{hashlib.sha256(safe.encode()).hexdigest()[:16]}"

@@ -1,0 +1,81 @@
+"""A few examples of data that may be gone one day, kept in the run directory: enough to look into the run without it.
+
+Of a series also the last window, from which it is continued.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gatelab import sealed
+from gatelab.errors import DataError
+from gatelab.tasks import Examples, Parts, Task
+from gatelab.tasks.examples import NoiseAfter
+from gatelab.tasks.preparation import Preparation
+from gatelab.tasks.series import Ending
+
+FILE = "examples.npz"
+EXAMPLES, NUMBERS = 64, 1_000_000  # of each part, at most so many
+
+
+def write(folder: Path, task: Task) -> None:
+    """What is kept of a task; nothing where it can be made again from its options."""
+    arrays: dict[str, np.ndarray] = {}
+    if task.from_disk and not isinstance(task.test.encoding, NoiseAfter):
+        for name in ("validation", "test"):
+            arrays |= _some(name, getattr(task, name))
+    if (ending := task.ending()) is not None:
+        arrays["ending"] = ending.values
+        if ending.stamps is not None:
+            arrays["ending_stamps"] = ending.stamps.astype(np.int64)  # seconds since 1970
+    if arrays:
+        sealed.write_arrays(folder / FILE, arrays)
+
+
+def _some(name: str, part: Examples) -> dict[str, np.ndarray]:
+    size = max(1, part.stored[0].numel())
+    count = min(len(part), max(4, min(EXAMPLES, NUMBERS // size)))
+    arrays = {f"{name}_stored": part.stored[:count], f"{name}_targets": part.targets[:count]}
+    if part.lengths is not None:
+        arrays[f"{name}_lengths"] = part.lengths[:count]
+    return {key: value.contiguous().numpy() for key, value in arrays.items()}
+
+
+def parts(path: Path, preparation: Preparation) -> Parts | None:
+    """The examples that were kept, none of them to train on; None if there are none."""
+    if not path.is_file():
+        return None
+    arrays = sealed.read_arrays(path)
+    if "test_stored" not in arrays:
+        return None
+    try:
+        test, validation = (_part(name, arrays, preparation) for name in ("test", "validation"))
+    except (KeyError, ValueError, TypeError) as error:
+        raise sealed.damaged(path, error) from error
+    nothing = Examples(validation.stored[:0], validation.targets[:0], validation.encoding)
+    return Parts(nothing, validation, test)
+
+
+def _part(name: str, arrays: dict[str, np.ndarray], preparation: Preparation) -> Examples:
+    stored, targets = (torch.from_numpy(arrays[f"{name}_{what}"]) for what in ("stored", "targets"))
+    lengths = arrays.get(f"{name}_lengths")
+    part = Examples(stored, targets, preparation.encoding, None if lengths is None else torch.from_numpy(lengths))
+    ends = torch.full((len(stored),), stored.shape[1]) if part.lengths is None else part.lengths
+    encoded = part.first(1).x  # whether it can be read at all
+    if len(stored) != len(targets) or len(ends) != len(stored) or encoded.shape[2] != preparation.input_size:
+        raise ValueError(f"the {name} examples do not fit each other")
+    return part
+
+
+def ending(path: Path, preparation: Preparation) -> Ending:
+    """The last window of the series."""
+    arrays = sealed.read_arrays(path) if path.is_file() else {}
+    if "ending" not in arrays:
+        raise DataError(f"{path} does not hold the end of a series: name the series to go on from")
+    values, stamps = arrays["ending"], arrays.get("ending_stamps")
+    if values.ndim != 2 or values.shape[1] != preparation.input_size or not np.isfinite(values).all():
+        raise sealed.damaged(path, f"the end of the series has the shape {values.shape}")
+    return Ending(values, None if stamps is None else stamps.astype("datetime64[s]"))

@@ -1,0 +1,110 @@
+"""What a run says of itself: how it was made and how it went, as plain data in manifest.json."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gatelab.engine.fused.build import cpu_name
+from gatelab.errors import DataError
+
+SCHEMA = 2  # 1 did not keep the equations, nor how the input was prepared
+Status = Literal["running", "done", "failed", "diverged", "interrupted"]
+
+
+class Facts(BaseModel):
+    """What every manifest has; there may be more."""
+
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+    status: Status
+    spec: dict[str, Any]
+    seed: int
+    parameters: int
+    frozen: dict[str, str]
+    versions: dict[str, str]
+    machine: dict[str, str | int | None]
+    threads: int
+    engine: str
+    identity: dict[str, str]
+    started: str
+    resumed: list[dict[str, Any]]
+    ended: str | None = None
+    best_epoch: int | None = None
+    epochs: int = 0
+    test: dict[str, float] = {}
+
+
+def checked(content: dict[str, Any], source: object) -> dict[str, Any]:
+    """A manifest that this version understands, or an error that says why not."""
+    schema, written_by = content.get("schema"), content.get("versions")
+    if not isinstance(schema, int):
+        raise DataError(f"{source} is not the manifest of a run: it states no schema")
+    if schema > SCHEMA:
+        version = written_by.get("gatelab", "?") if isinstance(written_by, dict) else "?"
+        raise DataError(
+            f"{source} was written by a newer gatelab, with schema {schema}; this one reads up to {SCHEMA}: install "
+            f"version {version} to read it"
+        )
+    if schema < SCHEMA:
+        raise DataError(
+            f"{source} was written by an older gatelab, with schema {schema}, which kept neither the equations nor the "
+            "scaling of the input: train it again"
+        )
+    try:
+        Facts.model_validate(content)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise DataError(f"{source} cannot be read: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from None
+    return content
+
+
+def now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def versions() -> dict[str, str]:
+    import gatelab
+
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "gatelab": gatelab.__version__,
+    }
+
+
+def machine() -> dict[str, Any]:
+    """The processor by name and size; no host name, no paths."""
+    return {"cpu": cpu_name(), "cores": os.cpu_count(), "system": platform.system()}
+
+
+def git_commit() -> dict[str, Any] | None:
+    """The commit of the folder the run was started in, and whether anything was changed since.
+
+    A repository's own settings can name programs for git to run: the monitor of files is switched off, and where there
+    are filters nobody asks what was changed.
+    """
+    if (commit := _git("rev-parse", "HEAD")) is None:
+        return None
+    if _git("config", "--local", "--includes", "--get-regexp", r"^filter\."):
+        return {"commit": commit, "changed": None}
+    changes = _git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")
+    return {"commit": commit, "changed": None if changes is None else bool(changes)}
+
+
+def _git(*command: str) -> str | None:
+    """What git says; None if it is not there, or says no."""
+    harmless = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "--no-optional-locks"]
+    try:
+        done = subprocess.run(["git", *harmless, *command], capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
