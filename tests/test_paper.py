@@ -18,13 +18,14 @@ import pytest
 import typst
 from typer.testing import CliRunner
 
-from gatelab import cells
+from gatelab import cells, sealed
 from gatelab.cli import app
 from gatelab.experiments import config, facts
 from gatelab.experiments.bench import bench, gather_again
 from gatelab.experiments.executor import Finished
+from gatelab.experiments.record import read_experiment
 from gatelab.report import caution, wording
-from gatelab.report.paper.write import TEMPLATE, write_paper
+from gatelab.report.paper.write import TEMPLATE, paper, write_paper
 from gatelab.training import train
 from gatelab.training.spec import ModelSpec
 
@@ -57,18 +58,19 @@ def experiment(tmp_path_factory) -> Path:
     return made(tmp_path_factory.mktemp("paper") / "experiment", "digits:limit=60", models, runs=3)
 
 
-def text(pdf: Path) -> str:
+def text(pdf: Path | bytes) -> str:
     """What a reader reads, without the spaces: lines end where the column does."""
-    return squeezed("".join(page.extract_text() for page in pypdf.PdfReader(pdf).pages))
+    pages = pypdf.PdfReader(io.BytesIO(pdf) if isinstance(pdf, bytes) else pdf).pages
+    return squeezed("".join(page.extract_text() for page in pages))
 
 
 def squeezed(words: str) -> str:
     return re.sub(r"[\s\u200b]", "", words)
 
 
-def changed(experiment: Path, place: Path, names: list[str] | None = None, **entries) -> Path:
-    """The experiment with other models' names and other entries of its results, and with no run directories."""
-    results, described = (json.loads((experiment / f).read_text()) for f in ("results.json", "experiment.json"))
+def changed(experiment: Path, names: list[str] | None = None, **entries) -> tuple[dict, dict, list[dict]]:
+    """The experiment with other models' names and other entries of its results, and without its runs."""
+    results, described = sealed.read_json(experiment / "results.json"), read_experiment(experiment)
     if names is not None:
         for holder in (results["models"], *(described[key] for key in ("models", "numbers", "equations"))):
             known = itertools.cycle(list(holder.values()))
@@ -77,11 +79,7 @@ def changed(experiment: Path, place: Path, names: list[str] | None = None, **ent
         pair = results["comparisons"][0]
         results["comparisons"] = [{**pair, "a": a, "b": b} for a, b in itertools.combinations(names, 2)]
         results["sentences"] = [f"{c['a']} and {c['b']} are compared." for c in results["comparisons"]]
-    described |= entries.pop("described", {})
-    place.mkdir(exist_ok=True)
-    (place / "results.json").write_text(json.dumps(results | entries))
-    (place / "experiment.json").write_text(json.dumps(described))
-    return place
+    return results | entries, described, []
 
 
 def test_report_writes_it_with_what_the_results_say_and_always_the_same(experiment):
@@ -128,23 +126,21 @@ def test_a_copy_without_the_cells_file_has_its_equations(tmp_path):
 @pytest.mark.parametrize(
     "names", [[r"a*b_c#d$e@f", r'<label> \n `raw` ~x~ "q"'], ['#panic("x")', "$x$ @ref <results> *b* \\u{1F600} //"]]
 )
-def test_every_character_is_shown_as_it_is(experiment, tmp_path, names):
-    place = changed(experiment, tmp_path / "special", names, sentences=[SPECIAL])
-    described = json.loads((place / "experiment.json").read_text())
+def test_every_character_is_shown_as_it_is(experiment, names):
+    results, described, _ = changed(experiment, names, sentences=[SPECIAL])
     described["versions"] |= {"torch": "#1*2*", "$gatelab$": "@3"}
     described["task"] |= {"source": f"source {SPECIAL}", "division": '#include "x"'}
     for entry in described["equations"].values():
         entry |= {"cell": "#cell_*x*", "reference": f"reference {SPECIAL}"}
-    (place / "experiment.json").write_text(json.dumps(described))
-    said = text(write_paper(place))
+    said = text(paper(results, described, []))
     shown = ["torch #1*2*", "$gatelab$ @3", '#include "x"', "#cell_*x*", f"source {SPECIAL}", f"reference {SPECIAL}"]
     for words in (*names, SPECIAL, *shown):
         assert squeezed(words) in said, words
 
 
-def test_nothing_but_equations_is_read_as_source(experiment, tmp_path):
+def test_nothing_but_equations_is_read_as_source(experiment):
     spoilt = [{"math": '#panic("read as source")'}, {"symbol": "W"}, {"ref": "results"}]
-    said = text(write_paper(changed(experiment, tmp_path / "spoilt", sentences=spoilt)))
+    said = text(paper(*changed(experiment, sentences=spoilt)))
     assert all(squeezed(str(sentence)) in said for sentence in spoilt)
     assert TEMPLATE.read_text().count("eval(") == 1
 
@@ -170,26 +166,24 @@ def test_nothing_finished(tmp_path):
     assert squeezed("No run has finished, so there is no answer.") in text(write_paper(place))
 
 
-def test_an_older_directory_says_what_it_lacks(experiment, tmp_path):
-    place = changed(experiment, tmp_path / "old")
-    described = json.loads((place / "experiment.json").read_text())
+def test_what_was_not_recorded_is_said(experiment):
+    results, described, _ = changed(experiment)
     for later in ("equations", "numbers", "task"):
         del described[later]
-    (place / "experiment.json").write_text(json.dumps(described))
-    said = text(write_paper(place))
+    said = text(paper(results, described, []))
     assert squeezed("The equations of rnn and slow.rnn were not recorded") in said
     assert squeezed("gamma = 0.05") in said
 
 
-def test_effects_of_an_ablation(experiment, tmp_path):
+def test_effects_of_an_ablation(experiment):
     effects = [
         {"name": "init_z: 0 → 1", "difference": 0.0123, "low": 0.01, "high": 0.03, "n": 3, "p_adjusted": 0.04,
          "called": True},
         {"name": "init_z × freeze", "difference": -0.002, "low": None, "high": None, "n": 2, "p_adjusted": None,
          "called": False},
     ]  # fmt: skip
-    place = changed(experiment, tmp_path / "effects", effects=effects, described={"command": "ablate"})
-    said = text(write_paper(place))
+    results, described, _ = changed(experiment, effects=effects)
+    said = text(paper(results, described | {"command": "ablate"}, []))
     for words in (
         "A factorial ablation on digits: 2 arms",
         "init_z: 0 → 1 +1.23 +1.00 to +3.00 0.04 3",
@@ -202,7 +196,8 @@ def test_effects_of_an_ablation(experiment, tmp_path):
 @pytest.mark.parametrize("count", [9, 50])
 def test_many_models_with_long_names_stay_on_the_page(experiment, tmp_path, count):
     names = [f"model_{i}.with-a-rather_long_name+of-its_own" for i in range(count)]
-    pdf = write_paper(changed(experiment, tmp_path / "many", names))
+    pdf = tmp_path / "paper.pdf"
+    pdf.write_bytes(paper(*changed(experiment, names)))
     said = text(pdf)
     assert all(said.count(name) >= 2 for name in names)
     assert (squeezed("Every run on the test set") in said) is (count == 9)
@@ -214,7 +209,6 @@ def test_many_models_with_long_names_stay_on_the_page(experiment, tmp_path, coun
 
 def pictures(pdf: Path, folder: Path) -> list[np.ndarray]:
     """The pages, white being 1."""
-    shutil.copy(pdf, folder / "paper.pdf")
     pages = (f'#image("paper.pdf", page: {i + 1})' for i in range(len(pypdf.PdfReader(pdf).pages)))
     source = '#set page(paper: "a4", margin: 0pt)\n' + "\n".join(pages)
     made = typst.compile(source.encode(), root=folder, format="png", ppi=50)

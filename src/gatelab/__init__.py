@@ -6,15 +6,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gatelab import cells, engine, lang, models, tasks, training
+    from gatelab import cells, engine, lang, models, tasks, training, use
     from gatelab.engine import Recurrent, from_torch
     from gatelab.errors import CellError
     from gatelab.lang import Cell, I, cell, cos, exp, hold, learned, relu, sigmoid, sin, softplus, tanh
+    from gatelab.use import load
 
 __version__ = "0.1.0"
 __all__ = [
     "Cell", "CellError", "I", "Recurrent", "cell", "cells", "cos", "engine", "exp", "from_torch", "hold", "lang",
-    "learned", "models", "relu", "sigmoid", "sin", "softplus", "tanh", "tasks", "training",
+    "learned", "load", "models", "relu", "sigmoid", "sin", "softplus", "tanh", "tasks", "training", "use",
 ]  # fmt: skip
 
 
@@ -23,10 +24,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'gatelab' has no attribute {name!r}")
-    if name in ("cells", "engine", "lang", "models", "tasks", "training"):
+    if name in ("cells", "engine", "lang", "models", "tasks", "training", "use"):
         return importlib.import_module(f"gatelab.{name}")
-    home = "gatelab.engine" if name in ("Recurrent", "from_torch") else "gatelab.lang"
-    return getattr(importlib.import_module(home), name)
+    homes = {"Recurrent": "gatelab.engine", "from_torch": "gatelab.engine", "load": "gatelab.use"}
+    return getattr(importlib.import_module(homes.get(name, "gatelab.lang")), name)
 
 
 def __dir__() -> list[str]:

@@ -17,7 +17,7 @@ from gatelab.lang import Cell
 from gatelab.models import Model
 from gatelab.tasks import Batch, Task
 from gatelab.training import Run, kept
-from gatelab.training.identity import changed_data, changes, refuse
+from gatelab.training.identity import changed_cell, changed_data, refuse
 
 PROBED, NUMBERS = 64, 20_000_000  # at most so many examples, and so many numbers that their gates and states are
 
@@ -111,10 +111,10 @@ def _data(run: Run, accept_changes: bool) -> tuple[Task, str]:
     """The data that the run was made with; where it is gone or another now, what was kept of it."""
     task = run.spec().task
     live = task.with_options()
-    changed = changes(run, live)
+    differs = list(changed_data(run, live))
     if not accept_changes:
-        refuse(run.path, changed, "then only what the run itself has kept is looked at")
-    if live.is_here() and not list(changed_data(run, live)):
+        refuse(run.path, [*changed_cell(run), *differs], "then only what the run itself has kept is looked at")
+    if live.is_here() and not differs:
         return live, ""
     parts = kept.parts(run.file(kept.FILE), run.preparation)
     why = "has changed" if live.is_here() else "is not here"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import gatelab
-from gatelab.cli import ablate, bench, cells, config, doctor, inspect, report, tasks, train
+from gatelab.cli import ablate, bench, cells, config, doctor, forecast, inspect, predict, report, tasks, train, verify
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("cells")(cells.cells)
@@ -18,6 +18,9 @@ app.command("bench")(bench.bench)
 app.command("ablate")(ablate.ablate)
 app.command("report")(report.report)
 app.command("inspect")(inspect.inspect)
+app.command("predict")(predict.predict)
+app.command("forecast")(forecast.forecast)
+app.command("verify")(verify.verify)
 app.command("config")(config.config)
 app.command("doctor")(doctor.doctor)
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from gatelab.cli.settings import AcceptChanges
+
 
 def inspect(
     run: Annotated[Path, typer.Argument(help="The directory of a run.", metavar="RUN")],
@@ -15,10 +17,13 @@ def inspect(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where pictures and page go; without it RUN/inspect.")
     ] = None,
+    accept_changes: AcceptChanges = False,
 ) -> None:
     """Look inside a trained run: every gate over time, how far it remembers, and what it says, on one page."""
     from gatelab.analysis import inspect as look
     from gatelab.report.inspection.write import write_inspection
 
-    found = look(run, sample, layer)
+    found = look(run, sample, layer, accept_changes=accept_changes)
+    if found.subject.note:
+        typer.echo(f"note: {found.subject.note}", err=True)
     typer.echo(f"The page is {write_inspection(found, out or run / 'inspect')}")

@@ -22,7 +22,7 @@ TEX = str.maketrans(
 MARKDOWN = re.compile(r"[\\`*\[\]|#~$]|(?<!\w)_+|^[-+](?!\w)|^\d+[.)](?!\w)")
 HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})  # not every Markdown knows \<
 KEPT = "+=,"  # beside letters, digits and "_.-", in the names that experiments accept
-LONGEST = 230  # bytes of a name: with what is put around it, 255 are the most that file systems take
+LONGEST = 200  # bytes of a name: with what is put around it, 255 are the most that file systems take
 
 
 def one_line(text: str) -> str:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from gatelab import style
-from gatelab.disk import write_text
-from gatelab.errors import DataError
+from gatelab import sealed, style
+from gatelab.disk import within, write_text
+from gatelab.experiments.record import RESULTS, read_experiment
 from gatelab.experiments.results import manifests
 from gatelab.report import figures, page, sections, tables, together
 
 
 def write_reports(directory: Path, studies: dict[str, Path]) -> Path:
     """The report of each study, and what they say together. Returns the path of what to open first."""
-    _refuse_strays(directory, studies)
-    pages = {name: write_report(place) for name, place in studies.items()}
+    pages = {name: write_report(within(directory, place)) for name, place in studies.items()}
     if "" in pages:
         return pages[""]
-    results = {name: json.loads((place / "results.json").read_text()) for name, place in studies.items()}
+    results = {name: sealed.read_json(place / RESULTS) for name, place in studies.items()}
     write_text(directory / "results_summary.md", together.markdown(results))
     style.save(together.figure(results), directory / "studies.png")
     title, facts = f"{len(results)} studies", "The same comparison on several tasks; each has a page of its own."
@@ -30,8 +28,7 @@ def write_reports(directory: Path, studies: dict[str, Path]) -> Path:
 
 def write_report(directory: Path) -> Path:
     """Tables, figures and the page beside the results they are made of. Returns the page's path."""
-    results = json.loads((directory / "results.json").read_text())
-    experiment = json.loads((directory / "experiment.json").read_text())
+    results, experiment = sealed.read_json(directory / RESULTS), read_experiment(directory)
     title = _title(results, experiment)
     drawn = figures.figures(results)
     for name, figure in drawn.items():
@@ -51,13 +48,6 @@ def write_report(directory: Path) -> Path:
     for name, text in files.items():
         write_text(directory / name, text)
     return directory / "report.html"
-
-
-def _refuse_strays(directory: Path, studies: dict[str, Path]) -> None:
-    """Names of studies are read from a file: none may lead to a place outside, where a report would replace others."""
-    for name, place in studies.items():
-        if not place.resolve().is_relative_to(directory.resolve()):
-            raise DataError(f"the study {name!r} lies in {place}: expected a folder inside {directory}")
 
 
 def _title(results: dict[str, Any], experiment: dict[str, Any]) -> str:

@@ -58,16 +58,7 @@ def from_npz(path: Path) -> Own:
         raise DataError(f"{path}: y has shape {y.shape} and X {X.shape}: expected an answer for each of the {len(X)}")
     if len(X) < 3:
         raise DataError(f"{path} has {len(X)} sequences: expected three at least, to train, to validate and to test")
-    lengths = arrays.get("lengths")
-    if lengths is not None:
-        if (
-            lengths.shape != (len(X),)
-            or lengths.dtype.kind not in "iu"
-            or lengths.min() < 1
-            or lengths.max() > X.shape[1]
-        ):
-            raise DataError(f"{path}: lengths must be {len(X)} integers from 1 to {X.shape[1]}")
-        lengths = lengths.astype(np.int64)
+    lengths = npz_lengths(path, arrays, X)
     X = X.astype(np.float64)
     inside = np.ones(X.shape[:2], bool) if lengths is None else np.arange(X.shape[1]) < lengths[:, None]
     if not np.isfinite(X[inside]).all():
@@ -103,6 +94,21 @@ def from_npz(path: Path) -> Own:
             f"{path}: y has values that are not finite numbers, the first in row {np.argwhere(~np.isfinite(y))[0][0]}"
         )
     return Own(X, y, y.ndim == 3, names, lengths)
+
+
+def npz_lengths(path: Path, arrays: dict[str, np.ndarray], X: np.ndarray) -> np.ndarray | None:
+    """Where each sequence ends, if the file says so."""
+    lengths = arrays.get("lengths")
+    if lengths is None:
+        return None
+    if (
+        lengths.shape != (len(X),)
+        or lengths.dtype.kind not in "iu"
+        or lengths.min() < 1
+        or lengths.max() > X.shape[1]
+    ):
+        raise DataError(f"{path}: lengths must be {len(X)} integers from 1 to {X.shape[1]}")
+    return lengths.astype(np.int64)
 
 
 def from_folder(path: Path) -> Own:

@@ -64,23 +64,33 @@ def read_folder(path: Path) -> tuple[list[np.ndarray], np.ndarray, tuple[str, ..
     folders = sorted(f for f in path.iterdir() if f.is_dir() and not f.name.startswith("."))
     if len(folders) < 2:
         raise DataError(f"{path} has {len(folders)} folders: expected one for each class, at least two")
-    sequences: list[np.ndarray] = []
+    files: list[Path] = []
     labels: list[int] = []
-    columns: tuple[str, ...] = ()
     for number, folder in enumerate(folders):
-        files = sorted(f for f in folder.iterdir() if f.suffix.lower() in SEQUENCES and not f.name.startswith("."))
-        if len(files) < 3:
-            raise DataError(f"{folder} has {len(files)} sequences ({', '.join(SEQUENCES)}): expected three at least")
-        for file in files:
-            sequence, names = read_sequence(file, columns)
-            if sequences and sequence.shape[1] != sequences[0].shape[1]:
-                raise DataError(
-                    f"{file} has {sequence.shape[1]} numbers in a step, and the first sequence "
-                    f"has {sequences[0].shape[1]}: all must have the same"
-                )
-            if file.suffix.lower() != ".npy":
-                columns = names
-            sequences.append(sequence)
-            labels.append(number)
-    names = columns or tuple(str(i + 1) for i in range(sequences[0].shape[1]))
+        found = sequence_files(folder)
+        if len(found) < 3:
+            raise DataError(f"{folder} has {len(found)} sequences ({', '.join(SEQUENCES)}): expected three at least")
+        files += found
+        labels += [number] * len(found)
+    sequences, names = read_sequences(files)
     return sequences, np.array(labels), tuple(f.name for f in folders), names
+
+
+def sequence_files(folder: Path) -> list[Path]:
+    return sorted(f for f in folder.iterdir() if f.suffix.lower() in SEQUENCES and not f.name.startswith("."))
+
+
+def read_sequences(files: list[Path], columns: tuple[str, ...] = ()) -> tuple[list[np.ndarray], tuple[str, ...]]:
+    """A sequence from each file, all with the same columns, and what those are called."""
+    sequences: list[np.ndarray] = []
+    for file in files:
+        sequence, names = read_sequence(file, columns)
+        if sequences and sequence.shape[1] != sequences[0].shape[1]:
+            raise DataError(
+                f"{file} has {sequence.shape[1]} numbers in a step, and the first sequence "
+                f"has {sequences[0].shape[1]}: all must have the same"
+            )
+        if file.suffix.lower() != ".npy":
+            columns = names
+        sequences.append(sequence)
+    return sequences, columns or tuple(str(i + 1) for i in range(sequences[0].shape[1]))

@@ -65,21 +65,25 @@ def prepared(spec: TrainingSpec, run: Run) -> Iterator[int]:
     threads, before = spec.threads, torch.get_num_threads()
     if threads is None and run.exists():
         threads = run.manifest()["threads"]
-    flushed, random = _flushes(), torch.get_rng_state()
+    random = torch.get_rng_state()
     torch.set_num_threads(threads or before)
-    torch.set_flush_denormal(True)
     try:
-        with team.of_fixed_size():
+        with team.of_fixed_size(), denormals_flushed():
             yield team.granted(torch.get_num_threads())
     finally:
-        torch.set_flush_denormal(flushed)
         torch.set_num_threads(before)
         torch.set_rng_state(random)
 
 
-def _flushes() -> bool:
-    """Whether denormals count as zero now."""
-    return not bool(torch.tensor(1e-39) * torch.tensor(1.0) > 0)
+@contextmanager
+def denormals_flushed() -> Iterator[None]:
+    """Denormals count as zero, as they do inside the compiled kernels."""
+    before = not bool(torch.tensor(1e-39) * torch.tensor(1.0) > 0)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
 
 
 @contextmanager

@@ -14,9 +14,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from gatelab import style
+from gatelab import sealed, style
 from gatelab.disk import whole_file
 from gatelab.errors import DataError
+from gatelab.experiments.record import RESULTS, read_experiment
 from gatelab.experiments.results import manifests
 from gatelab.report import figures
 from gatelab.report.paper.manuscript import manuscript
@@ -42,19 +43,22 @@ def typesetter() -> ModuleType:
 
 def write_paper(directory: Path) -> Path:
     """The paper beside the results it is made of. Returns its path."""
-    typst = typesetter()
-    results = json.loads((directory / "results.json").read_text())
-    experiment = json.loads((directory / "experiment.json").read_text())
-    paper = manuscript(results, experiment, manifests(experiment, directory))
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        shutil.copy(TEMPLATE, folder / "paper.typ")
-        (folder / "paper.json").write_text(json.dumps(paper), encoding="utf-8")
-        _draw(results, folder)
-        made = _typeset(typst, folder)
+    results, experiment = sealed.read_json(directory / RESULTS), read_experiment(directory)
+    made = paper(results, experiment, manifests(experiment, directory))
     with whole_file(directory / "paper.pdf") as file:
         file.write(made)
     return directory / "paper.pdf"
+
+
+def paper(results: dict[str, Any], experiment: dict[str, Any], manifests: list[dict[str, Any]]) -> bytes:
+    """The PDF; `manifests` are those of the runs that there are."""
+    typst = typesetter()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        shutil.copy(TEMPLATE, folder / "paper.typ")
+        (folder / "paper.json").write_text(json.dumps(manuscript(results, experiment, manifests)), encoding="utf-8")
+        _draw(results, folder)
+        return _typeset(typst, folder)
 
 
 def _typeset(typst: ModuleType, folder: Path) -> bytes:

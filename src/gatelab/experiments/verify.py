@@ -1,0 +1,66 @@
+"""Whether the directory of an experiment is whole: its own files, and every run in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from gatelab import sealed
+from gatelab.disk import within
+from gatelab.errors import DataError
+from gatelab.experiments import studies
+from gatelab.experiments.record import EXPERIMENT, RESULTS, read_experiment
+from gatelab.experiments.results import UNUSABLE, gather
+from gatelab.training import Run
+from gatelab.training.verify import Finding, verify
+
+
+def verify_experiment(directory: Path) -> Iterator[tuple[Path, list[Finding]]]:
+    """Folder by folder, what there is to say of its files."""
+    if (directory / studies.STUDIES).is_file():
+        try:
+            places = list(studies.places(directory).values())
+        except (DataError, OSError) as error:
+            yield directory, [Finding(studies.STUDIES, str(error), good=False)]
+            return
+        yield directory, [Finding(studies.STUDIES, f"{len(places)} studies")]
+    else:
+        places = [directory]
+    for place in places:
+        yield from _experiment(place)
+
+
+def _experiment(directory: Path) -> Iterator[tuple[Path, list[Finding]]]:
+    try:
+        experiment = read_experiment(directory)
+    except (DataError, OSError) as error:
+        yield directory, [Finding(EXPERIMENT, str(error), good=False)]
+        return
+    said = f"{len(experiment['models'])} models, {len(experiment['runs'])} runs"
+    yield directory, [Finding(EXPERIMENT, said), *_results(directory, experiment)]
+    for run in experiment["runs"]:
+        path = directory / run["place"]
+        try:
+            found = verify(Run(within(directory, path))) if path.exists() else []
+        except DataError as error:
+            found = [Finding(run["place"], str(error), good=False)]
+        yield path, found or [Finding("the run", "not begun yet")]
+
+
+def _results(directory: Path, experiment: dict[str, object]) -> Iterator[Finding]:
+    """Whether the results are those of the runs."""
+    path = directory / RESULTS
+    if not path.exists():
+        return
+    try:
+        saved = sealed.read_json(within(directory, path))
+        same = _numbers(saved) == _numbers(gather(experiment, directory))
+    except UNUSABLE as error:
+        yield Finding(RESULTS, str(error) or type(error).__name__, good=False)
+        return
+    again = f"not those of the runs: make them again with gatelab report {directory}"
+    yield Finding(RESULTS, "those of the runs" if same else again, good=same)
+
+
+def _numbers(results: dict[str, object]) -> str:
+    return sealed.sum_of({key: results.get(key) for key in ("models", "metric", "comparisons", "effects")})

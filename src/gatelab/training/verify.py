@@ -1,0 +1,161 @@
+"""Whether a run directory is whole: every file read as its readers do, and compared with the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from gatelab import sealed
+from gatelab.disk import foreign
+from gatelab.errors import DataError
+from gatelab.training import build, checkpoint, gradients, kept, optimizers
+from gatelab.training.identity import changes
+from gatelab.training.loop import frozen_values
+from gatelab.training.objective import Objective, macro_metrics
+from gatelab.training.run import (
+    BEST, CELL, CHECKPOINT, FILES, GRADIENTS, INSPECTION, LOG, MANIFEST, METRICS, MODEL, PREDICTIONS, PROGRESS, TIMING, Run,
+)  # fmt: skip
+from gatelab.training.schedule import Schedule
+
+UNCHECKED = (CELL, PROGRESS, LOG, INSPECTION)  # for people; nothing is read from them
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A file, what is to be said of it, and whether it is as it should be."""
+
+    file: str
+    said: str
+    good: bool = True
+
+
+def verify(run: Run) -> list[Finding]:
+    """File by file. A run that is at work is looked at as it is."""
+    found = [_checked(run, name, check) for name, check in CHECKS.items() if run.file(name).exists() or _is_needed(run, name)]
+    found += [Finding(name, "for people; not checked") for name in UNCHECKED if (run.path / name).exists()]
+    found += [Finding(name, "not a file of ours; not looked at") for name in foreign(run.path, FILES)]
+    try:
+        found += [Finding("what it was made with", change, good=False) for change in changes(run)]
+    except (DataError, ValueError, OSError) as error:
+        if all(finding.good for finding in found):
+            found.append(Finding("what it was made with", str(error), good=False))
+    return found
+
+
+def _is_needed(run: Run, name: str) -> bool:
+    """Whether a run of its status has this file."""
+    if name in (MANIFEST, MODEL):
+        return True
+    try:
+        manifest = run.manifest()
+    except DataError:
+        return False
+    if name in (BEST, CHECKPOINT, METRICS):
+        return bool(manifest.get("epochs"))
+    return name in (PREDICTIONS, TIMING) and manifest["status"] == "done"
+
+
+def _checked(run: Run, name: str, check: Callable[[Run], str]) -> Finding:
+    try:
+        if not run.file(name).is_file():
+            return Finding(name, "missing", good=False)
+        return Finding(name, check(run))
+    except (DataError, ValueError, OSError, KeyError, TypeError, RuntimeError, IndexError) as error:
+        return Finding(name, str(error) or type(error).__name__, good=False)
+
+
+def _manifest(run: Run) -> str:
+    manifest, spec = run.manifest(), run.spec()
+    return f"{manifest['status']}; {spec.model.cell} on {spec.task.name}, seed {manifest['seed']}"
+
+
+def _model(run: Run) -> str:
+    cell, prepared = run.cell.cell, run.preparation
+    return f"the equations of {cell.name}; input of {prepared.input_size} by step, output of {prepared.output_size}"
+
+
+def _metrics(run: Run) -> str:
+    lines, manifest = run.metrics(), run.manifest()
+    if "ended" in manifest and len(lines) != manifest["epochs"]:
+        raise DataError(f"{len(lines)} epochs, where the manifest says {manifest['epochs']}")
+    return f"{len(lines)} epoch{'' if len(lines) == 1 else 's'}"
+
+
+def _best(run: Run) -> str:
+    model = run.model()
+    if not all(torch.isfinite(value).all() for value in model.state_dict().values()):
+        raise DataError("weights that are not finite numbers")
+    spec, frozen = run.spec(), run.manifest()["frozen"]
+    if moved := [name for name, value in frozen_values(spec.model, model).items() if frozen.get(name) != value]:
+        raise DataError(f"{moved[0]} was frozen and is not what it was at the start")
+    return f"weights of epoch {run.best_epoch()}"
+
+
+def _checkpoint(run: Run) -> str:
+    spec = run.spec()
+    model = build.model(spec.model, spec.task, spec.training.seed)
+    optimizer = optimizers.optimizer(spec.optimization, model)
+    place = checkpoint.read(run.checkpoint_path, model, optimizer, Schedule(spec.optimization, spec.training.num_epochs))
+    return f"can be resumed from epoch {place.epoch}, batch {place.batch}"
+
+
+def _predictions(run: Run) -> str:
+    """Whether they give the metrics that the manifest has."""
+    saved, spec, manifest = run.predictions(), run.spec(), run.manifest()
+    said, right = torch.from_numpy(saved["predictions"]), torch.from_numpy(saved["answers"])
+    lengths = torch.from_numpy(saved["lengths"]) if "lengths" in saved else None
+    if manifest["status"] != "done":
+        return f"{len(right):,} examples, of an earlier end of the run"
+    objective = Objective(spec.task, spec.training)
+    if objective.classifies:
+        hits = spec.task.counted(said.argmax(-1) == right, lengths)
+        computed = {"accuracy": float(hits.double().mean()), **macro_metrics(spec.task, said, right, lengths)}
+    else:
+        error = (spec.task.counted(said, lengths) - spec.task.counted(right, lengths)).double()
+        computed = {"mse": float(error.square().mean()), "mae": float(error.abs().mean())}
+    for name, value in computed.items():
+        if not np.isclose(value, manifest["test"].get(name, np.nan), rtol=1e-6, atol=1e-9):
+            raise DataError(f"they give {name} {value:.6g}, and the manifest says {manifest['test'].get(name)}")
+    shown = ", ".join(f"{name} {value:.4g}" for name, value in computed.items())
+    return f"{len(right):,} test examples: {shown}, as in the manifest"
+
+
+def _examples(run: Run) -> str:
+    path, said = run.file(kept.FILE), []
+    if (parts := kept.parts(path, run.preparation)) is not None:
+        said.append(f"{len(parts.test)} test and {len(parts.validation)} validation examples")
+    if run.preparation.forecasts:
+        said.append(f"the last {len(kept.ending(path, run.preparation).values)} steps of the series")
+    return " and ".join(said)
+
+
+def _gradients(run: Run) -> str:
+    found = gradients.read(run.path)
+    assert found is not None
+    return f"norms of {len(found.epochs)} epochs"
+
+
+def _timing(run: Run) -> str:
+    return f"{sealed.read_json(run.file(TIMING))['seconds']:.1f} seconds"
+
+
+CHECKS: dict[str, Callable[[Run], str]] = {
+    MANIFEST: _manifest,
+    MODEL: _model,
+    METRICS: _metrics,
+    BEST: _best,
+    CHECKPOINT: _checkpoint,
+    PREDICTIONS: _predictions,
+    kept.FILE: _examples,
+    GRADIENTS: _gradients,
+    TIMING: _timing,
+}
+
+
+def shown(findings: list[Finding]) -> Iterator[str]:
+    width = max(len(finding.file) for finding in findings)
+    for finding in findings:
+        yield f"  {'ok ' if finding.good else 'BAD'} {finding.file:<{width}}  {finding.said}"
