@@ -51,7 +51,7 @@ def test_every_model_has_every_seed_and_all_else_is_the_same():
         assert run.spec.training.seed == run.seed
         assert run.spec.task == tasks.get("digits:limit=100")
     agru = runs[1].spec.model
-    assert agru.cell == "agru"
+    assert str(agru.cell) == "agru"
     assert agru.options == {"gamma": 0.05, "learnable_epsilon": False}
 
 
@@ -95,7 +95,7 @@ def test_a_config_with_the_keys_of_the_benchmark_runs_unchanged():
         },
     }
     spec = config.parse(text, "here")
-    assert {name: model.cell for name, model in spec.models.items()} == {"LSTM": "lstm", "A-GRU": "agru"}
+    assert {name: str(model.cell) for name, model in spec.models.items()} == {"LSTM": "lstm", "A-GRU": "agru"}
     assert spec.models["A-GRU"].options == {"gamma": 0.01, "epsilon": 1.0, "learnable_epsilon": True}
 
 
@@ -222,14 +222,6 @@ def test_a_first_model_that_changes_all_sizes_leaves_everything_as_it_was(tmp_pa
     assert (tmp_path / "experiment" / "experiment.json").read_bytes() == before
 
 
-def test_an_experiment_from_before_a_key_was_added_goes_on(done, here):
-    path = done / "experiment.json"
-    before = json.loads(path.read_text())
-    before["spec"].pop("ablation")
-    path.write_text(json.dumps(before))
-    bench(config.parse(before["spec"], "there"), done, here)
-
-
 def test_results_can_be_gathered_again_from_the_runs_alone(done):
     before = json.loads((done / "results.json").read_text())
     (done / "results.json").unlink()
@@ -259,7 +251,9 @@ def test_a_killed_process_is_counted_and_the_others_go_on(tmp_path):
             place = tmp_path / "experiment" / "runs" / "gru" / "seed-5"
             if not self.killed and (place / "checkpoint.safetensors").is_file():
                 self.killed = True
-                found = subprocess.run(["pgrep", "-f", f"worker {place}$"], capture_output=True, text=True, check=True)
+                found = subprocess.run(
+                    ["pgrep", "-f", f"worker.* {place}$"], capture_output=True, text=True, check=True
+                )
                 os.kill(int(found.stdout), signal.SIGKILL)
 
         def finished(self, finished):

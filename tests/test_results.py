@@ -24,7 +24,9 @@ def written(path: Path, values: list[float], metric="accuracy", status="done", *
     path.mkdir(parents=True)
     test = {"test": {metric: values[-1], "loss": 0.5}} if status == "done" else {}
     run.write_manifest({
-        "schema": 1, "status": status, "identity": IDENTITY, "parameters": 7, "best_epoch": len(values), **test, **facts
+        "schema": 2, "status": status, "identity": IDENTITY, "parameters": 7, "best_epoch": len(values), "spec": {},
+        "seed": 0, "frozen": {}, "versions": {}, "machine": {}, "threads": 1, "engine": "fused", "started": "",
+        "resumed": [], **test, **facts
     })  # fmt: skip
     run.write_metrics([
         {"epoch": i + 1, f"validation_{metric}": v, "validation_seconds": 1.0, "seconds": 2.0}

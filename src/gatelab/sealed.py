@@ -32,7 +32,9 @@ UNREADABLE = (
 
 
 def damaged(path: Path, why: object) -> DataError:
-    return DataError(f"{path} cannot be read, it is damaged or no file of ours: {why}; take it from a copy, or make it again")
+    return DataError(
+        f"{path} cannot be read, it is damaged or no file of ours: {why}; take it from a copy, or make it again"
+    )
 
 
 def _refuse_other(path: Path, found: Any, computed: str) -> None:

@@ -43,9 +43,7 @@ class Inspection:
     agreement: Agreement | None
 
 
-def inspect(
-    path: Path | str, sample: int = 0, layer: int | None = None, *, accept_changes: bool = False
-) -> Inspection:
+def inspect(path: Path | str, sample: int = 0, layer: int | None = None, *, accept_changes: bool = False) -> Inspection:
     """Look into a run: one test example step by step, and what holds over many."""
     subject = load(path, layer, accept_changes)
     task = subject.task

@@ -19,7 +19,7 @@ LONGEST = 1_000_000  # bytes of a file of cells
 
 @dataclass(frozen=True)
 class Choice:
-    """`gru`, or `FILE.py:NAME`: the name, the equations, and of one's own the file with its text, to be read by people."""
+    """`gru`, or `FILE.py:NAME`: the name and the equations; of one's own also the file and its text, for people."""
 
     name: str
     cell: Cell

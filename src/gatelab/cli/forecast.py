@@ -15,7 +15,8 @@ def forecast(
     steps: Annotated[int, typer.Option(help="Steps to forecast.")] = 24,
     data: Annotated[Path | None, typer.Option(metavar="NEWER.csv", help="Continue this series instead.")] = None,
     future: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Further inputs at the steps to come, if the model reads any.")
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="Further inputs of the model at the steps to come."),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write the forecast there.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw it: a .png, .svg or .pdf.")] = None,

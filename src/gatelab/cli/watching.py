@@ -15,8 +15,8 @@ from gatelab.experiments.bench import Watcher
 from gatelab.experiments.executor import Finished
 from gatelab.experiments.plan import Planned
 from gatelab.experiments.results import main_metric
-from gatelab.experiments.worker import PROGRESS
 from gatelab.training import Run
+from gatelab.training.run import PROGRESS
 
 
 class LineWatcher(Watcher):

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from gatelab.experiments.plan import Planned
 from gatelab.disk import within
+from gatelab.experiments.plan import Planned
 from gatelab.experiments.worker import STATUSES, last_words
 from gatelab.training.run import LOG, PROGRESS
 
@@ -83,7 +83,9 @@ class LocalExecutor:
         running[process] = run
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it died at once, which is seen when it is waited for
-            process.stdin.write(json.dumps({"spec": run.spec.self_contained(), "threads": self.threads}).encode() + b"\n")
+            process.stdin.write(
+                json.dumps({"spec": run.spec.self_contained(), "threads": self.threads}).encode() + b"\n"
+            )
             process.stdin.flush()  # and stays open: its end tells the worker that nobody waits for it any more
 
 

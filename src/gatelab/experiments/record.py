@@ -105,7 +105,9 @@ def read_experiment(directory: Path) -> dict[str, Any]:
     content = sealed.read_json(path)
     if content.get("schema") != SCHEMA:
         age = "a newer" if isinstance(content.get("schema"), int) and content["schema"] > SCHEMA else "another"
-        raise DataError(f"{path} was written by {age} gatelab, with schema {content.get('schema')!r}; this reads {SCHEMA}")
+        raise DataError(
+            f"{path} was written by {age} gatelab, with schema {content.get('schema')!r}; this reads {SCHEMA}"
+        )
     try:
         Experiment.model_validate(content)
         models = _models(content)
@@ -135,7 +137,9 @@ def _check_names(content: dict[str, Any]) -> None:
             raise ValueError(f"a model has the name {name!r}: expected a letter or digit, then also . + - _ = ,")
     if not isinstance(spec["task"].get("name"), str) or not re.fullmatch(r"\w+", spec["task"]["name"]):
         raise ValueError(f"the task is {spec['task'].get('name')!r}: expected its name")
-    if spec["base"] is not None and spec["base"] not in content["models"] or spec["design"].keys() - content["models"]:
+    if (spec["base"] is not None and spec["base"] not in content["models"]) or spec["design"].keys() - content[
+        "models"
+    ]:
         raise ValueError("base and design name models that are not there")
     if content["command"] == "ablate" and spec["base"] is None:
         raise ValueError("an ablation has a base")

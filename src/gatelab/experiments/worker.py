@@ -98,4 +98,3 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(next(code for code, status in STATUSES.items() if status == outcome.status))
-

@@ -22,7 +22,19 @@ from typing import Any, NoReturn
 from gatelab.errors import DataError
 from gatelab.lang.cell import Cell
 from gatelab.lang.graph import (
-    POINTWISE, Graph, Identity, Matrix, Node, Scaled, Shape, Sum, Transpose, Weight, operands, parts, walk,
+    POINTWISE,
+    Graph,
+    Identity,
+    Matrix,
+    Node,
+    Scaled,
+    Shape,
+    Sum,
+    Transpose,
+    Weight,
+    operands,
+    parts,
+    walk,
 )  # fmt: skip
 from gatelab.lang.recorded import Recorded
 from gatelab.lang.signature import SPACES, Option, Signature
@@ -151,7 +163,11 @@ class _Reader:
             self.refuse(f"parameters are {', '.join(order)}: expected the input, a state at least, then W, U, b")
         options = {}
         for name, option in self.mapping("options").items():
-            if not isinstance(option, dict) or option.keys() != {"value", "learned"} or self.name(name, "options") in order:
+            if (
+                not isinstance(option, dict)
+                or option.keys() != {"value", "learned"}
+                or self.name(name, "options") in order
+            ):
                 self.refuse(f"the option {name!r} is {option!r}: expected value and learned, under a name of its own")
             if not isinstance(option["learned"], bool):
                 self.refuse(f"learned of the option {name!r} is {option['learned']!r}: expected true or false")

@@ -40,13 +40,17 @@ class Interpreter:
         values = self._values(self.needed, leaves, spaces)
         return tuple(values[node] for node in self.graph.new_states)
 
-    def watched_step(self, leaves: Mapping[str, Any], spaces: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def watched_step(
+        self, leaves: Mapping[str, Any], spaces: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The same, and the gates by name."""
         values = self._values(self.watched, leaves, spaces)
         gates = {name: values[node] for name, node in self.graph.gates.items()}
         return tuple(values[node] for node in self.graph.new_states), gates
 
-    def named_step(self, leaves: Mapping[str, Any], spaces: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def named_step(
+        self, leaves: Mapping[str, Any], spaces: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The new states, and every name that they still need: what tracing asks of a function's local variables."""
         values = self._values(self.needed, leaves, spaces)
         named = {**self.graph.gates, **self.graph.numbers}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from gatelab.lang.graph import Graph, Identity, Matrix, Node, Scaled, Sum, Transpose, Weight, operands, parts, walk
 
@@ -277,7 +277,9 @@ class _Python(_Text):
         used = {part for node in nodes if node.matrix for part in parts(node.matrix)}
         numbers, values = ([n for n in nodes if n in self.labels and (n.shape == "scalar") is s] for s in (True, False))
         made = [f"{self.labels[n]} = {self.expression(n, top=True)[0]}" for n in numbers]
-        made += [f"{label} = {self.matrix(matrix, top=True)}" for matrix, label in self.map_labels.items() if matrix in used]
+        made += [
+            f"{label} = {self.matrix(matrix, top=True)}" for matrix, label in self.map_labels.items() if matrix in used
+        ]
         made += [f"{self.labels[n]} = {self.expression(n, top=True)[0]}" for n in values]
         return [*made, f"return {', '.join(self.expression(node)[0] for node in self.graph.new_states)}"]
 

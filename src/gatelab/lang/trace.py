@@ -15,7 +15,6 @@ from gatelab.lang.signature import Signature
 from gatelab.lang.symbols import OPERATIONS, Maps, Symbol, Tracer, Vectors
 from gatelab.lang.watch import call_and_watch
 
-
 Step = Callable[[Any, tuple[Any, ...], dict[str, Any], dict[str, Any]], tuple[Any, dict[str, Any]]]
 
 

@@ -31,11 +31,11 @@ def figure(found: Continuation) -> Figure:
         panels[0].legend(loc="upper left", ncols=2)
         panels[-1].set_xlabel("time" if found.stamps is not None else "step, 0 is the last known one")
         if found.stamps is not None:
-            import matplotlib.dates as dates
+            from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-            locator = dates.AutoDateLocator()
+            locator = AutoDateLocator()  # type: ignore[no-untyped-call]
             panels[-1].xaxis.set_major_locator(locator)
-            panels[-1].xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+            panels[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     return made
 
 

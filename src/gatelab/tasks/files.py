@@ -90,7 +90,7 @@ class Files(Task):
             per_step=content.per_step,
             forecasts=series_,
             classes=content.classes,
-            label_type=content.label_type,  # type: ignore[arg-type]
+            label_type=content.label_type,
             output_size=numbers if content.classes is None else len(content.classes),
             target_scaling=scaling and Numbers.of(scaling),
         )

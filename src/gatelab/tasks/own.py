@@ -101,12 +101,7 @@ def npz_lengths(path: Path, arrays: dict[str, np.ndarray], X: np.ndarray) -> np.
     lengths = arrays.get("lengths")
     if lengths is None:
         return None
-    if (
-        lengths.shape != (len(X),)
-        or lengths.dtype.kind not in "iu"
-        or lengths.min() < 1
-        or lengths.max() > X.shape[1]
-    ):
+    if lengths.shape != (len(X),) or lengths.dtype.kind not in "iu" or lengths.min() < 1 or lengths.max() > X.shape[1]:
         raise DataError(f"{path}: lengths must be {len(X)} integers from 1 to {X.shape[1]}")
     return lengths.astype(np.int64)
 

@@ -262,9 +262,7 @@ def _in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _begin(
-    spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, accept_changes: bool = False
-) -> Work:
+def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, accept_changes: bool = False) -> Work:
     """A new run, or one that was interrupted as it stood at its last checkpoint."""
     model = build.model(spec.model, spec.task, spec.training.seed)
     optimizer = optimizers.optimizer(spec.optimization, model)

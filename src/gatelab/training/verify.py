@@ -16,7 +16,20 @@ from gatelab.training.identity import changes
 from gatelab.training.loop import frozen_values
 from gatelab.training.objective import Objective, macro_metrics
 from gatelab.training.run import (
-    BEST, CELL, CHECKPOINT, FILES, GRADIENTS, INSPECTION, LOG, MANIFEST, METRICS, MODEL, PREDICTIONS, PROGRESS, TIMING, Run,
+    BEST,
+    CELL,
+    CHECKPOINT,
+    FILES,
+    GRADIENTS,
+    INSPECTION,
+    LOG,
+    MANIFEST,
+    METRICS,
+    MODEL,
+    PREDICTIONS,
+    PROGRESS,
+    TIMING,
+    Run,
 )  # fmt: skip
 from gatelab.training.schedule import Schedule
 
@@ -34,7 +47,9 @@ class Finding:
 
 def verify(run: Run) -> list[Finding]:
     """File by file. A run that is at work is looked at as it is."""
-    found = [_checked(run, name, check) for name, check in CHECKS.items() if run.file(name).exists() or _is_needed(run, name)]
+    found = [
+        _checked(run, name, check) for name, check in CHECKS.items() if run.file(name).exists() or _is_needed(run, name)
+    ]
     found += [Finding(name, "for people; not checked") for name in UNCHECKED if (run.path / name).exists()]
     found += [Finding(name, "not a file of ours; not looked at") for name in foreign(run.path, FILES)]
     try:
@@ -98,7 +113,9 @@ def _checkpoint(run: Run) -> str:
     spec = run.spec()
     model = build.model(spec.model, spec.task, spec.training.seed)
     optimizer = optimizers.optimizer(spec.optimization, model)
-    place = checkpoint.read(run.checkpoint_path, model, optimizer, Schedule(spec.optimization, spec.training.num_epochs))
+    place = checkpoint.read(
+        run.checkpoint_path, model, optimizer, Schedule(spec.optimization, spec.training.num_epochs)
+    )
     return f"can be resumed from epoch {place.epoch}, batch {place.batch}"
 
 

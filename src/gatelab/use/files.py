@@ -55,7 +55,9 @@ def read(path: Path, preparation: Preparation) -> Data:
     if path.is_dir():
         return _folder(path, preparation)
     if not path.is_file():
-        raise DataError(f"there is no file or folder {path}: expected a table, an .npy or .npz, or a folder of sequences")
+        raise DataError(
+            f"there is no file or folder {path}: expected a table, an .npy or .npz, or a folder of sequences"
+        )
     if path.suffix.lower() == ".npz":
         return _npz(path, preparation)
     if path.suffix.lower() in (*TABLES, ".npy"):
@@ -80,7 +82,9 @@ def _checked(path: Path, given: Any, preparation: Preparation, lengths: Any = No
 def _npz(path: Path, preparation: Preparation) -> Data:
     arrays = readers.read_npz(path)
     if "X" not in arrays:
-        raise DataError(f"{path} has the arrays {', '.join(arrays) or 'none'}: expected X, and y and lengths if there are any")
+        raise DataError(
+            f"{path} has the arrays {', '.join(arrays) or 'none'}: expected X, and y and lengths if there are any"
+        )
     X = arrays["X"]
     if X.ndim < 2 or not len(X):
         raise DataError(f"{path}: X has the shape {X.shape}: expected sequences, (N, T, D)")
@@ -138,11 +142,16 @@ def _step_by_step(data: Data, output: np.ndarray) -> tuple[Data, np.ndarray]:
 def _table(trained: Trained, data: Data, output: np.ndarray, proba: bool) -> Predictions:
     prepared, labels = trained.preparation, data.labels
     if prepared.classes is None:
-        columns = [f"predicted {i + 1}" for i in range(prepared.output_size)] if prepared.output_size > 1 else ["predicted"]
+        columns = (
+            [f"predicted {i + 1}" for i in range(prepared.output_size)] if prepared.output_size > 1 else ["predicted"]
+        )
         values = prepared.decode(output)
         known = isinstance(labels, np.ndarray)
         titles = ["sequence", *columns, *([c.replace("predicted", "true") for c in columns] if known else [])]
-        rows = [[name, *row, *(labels[i] if known else ())] for i, (name, row) in enumerate(zip(data.names, values, strict=True))]  # type: ignore[index]
+        rows = [
+            [name, *row, *(labels[i] if known else ())]
+            for i, (name, row) in enumerate(zip(data.names, values, strict=True))
+        ]  # type: ignore[index]
         return Predictions(titles, rows, _errors(values, labels) if known else {})  # type: ignore[arg-type]
     said = [prepared.classes[place] for place in output.argmax(-1)]
     exact = output.astype(np.float64)
@@ -201,7 +210,7 @@ def _of_series(trained: Trained, path: Path) -> Predictions:
 def _next_values(trained: Trained, values: np.ndarray) -> np.ndarray:
     """(S, D) → (S, K): the model's output after each step, from as many steps before it as a window has."""
     window = trained.preparation.steps
-    first = trained.output(values[None, :window])[0]  # of the first window every step
+    first: np.ndarray = trained.output(values[None, :window])[0]  # of the first window every step
     if len(values) <= window:
         return first
     rest = np.lib.stride_tricks.sliding_window_view(values[1:], window, 0).transpose(0, 2, 1)  # (S − window, window, D)

@@ -34,7 +34,9 @@ def continuation(trained: Trained, steps: int, data: Any = None, future: Any = N
     """The next steps of the series of training, or of newer data."""
     prepared = trained.preparation
     if not prepared.forecasts:
-        raise ValueError(f"{trained.run.path} does not forecast a series: its answers are of whole sequences; use predict")
+        raise ValueError(
+            f"{trained.run.path} does not forecast a series: its answers are of whole sequences; use predict"
+        )
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise ValueError(f"steps is {steps!r}: expected an integer of at least 1")
     before = kept.ending(trained.run.file(kept.FILE), prepared) if data is None else _newer(trained, data)

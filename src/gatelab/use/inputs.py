@@ -87,7 +87,11 @@ def _numbers(X: Any, preparation: Preparation) -> list[np.ndarray] | tuple[np.nd
 def _listed(X: Sequence[Any], preparation: Preparation) -> list[np.ndarray] | tuple[np.ndarray, bool]:
     """A list of sequences; nested lists of numbers may also be one sequence."""
     depth = {0 if _is_table(one) else _depth(_plain(one)) for one in X}
-    if depth == {1} and all(np.shape(_plain(one)) == (preparation.input_size,) for one in X) and preparation.input_size > 1:
+    if (
+        depth == {1}
+        and all(np.shape(_plain(one)) == (preparation.input_size,) for one in X)
+        and preparation.input_size > 1
+    ):
         return _array(X, "X")[None], True  # steps
     made = []
     for place, one in enumerate(map(_plain, X)):
@@ -207,7 +211,9 @@ def _tokens(X: Any, preparation: Preparation) -> list[np.ndarray] | tuple[np.nda
         return [_words(str(sentence).split(), preparation) for sentence in X]
     if isinstance(X, (list, tuple)) and X and np.ndim(X[0]):
         rows = [_plain(row) for row in X]
-        return [_words(list(row), preparation) if isinstance(row[0], str) else _places(row, preparation) for row in rows]
+        return [
+            _words(list(row), preparation) if isinstance(row[0], str) else _places(row, preparation) for row in rows
+        ]
     array = np.asarray(X)
     if array.dtype.kind == "f" and array.ndim in (2, 3) and array.shape[-1] == preparation.input_size:
         array = _from_one_hot(array)
@@ -227,7 +233,7 @@ def _words(words: list[Any], preparation: Preparation) -> np.ndarray:
 
 def _places(given: Any, preparation: Preparation) -> np.ndarray:
     array = np.asarray(given)
-    if array.dtype.kind not in "iu" or (array.size and not (0 <= array.min() and array.max() < preparation.input_size)):
+    if array.dtype.kind not in "iu" or (array.size and not (array.min() >= 0 and array.max() < preparation.input_size)):
         raise ValueError(
             f"X has {str(given)[:80]}: expected words, or integers from 0 to {preparation.input_size - 1}, their places in the "
             "vocabulary"
@@ -238,4 +244,5 @@ def _places(given: Any, preparation: Preparation) -> np.ndarray:
 def _from_one_hot(array: np.ndarray) -> np.ndarray:
     if not (((array == 0) | (array == 1)).all() and (array.sum(-1) == 1).all()):
         raise ValueError("X has vectors that are not one-hot: expected a single 1 in each step")
-    return array.argmax(-1)
+    places: np.ndarray = array.argmax(-1)
+    return places

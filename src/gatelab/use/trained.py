@@ -30,7 +30,9 @@ class Trained:
     def __init__(self, path: Path | str) -> None:
         self.run = Run(path)
         if not self.run.exists():
-            raise DataError(f"{path} is not a run directory: expected one with a manifest.json, as `gatelab train` writes it")
+            raise DataError(
+                f"{path} is not a run directory: expected one with a manifest.json, as `gatelab train` writes it"
+            )
         self.preparation = self.run.preparation
         self.module = cast(Model, self.run.model())
 
@@ -84,7 +86,8 @@ class Trained:
             "input": f"steps of {per_step} {read}{'s' if per_step > 1 else ''}, trained on {prepared.steps} steps"
             + (f"; columns {', '.join(prepared.columns)}" if prepared.columns else ""),
             "output": self._answered(),
-            "test": ", ".join(_shown(name, value) for name, value in manifest.get("test", {}).items()) or "not tested yet",
+            "test": ", ".join(_shown(name, value) for name, value in manifest.get("test", {}).items())
+            or "not tested yet",
             "weights": f"of epoch {self.run.best_epoch()}; the run is {manifest['status']}",
         }
         equations = "\n".join(f"    {line}" for line in self.cell.text().splitlines())
@@ -114,10 +117,14 @@ class Trained:
         """The same for sequences that were checked; in batches as in the evaluation of the run."""
         found = []
         with denormals_flushed():
-            for index in np.array_split(np.arange(len(values)), range(EVALUATED_AT_ONCE, len(values), EVALUATED_AT_ONCE)):
+            for index in np.array_split(
+                np.arange(len(values)), range(EVALUATED_AT_ONCE, len(values), EVALUATED_AT_ONCE)
+            ):
                 x = self.preparation.encode(values[index])
                 if not torch.isfinite(x).all():
-                    raise ValueError("X has values that are too far from those of the training data to be scaled to float32")
+                    raise ValueError(
+                        "X has values that are too far from those of the training data to be scaled to float32"
+                    )
                 ends = None if lengths is None else torch.from_numpy(lengths[index] + self.preparation.noise_pad)
                 if ends is not None and self.preparation.kind == "numbers":
                     x[torch.arange(x.shape[1]) >= ends[:, None]] = 0
