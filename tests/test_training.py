@@ -399,7 +399,7 @@ def test_a_run_goes_on_only_with_what_it_began_with(tmp_path, monkeypatch):
     equations = (tmp_path / "mine.py").read_text()
     (tmp_path / "mine.py").write_text(equations.replace("tanh", "sigmoid"))
     refused("mine.py, from which its cell was taken, was edited")
-    with pytest.raises(ValueError, match="holds another run: the equations of model.cell, .*mine.py:mine, are others"):
+    with pytest.raises(ValueError, match=r"holds another run: the equations of model.cell, .*mine.py:mine, are others"):
         train(spec("files:path=series.csv,columns=v,length=8", {"cell": f"{tmp_path}/mine.py:mine"}), tmp_path / "run")
     (tmp_path / "mine.py").write_text(equations)
     (tmp_path / "series.csv").write_text("t,v\n" + "\n".join([*rows[:-1], "199,7.5"]))
@@ -515,10 +515,10 @@ def test_what_cannot_be_read_is_refused_in_words(tmp_path):
     with pytest.raises(DataError, match="written by a newer gatelab, with schema 3; this one reads up to 2"):
         run.manifest()
     run.write_manifest(newer | {"schema": 1})
-    with pytest.raises(DataError, match="written by an older gatelab, with schema 1.*train it again"):
+    with pytest.raises(DataError, match=r"written by an older gatelab, with schema 1.*train it again"):
         run.manifest()
     run.write_manifest(newer | {"schema": 2, "status": "sleeping"})
-    with pytest.raises(DataError, match="manifest.json cannot be read: status: "):
+    with pytest.raises(DataError, match=r"manifest\.json cannot be read: status: "):
         run.manifest()
     run.write_manifest(newer | {"schema": 2})
     run.checkpoint_path.write_bytes(run.checkpoint_path.read_bytes()[:-100])

@@ -1,8 +1,8 @@
 """Files that carry a checksum of what they hold, verified whenever they are read: JSON, lines, arrays and tensors.
 
-The sum is over the content, not the bytes of the file: it lies inside the file, which is replaced in one go, so that the
-two cannot disagree, and every file stays what its ending says. Damage is found, forgery is not: whoever can write the
-file can write its sum. Nothing that is read can run code.
+The sum is over the content, not the bytes of the file: it lies inside the file, which is replaced in one go, so that
+the two cannot disagree, and every file stays what its ending says. Damage is found, forgery is not: whoever can write
+the file can write its sum. Nothing that is read can run code.
 """
 
 from __future__ import annotations

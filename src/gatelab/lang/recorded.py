@@ -1,4 +1,4 @@
-"""Cells that are graphs from the start: read from a file, or made of other cells. They have no function of their own."""
+"""Cells that are graphs from the start: read from a file, or made of other cells. They have no function."""
 
 from __future__ import annotations
 

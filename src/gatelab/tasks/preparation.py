@@ -108,7 +108,7 @@ class Preparation(BaseModel):
         return torch.cat([encoded, self._noise(len(values))], 1) if self.noise_pad else encoded
 
     def _noise(self, count: int) -> Tensor:
-        """The same for each new image at its place: the noise of training belongs to the images that it was drawn for."""
+        """The same for each new image at its place: the noise of training belongs to the images of training."""
         random = stream(0, "noise of new images")
         drawn = random.standard_normal((count, self.noise_pad, self.input_size))
         return torch.from_numpy(drawn.astype(np.float32))

@@ -13,7 +13,7 @@ LOOKED_AT = 500  # of the last stamps
 
 
 def recognised(texts: Sequence[str]) -> np.ndarray | None:
-    """The last of these texts as times, to the second; None unless all are, in one format, each later than the one before.
+    """The last of these texts as times, to the second; None unless all are, in one format, each later than the last.
 
     Where day and month could be either way round, the order of the lines decides.
     """

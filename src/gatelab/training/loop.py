@@ -129,8 +129,8 @@ def _is_over(spec: RunSpec, manifest: dict[str, Any], report: Reporter) -> bool:
         return True
     if wanted != before and spec.optimization.schedule == "cosine":
         report.note(
-            f"the cosine schedule depends on the number of epochs: so far the learning rates were those of {before}, so "
-            f"this is not what a run with {wanted} from the start would be"
+            f"the cosine schedule depends on the number of epochs: so far the learning rates were those of {before}, "
+            f"so this is not what a run with {wanted} from the start would be"
         )
     return False
 
@@ -292,8 +292,8 @@ def _changes(spec: RunSpec, run: Run, threads: int) -> list[str]:
     said = [f"its {what} was {manifest['identity'][what]} and is {found.get(what)}" for what in differing]
     if threads != manifest["threads"]:
         said.append(
-            f"it began with {manifest['threads']} threads, and {threads} are granted here, so that sums differ in the last "
-            "bit (OMP_THREAD_LIMIT, or a limit of the machine)"
+            f"it began with {manifest['threads']} threads, and {threads} are granted here, so that sums differ in the "
+            "last bit (OMP_THREAD_LIMIT, or a limit of the machine)"
         )
     return [*said, *changed_cell(run)]
 

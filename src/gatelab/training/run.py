@@ -11,8 +11,8 @@
     gradients.npz           norms of gradients by epoch and step, if they were asked for
     timing.json             where the time went
 
-Every file is written whole or not at all, and carries a checksum that is verified when it is read. Nothing in it can run
-code, and no link in it is followed out of it. It can be moved to another machine and used there by itself.
+Every file is written whole or not at all, and carries a checksum that is verified when it is read. Nothing in it can
+run code, and no link in it is followed out of it. It can be moved to another machine and used there by itself.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ class RunSpec(Section):
         return disagreements(self.task, self.model, self.training)
 
     def self_contained(self) -> dict[str, Any]:
-        """The document with the equations in the place of the cell's name: whoever reads it needs no file of the user's."""
+        """The document with the equations in the place of the cell's name: its reader needs no file of the user's."""
         document = self.document()
         document["model"]["cell"] = self.model.cell.document()
         return document

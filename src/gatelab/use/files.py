@@ -140,33 +140,32 @@ def _step_by_step(data: Data, output: np.ndarray) -> tuple[Data, np.ndarray]:
 
 
 def _table(trained: Trained, data: Data, output: np.ndarray, proba: bool) -> Predictions:
-    prepared, labels = trained.preparation, data.labels
-    if prepared.classes is None:
-        columns = (
-            [f"predicted {i + 1}" for i in range(prepared.output_size)] if prepared.output_size > 1 else ["predicted"]
-        )
-        values = prepared.decode(output)
-        known = isinstance(labels, np.ndarray)
-        titles = ["sequence", *columns, *([c.replace("predicted", "true") for c in columns] if known else [])]
-        rows = [
-            [name, *row, *(labels[i] if known else ())]
-            for i, (name, row) in enumerate(zip(data.names, values, strict=True))
-        ]  # type: ignore[index]
-        return Predictions(titles, rows, _errors(values, labels) if known else {})  # type: ignore[arg-type]
-    said = [prepared.classes[place] for place in output.argmax(-1)]
-    exact = output.astype(np.float64)
+    if trained.preparation.classes is None:
+        return _table_of_numbers(data, trained.preparation.decode(output))
+    classes, labels, exact = trained.preparation.classes, data.labels, output.astype(np.float64)
+    said = [classes[place] for place in output.argmax(-1)]
     powers = np.exp(exact - exact.max(-1, keepdims=True))
     shares = powers / powers.sum(-1, keepdims=True)
-    titles = ["sequence", "predicted", *([f"p({name})" for name in prepared.classes] if proba else ["p"])]
-    rows = [
-        [name, answer, *(p if proba else [p.max()])] for name, answer, p in zip(data.names, said, shares, strict=True)
-    ]
+    titles = ["sequence", "predicted", *([f"p({name})" for name in classes] if proba else ["p"])]
+    rows = [[*row, *(p if proba else [p.max()])] for *row, p in zip(data.names, said, shares, strict=True)]
     if labels is None:
         return Predictions(titles, rows)
-    rows = [[*row, label] for row, label in zip(rows, labels, strict=True)]
-    strange = sorted(set(map(str, labels)) - set(prepared.classes))
+    right = [str(label) for label in labels]
+    strange = sorted(set(right) - set(classes))
     note = f"labels that the model does not know count as wrong: {', '.join(strange[:5])}" if strange else ""
-    return Predictions([*titles, "true"], rows, _shares(list(map(str, labels)), said), note)
+    rows = [[*row, label] for row, label in zip(rows, right, strict=True)]
+    return Predictions([*titles, "true"], rows, _shares(right, said), note)
+
+
+def _table_of_numbers(data: Data, values: np.ndarray) -> Predictions:
+    count = values.shape[-1]
+    columns = ["predicted"] if count == 1 else [f"predicted {i + 1}" for i in range(count)]
+    rows = [[name, *row] for name, row in zip(data.names, values, strict=True)]
+    if not isinstance(data.labels, np.ndarray):
+        return Predictions(["sequence", *columns], rows)
+    rows = [[*row, *right] for row, right in zip(rows, data.labels, strict=True)]
+    titles = ["sequence", *columns, *(column.replace("predicted", "true") for column in columns)]
+    return Predictions(titles, rows, _errors(values, data.labels))
 
 
 def _shares(right: list[str], said: list[str]) -> dict[str, float]:

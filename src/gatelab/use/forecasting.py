@@ -71,7 +71,7 @@ def _further(trained: Trained, steps: int, future: Any) -> np.ndarray:
         return np.empty((steps - 1, 0))
     if future is None and steps > 1:
         raise ValueError(
-            f"this model also reads {', '.join(names)}, whose values in the future nobody but you can know: give them for "
+            f"this model also reads {', '.join(names)}, whose future values nobody but you can know: give them for "
             f"{steps - 1} steps to come (future, or --future FILE.csv), or forecast 1 step"
         )
     if future is None:

@@ -1,4 +1,4 @@
-"""Sequences as people have them, in one form: arrays, lists of unequal length, tables with named columns, words, images."""
+"""Sequences as people have them, in one form: arrays, unequal lists, tables with named columns, words, images."""
 
 from __future__ import annotations
 
@@ -86,13 +86,9 @@ def _numbers(X: Any, preparation: Preparation) -> list[np.ndarray] | tuple[np.nd
 
 def _listed(X: Sequence[Any], preparation: Preparation) -> list[np.ndarray] | tuple[np.ndarray, bool]:
     """A list of sequences; nested lists of numbers may also be one sequence."""
-    depth = {0 if _is_table(one) else _depth(_plain(one)) for one in X}
-    if (
-        depth == {1}
-        and all(np.shape(_plain(one)) == (preparation.input_size,) for one in X)
-        and preparation.input_size > 1
-    ):
-        return _array(X, "X")[None], True  # steps
+    D = preparation.input_size
+    if D > 1 and not any(map(_is_table, X)) and all(_depth(_plain(one)) == 1 and len(one) == D for one in X):
+        return _array(X, "X")[None], True  # the steps of one
     made = []
     for place, one in enumerate(map(_plain, X)):
         if _is_table(one):
@@ -163,8 +159,8 @@ def refuse_gaps(given: Sequences, preparation: Preparation) -> None:
         where = f"step {step}" if given.single else f"sequence {sequence}, step {step}"
         value = given.values[sequence, step, column]
         raise ValueError(
-            f"X has {value} in {where}, number {column}{name}, and {len(bad):,} such values in all: expected finite numbers; "
-            "fill the gaps first"
+            f"X has {value} in {where}, number {column}{name}, and {len(bad):,} such values in all: expected finite "
+            "numbers; fill the gaps first"
         )
 
 
@@ -193,7 +189,7 @@ def _image(X: Any, preparation: Preparation) -> list[np.ndarray] | tuple[np.ndar
 def _checked_bytes(values: np.ndarray) -> np.ndarray:
     if np.isfinite(values).all() and (values.min(initial=0) < 0 or values.max(initial=0) > 255):
         raise ValueError(
-            f"X has values from {values.min():g} to {values.max():g}: expected pixels from 0 to 255, as they are in the files"
+            f"X has values from {values.min():g} to {values.max():g}: expected pixels from 0 to 255, as files have them"
         )
     return values
 
@@ -210,10 +206,8 @@ def _tokens(X: Any, preparation: Preparation) -> list[np.ndarray] | tuple[np.nda
             return _words(list(X), preparation)[None], True
         return [_words(str(sentence).split(), preparation) for sentence in X]
     if isinstance(X, (list, tuple)) and X and np.ndim(X[0]):
-        rows = [_plain(row) for row in X]
-        return [
-            _words(list(row), preparation) if isinstance(row[0], str) else _places(row, preparation) for row in rows
-        ]
+        rows = [list(_plain(row)) for row in X]
+        return [(_words if row and isinstance(row[0], str) else _places)(row, preparation) for row in rows]
     array = np.asarray(X)
     if array.dtype.kind == "f" and array.ndim in (2, 3) and array.shape[-1] == preparation.input_size:
         array = _from_one_hot(array)
@@ -235,8 +229,8 @@ def _places(given: Any, preparation: Preparation) -> np.ndarray:
     array = np.asarray(given)
     if array.dtype.kind not in "iu" or (array.size and not (array.min() >= 0 and array.max() < preparation.input_size)):
         raise ValueError(
-            f"X has {str(given)[:80]}: expected words, or integers from 0 to {preparation.input_size - 1}, their places in the "
-            "vocabulary"
+            f"X has {str(given)[:80]}: expected words, or their places in the vocabulary, integers from 0 to "
+            f"{preparation.input_size - 1}"
         )
     return array.astype(np.uint8)
 

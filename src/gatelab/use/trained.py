@@ -23,8 +23,8 @@ Answers = np.ndarray | list[np.ndarray]
 class Trained:
     """The model of a run with the weights of its best epoch. Raw sequences in, answers in the units of the data out.
 
-    X is one sequence (T, D), several (N, T, D) with `lengths` where they differ, or a list of sequences of unequal length;
-    a table of named columns is one sequence. Images and words are taken as they are.
+    X is one sequence (T, D), several (N, T, D) with `lengths` where they differ, or a list of sequences of unequal
+    length; a table of named columns is one sequence. Images and words are taken as they are.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -48,8 +48,8 @@ class Trained:
     def predict(self, X: Any, *, lengths: Any = None) -> Answers:
         """The most probable class of each sequence (N,), or numbers (N, K) in their own units.
 
-        Where the model answers at every step there is a T after the N; for sequences of unequal length it is then a list.
-        One sequence given by itself has no N. A model of a series says at every step what comes next.
+        Where the model answers at every step there is a T after the N; for sequences of unequal length it is then a
+        list. One sequence given by itself has no N. A model of a series says at every step what comes next.
         """
         given, output = self._output(X, lengths)
         labels = self.classes
@@ -115,19 +115,16 @@ class Trained:
     @torch.no_grad()
     def output(self, values: np.ndarray, lengths: np.ndarray | None = None) -> np.ndarray:
         """The same for sequences that were checked; in batches as in the evaluation of the run."""
-        found = []
+        found, prepared = [], self.preparation
         with denormals_flushed():
-            for index in np.array_split(
-                np.arange(len(values)), range(EVALUATED_AT_ONCE, len(values), EVALUATED_AT_ONCE)
-            ):
-                x = self.preparation.encode(values[index])
-                if not torch.isfinite(x).all():
-                    raise ValueError(
-                        "X has values that are too far from those of the training data to be scaled to float32"
-                    )
-                ends = None if lengths is None else torch.from_numpy(lengths[index] + self.preparation.noise_pad)
-                if ends is not None and self.preparation.kind == "numbers":
+            for start in range(0, len(values), EVALUATED_AT_ONCE):
+                batch = slice(start, start + EVALUATED_AT_ONCE)
+                x = prepared.encode(values[batch])
+                ends = None if lengths is None else torch.from_numpy(lengths[batch] + prepared.noise_pad)
+                if ends is not None and prepared.kind == "numbers":
                     x[torch.arange(x.shape[1]) >= ends[:, None]] = 0
+                if not torch.isfinite(x).all():
+                    raise ValueError("X has values too far from those of the training data: float32 cannot hold them")
                 found.append(self.module(x, lengths=ends).numpy())
         return np.concatenate(found)
 
