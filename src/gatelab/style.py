@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 INK, FAINT, PAPER = "#1f2328", "#8c959f", "#ffffff"
 FORMATS = ("png", "svg", "pdf")
+TICK = re.compile(r"\$\\mathdefault\{[-−0-9.^{}\\a-z ]*\}\$")  # as logarithmic axes write theirs
 
 SETTINGS: Any = {
     "figure.dpi": 110,
@@ -36,6 +38,7 @@ SETTINGS: Any = {
     "text.color": INK,
     "legend.frameon": False,
     "lines.linewidth": 1.4,
+    "text.usetex": False,  # names are no TeX, whatever a user's settings say
     "svg.fonttype": "none",
     "svg.hashsalt": "gatelab",  # the same picture is the same file
 }
@@ -90,5 +93,5 @@ def _take_names_as_they_are(figure: Figure) -> None:
         axes.get_xticklabels(), axes.get_yticklabels()  # puts the names there
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
-        if "$" in text.get_text() and "mathdefault" not in text.get_text():
+        if "$" in text.get_text() and not TICK.fullmatch(text.get_text()):
             text.set_parse_math(False)

@@ -18,14 +18,15 @@ VERBS = {"keep": "keeps", "write": "writes", "add": "adds"}
 def cells(
     name: Annotated[str | None, typer.Argument(help="A cell, or FILE.py:NAME for one of your own.")] = None,
     latex: Annotated[bool, typer.Option("--latex", help="Print the equations as LaTeX.")] = False,
+    python: Annotated[bool, typer.Option("--python", help="Print the equations as a function to change.")] = False,
     cpp: Annotated[bool, typer.Option("--cpp", help="Print the C++ that the fused engine compiles.")] = False,
 ) -> None:
     """List all cells, or print the equations of one."""
     from gatelab import cells as library  # torch comes with it, which `gatelab --help` need not wait for
 
     if name is None:
-        if latex or cpp:
-            raise ValueError("--latex and --cpp are for one cell: name it, as in `gatelab cells gru --latex`")
+        if latex or python or cpp:
+            raise ValueError("--latex, --python and --cpp are for one cell: name it, as in `gatelab cells gru --latex`")
         Console().print(_table())
         return
     cell = library.get(name)
@@ -34,8 +35,8 @@ def cells(
 
         typer.echo(Source(cell).text)
         return
-    if latex:
-        typer.echo(cell.latex())
+    if latex or python:
+        typer.echo(cell.latex() if latex else cell.python().rstrip())
         return
     typer.echo(f"{cell.name}: {cell.summary}" if cell.summary else cell.name)
     typer.echo("\n" + "\n".join(f"  {line}" for line in cell.text().splitlines()) + "\n")

@@ -22,8 +22,9 @@ def inspect(
     """Look inside a trained run: every gate over time, how far it remembers, and what it says, on one page."""
     from gatelab.analysis import inspect as look
     from gatelab.report.inspection.write import write_inspection
+    from gatelab.training.run import INSPECTION
 
     found = look(run, sample, layer, accept_changes=accept_changes)
     if found.subject.note:
         typer.echo(f"note: {found.subject.note}", err=True)
-    typer.echo(f"The page is {write_inspection(found, out or run / 'inspect')}")
+    typer.echo(f"The page is {write_inspection(found, out or found.subject.run.file(INSPECTION))}")

@@ -7,20 +7,32 @@ from typing import Annotated
 
 import typer
 
+from gatelab.cli.settings import AcceptChanges
+
 
 def report(
     directory: Annotated[Path, typer.Argument(help="The directory of an experiment.", metavar="DIR")],
     pdf: Annotated[bool, typer.Option("--pdf", help="Write paper.pdf too: a short paper, set by Typst.")] = False,
+    accept_changes: AcceptChanges = False,
 ) -> None:
     """Make tables, figures and the page again from the run directories alone."""
     from gatelab.experiments.bench import gather_again
+    from gatelab.experiments.changes import changes
+    from gatelab.experiments.record import read_experiment
     from gatelab.experiments.studies import places
     from gatelab.report.paper.write import typesetter, write_paper
     from gatelab.report.write import write_reports
+    from gatelab.training.identity import refuse
 
     if pdf:
         typesetter()  # an error now rather than after all the rest
-    for place in (studies := places(directory)).values():
+    studies = places(directory)
+    changed = {change: None for place in studies.values() for change in changes(read_experiment(place), place)}
+    if not accept_changes:
+        refuse(directory, list(changed), "then the report is of the runs as they were")
+    for change in changed:
+        typer.echo(f"note: {change}", err=True)
+    for place in studies.values():
         gather_again(place)
     typer.echo(f"The report is in {write_reports(directory, studies)}")
     for place in studies.values() if pdf else ():

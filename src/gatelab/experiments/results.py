@@ -76,7 +76,8 @@ def manifests(experiment: dict[str, Any], directory: Path) -> list[dict[str, Any
     found = []
     for run in experiment["runs"]:
         with contextlib.suppress(*UNUSABLE):  # which is said with the results
-            found += [made.manifest()] if (made := Run(within(directory, directory / run["place"]))).exists() else []
+            if (made := Run(within(directory, directory / run["place"]))).exists() and made.spec():
+                found.append(made.manifest())
     return found
 
 

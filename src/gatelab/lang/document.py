@@ -163,12 +163,10 @@ class _Reader:
             self.refuse(f"parameters are {', '.join(order)}: expected the input, a state at least, then W, U, b")
         options = {}
         for name, option in self.mapping("options").items():
-            if (
-                not isinstance(option, dict)
-                or option.keys() != {"value", "learned"}
-                or self.name(name, "options") in order
-            ):
-                self.refuse(f"the option {name!r} is {option!r}: expected value and learned, under a name of its own")
+            if not isinstance(option, dict) or option.keys() != {"value", "learned"}:
+                self.refuse(f"the option {name!r} is {option!r}: expected value and learned")
+            if self.name(name, "options") in (*order, *SPACES):
+                self.refuse(f"the option {name!r} has the name of something else")
             if not isinstance(option["learned"], bool):
                 self.refuse(f"learned of the option {name!r} is {option['learned']!r}: expected true or false")
             options[name] = Option(self.number(option["value"]), option["learned"])

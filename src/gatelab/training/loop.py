@@ -274,7 +274,7 @@ def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, 
     else:
         changed = _changes(spec, run, threads)
         if not accept_changes:
-            refuse(run.path, changed, "then it is no longer the run that it would have been")
+            refuse(run.path, changed, "then the run keeps its own equations, and its manifest says what else is new")
         for change in changed:
             report.note(f"accepted: {change}")
         manifest = run.resume(spec, changed, threads)

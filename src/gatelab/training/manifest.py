@@ -19,6 +19,19 @@ SCHEMA = 2  # 1 did not keep the equations, nor how the input was prepared
 Status = Literal["running", "done", "failed", "diverged", "interrupted"]
 
 
+class Machine(BaseModel):
+    cpu: str
+    cores: int | None
+    system: str
+
+
+class Divergence(BaseModel):
+    what: str
+    epoch: int
+    batch: int | None
+    largest_gradients: dict[str, str]
+
+
 class Facts(BaseModel):
     """What every manifest has; there may be more."""
 
@@ -30,7 +43,7 @@ class Facts(BaseModel):
     parameters: int
     frozen: dict[str, str]
     versions: dict[str, str]
-    machine: dict[str, str | int | None]
+    machine: Machine
     threads: int
     engine: str
     identity: dict[str, str]
@@ -40,6 +53,8 @@ class Facts(BaseModel):
     best_epoch: int | None = None
     epochs: int = 0
     test: dict[str, float] = {}
+    error: str | None = None
+    divergence: Divergence | None = None
 
 
 def checked(content: dict[str, Any], source: object) -> dict[str, Any]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
 import tempfile
+import warnings
 from pathlib import Path
 
 from gatelab.disk import cache_folder
@@ -100,7 +103,36 @@ def load(name: str, source: str) -> ctypes.CDLL:
 def _place(name: str, source: str, flags: tuple[str, ...]) -> Path:
     parts = (source, RUNTIME.read_text(), compiler_version(), " ".join(flags), cpu())
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
-    return cache_folder("kernels") / f"{name}-{key}.so"
+    return _folder() / f"{re.sub(r'[^A-Za-z0-9_]+', '_', name)[:60]}-{key}.so"
+
+
+def _folder() -> Path:
+    """Where kernels are kept. They are loaded and run, so a folder that others can write to is not used."""
+    folder = cache_folder("kernels")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder if _is_ours(folder) else _own_folder(folder)
+
+
+@functools.cache
+def _own_folder(refused: Path) -> Path:
+    """One for this process, for kernels that are compiled anew."""
+    warnings.warn(
+        f"the folder of compiled kernels, {refused}, belongs to somebody else or can be written by others: it is not "
+        f"used, and kernels are compiled anew. Make it yours alone (chmod go-w {shlex.quote(str(refused))}), or name "
+        "another folder in GATELAB_CACHE",
+        stacklevel=2,
+    )
+    made = tempfile.mkdtemp(prefix="gatelab-kernels-")  # for its owner alone
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return Path(made)
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether nobody else can have put something there."""
+    if not hasattr(os, "geteuid"):
+        return True
+    found = path.stat()
+    return found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
 @functools.cache
@@ -121,6 +153,8 @@ def _run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
 def _whole(path: Path) -> bool:
     """Whether a cached file is as it was written: loading a cut one can end the process."""
     try:
+        if not _is_ours(path):
+            return False
         content = path.read_bytes()
     except OSError:
         return False
@@ -129,13 +163,13 @@ def _whole(path: Path) -> bool:
 
 def _build(name: str, source: str, flags: tuple[str, ...], path: Path) -> None:
     """Compile beside the final place and move there: whoever else builds the same finds all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{name}-") as folder:
         written, made = Path(folder) / f"{name}.cpp", Path(folder) / f"{name}.so"
         written.write_text(source)
         done = _run([*flags, f"-I{RUNTIME.parent}", str(written), "-o", str(made)])
         if done.returncode != 0:
             raise KernelError(f"{compiler_version()} refused the kernel {name!r}:\n{done.stderr[:2000]}")
+        made.chmod(0o700)
         with made.open("ab") as file:
             file.write(hashlib.sha256(made.read_bytes()).digest())
             file.flush()

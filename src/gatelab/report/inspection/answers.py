@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def gallery(found: Inspection) -> Figure:
     """The first test examples."""
-    return _grid(found, np.arange(min(_shown(found), len(found.answers.right))))
+    return _grid(found, np.arange(min(_shown(found), len(found.answers.right), found.answers.at_hand)))
 
 
 def mistakes(found: Inspection) -> Figure | None:

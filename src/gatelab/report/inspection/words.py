@@ -119,7 +119,7 @@ def answers(found: Inspection) -> list[str]:
     """How often it was right, or how far off."""
     said, task = found.answers, found.subject.task
     count, there = len(said.right), len(task.test)
-    of = f"{count:,} test examples" if count == there else f"the first {count:,} of {there:,} test examples"
+    of = f"{count:,} test examples" if count >= there else f"the first {count:,} of {there:,} test examples"
     if said.confusion is None:
         scaled = " Numbers are as the model learns them, scaled by the training part." if task.target_scaling else ""
         return [f"The mean size of the error is {said.wrong.mean():.4g} over {of}.{scaled}"]

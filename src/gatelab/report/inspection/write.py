@@ -14,6 +14,7 @@ from gatelab.report.sections import Section, page
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+PAGE = "inspect.html"
 FILES = {
     "gates.png": "Every gate and state over time",
     "units.png": "Single units over time",
@@ -32,6 +33,9 @@ FILES = {
 
 def write_inspection(found: Inspection, directory: Path) -> Path:
     """Pictures and page into a folder. Returns the page's path."""
+    there = [name for name in FILES if (directory / name).exists()]
+    if there and not (directory / PAGE).is_file():
+        raise ValueError(f"{directory} holds {there[0]} and no inspection: choose another folder with --out")
     drawn = {name: figure for name, figure in _figures(found).items() if figure is not None}
     for name in FILES:
         (directory / name).unlink(missing_ok=True)  # of an earlier look, that may have had others
@@ -45,11 +49,12 @@ def write_inspection(found: Inspection, directory: Path) -> Path:
     facts = (
         f"gatelab inspect; {'/'.join(run.path.resolve().parts[-2:])}: weights of epoch {run.best_epoch()}, "
         f"{where}"
-        f"{found.subject.recurrent.hidden_size} units; test example {found.sample} where one is shown.{unfinished}"
+        f"{found.subject.recurrent.hidden_size} units; test example {found.sample} where one is shown.{unfinished} "
+        f"{found.subject.note}"
     )
     title = f"Inside {cell.name} on {found.subject.task.name}"
-    write_text(directory / "inspect.html", page(title, facts, list(_sections(found, drawn)), directory))
-    return directory / "inspect.html"
+    write_text(directory / PAGE, page(title, facts.strip(), list(_sections(found, drawn)), directory))
+    return directory / PAGE
 
 
 def _figures(found: Inspection) -> dict[str, Figure | None]:
