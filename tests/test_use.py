@@ -1,0 +1,462 @@
+"""A run as a thing to use: moved, opened without anything else, asked new questions."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import gatelab
+from gatelab.cli import main
+from gatelab.errors import DataError
+from gatelab.tasks import stamps
+from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
+
+CELL = """
+from pathlib import Path
+from gatelab import cell, learned, sigmoid, tanh
+
+with (Path(__file__).parent / "ran.txt").open("a") as file:
+    file.write("once\\n")
+
+@cell
+def leaky(x, h, W, U, b, *, rate=learned(0.1234567)):
+    z = sigmoid(W.z(x) + U.z(h) + b.z)
+    n = tanh(W.n(x) + U.n(h) + b.n)
+    return h + (0.5 + rate) * z * (n - h)
+"""
+
+
+def gestures(count: int, seed: int = 0) -> dict[str, np.ndarray]:
+    """Three kinds of unequal sequences, far from 0 in units of their own."""
+    random = np.random.RandomState(seed)
+    y = random.randint(0, 3, count)
+    X = 100 + 5 * random.standard_normal((count, 16, 2))
+    X[..., 0] += 30 * np.sin(np.arange(16) * (y[:, None] + 1) / 3)
+    return {"X": X, "y": np.array(["left", "right", "up"])[y], "lengths": random.randint(10, 17, count)}
+
+
+def trained(path: Path, task: str, epochs: int = 15, **model) -> Run:
+    spec = RunSpec(
+        task=task,
+        model=ModelSpec(**{"hidden_size": 12, **model}),
+        optimization=OptimizationSpec(learning_rate=0.02),
+        training=TrainingSpec(num_epochs=epochs, batch_size=32, threads=1),
+    )
+    return train(spec, path).run
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory) -> Path:
+    """A run with a cell and data of the user's own, moved to an empty folder; both are gone."""
+    home, away = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("away")
+    (home / "mine.py").write_text(CELL)
+    np.savez(home / "gestures.npz", **gestures(300))
+    trained(home / "run", f"files:path={home}/gestures.npz", cell=f"{home}/mine.py:leaky")
+    assert (home / "ran.txt").read_text().count("once") == 1
+    shutil.move(home / "run", away / "run")
+    for file in home.iterdir():
+        file.unlink()
+    home.rmdir()
+    return away / "run"
+
+
+@pytest.fixture(scope="module")
+def series(tmp_path_factory) -> Path:
+    """A run that forecasts a wave with dates."""
+    home = tmp_path_factory.mktemp("series")
+    days = np.datetime64("2024-02-01") + np.arange(400)
+    wave = 50 + 10 * np.sin(2 * np.pi * np.arange(400) / 20)
+    lines = [f"{day},{value:.6f}" for day, value in zip(days, wave, strict=True)]
+    (home / "wave.csv").write_text("date,level\n" + "\n".join(lines) + "\n")
+    trained(home / "run", f"files:path={home}/wave.csv,length=30", epochs=25)
+    return home
+
+
+def cli(*arguments: str | Path, capsys) -> tuple[int, str, str]:
+    """The command line in this process: its exit code, and what it said."""
+    before, sys.argv = sys.argv, ["gatelab", *map(str, arguments)]
+    try:
+        main()
+        code = 0
+    except SystemExit as end:
+        code = int(end.code or 0)
+    finally:
+        sys.argv = before
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+# Self-contained.
+
+
+def test_moved_to_an_empty_folder_it_predicts_the_same_to_the_bit(own):
+    run, model = Run(own), gatelab.load(own)
+    data = gestures(300)
+    saved = run.predictions()
+    # The test part again, from raw sequences: their places follow from the seed of the task.
+    from gatelab.tasks.chance import divide, stream
+
+    places = divide(np.unique(data["y"], return_inverse=True)[1], 300, (210, 45, 45), stream(0, "division"))[2]
+    output = model.output(data["X"][places] * 1.0, data["lengths"][places])
+    assert (output == saved["predictions"]).all()
+    expected = np.array(["left", "right", "up"])[saved["predictions"].argmax(1)]
+    assert (model.predict(data["X"][places], lengths=data["lengths"][places]) == expected).all()
+    assert run.manifest()["test"]["accuracy"] > 0.9
+
+
+def test_it_answers_for_new_recordings_as_well_as_for_the_test_set(own):
+    new = gestures(120, seed=1)
+    said = gatelab.load(str(own)).predict(new["X"], lengths=new["lengths"])
+    assert np.mean(said == new["y"]) > 0.9
+
+
+def test_another_process_needs_nothing_but_the_directory(own, tmp_path):
+    new = gestures(20, seed=2)
+    np.savez(tmp_path / "new.npz", X=new["X"], lengths=new["lengths"])
+    script = (
+        f"import gatelab, numpy; new = numpy.load('new.npz'); model = gatelab.load({str(own)!r}); "
+        "print(model.predict_proba(new['X'], lengths=new['lengths']).tobytes().hex())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    here = gatelab.load(own).predict_proba(new["X"], lengths=new["lengths"])
+    assert done.stdout.strip() == here.tobytes().hex()
+    np.testing.assert_allclose(here.sum(1), 1)
+
+
+def test_what_it_is_can_be_asked(own):
+    model = gatelab.load(own)
+    assert model.classes.tolist() == ["left", "right", "up"]
+    assert isinstance(model.module, torch.nn.Module)
+    assert model.cell.name == "leaky"
+    assert "0.123457" in model.describe() or "rate" in model.describe()
+    for part in ("files", "one of 3 classes: left, right, up", "steps of 2 numbers, trained on 16 steps", "accuracy"):
+        assert part in model.describe()
+    assert "z = σ(W_z x + U_z h + b_z)" in model.describe()
+    assert "@cell\ndef leaky(x, h, W, U, b, *, rate=learned(0.1234567)):" in (own / "cell.txt").read_text()
+
+
+def test_one_sequence_many_sequences_and_lists_are_the_same(own):
+    model, data = gatelab.load(own), gestures(6, seed=3)
+    X, lengths = data["X"], data["lengths"]
+    many = model.predict_proba(X, lengths=lengths)
+    pieces = [x[:end] for x, end in zip(X, lengths, strict=True)]
+    lists, tensors = [piece.tolist() for piece in pieces], [torch.tensor(piece) for piece in pieces]
+    for given in (pieces, lists, tensors, tuple(pieces)):
+        np.testing.assert_allclose(model.predict_proba(given), many, rtol=1e-5)
+    for piece, expected in zip(pieces, many, strict=True):
+        np.testing.assert_allclose(model.predict_proba(piece), expected, rtol=1e-5)
+    assert model.predict(pieces[0]).shape == ()
+    assert model.predict(X.astype(np.float32)).shape == (6,)
+    table = {"1": pieces[0][:, 0], "2": pieces[0][:, 1]}
+    np.testing.assert_allclose(model.predict_proba(table), many[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("X", "more", "message"),
+    [
+        (np.zeros((4, 5, 3)), {}, r"X has the shape \(4, 5, 3\): expected \(T, D\) or \(N, T, D\) with D = 2"),
+        (np.zeros(5), {}, r"X has the shape \(5,\): expected"),
+        (np.zeros((0, 5, 2)), {}, "expected one sequence of one step at least"),
+        ([], {}, "X has the shape"),
+        ([np.zeros((3, 2)), np.zeros((3, 1))], {}, r"sequence 1 of X has the shape \(3, 1\)"),
+        ([np.zeros((3, 2)), np.zeros((0, 2))], {}, "sequence 1 of X has no steps"),
+        ([np.zeros((3, 2))], {"lengths": [3]}, "each has its own length"),
+        (np.zeros((2, 5, 2)), {"lengths": [5]}, r"expected 2 integers from 1 to 5"),
+        (np.zeros((2, 5, 2)), {"lengths": [5, 6]}, r"expected 2 integers from 1 to 5"),
+        (np.full((2, 5, 2), np.nan), {}, "X has nan in sequence 0, step 0, number 0, and 20 such values in all"),
+        (np.array([[1.0, np.inf]]), {}, "X has inf in step 0, number 1"),
+        ("words", {}, "expected numbers"),
+        (np.full((1, 3, 2), 1e300), {}, "float32 cannot hold them"),
+        ({"1": [1.0]}, {}, "X has 1 columns"),
+    ],
+)
+def test_what_cannot_be_input_is_refused_in_words(own, X, more, message):
+    with pytest.raises(ValueError, match=message):
+        gatelab.load(own).predict(X, **more)
+
+
+def test_what_it_cannot_do_is_said(own, series, tmp_path):
+    with pytest.raises(ValueError, match="does not forecast a series"):
+        gatelab.load(own).forecast(3)
+    with pytest.raises(ValueError, match="have no probabilities: use predict"):
+        gatelab.load(series / "run").predict_proba(np.zeros((3, 1)))
+    with pytest.raises(DataError, match="is not a run directory"):
+        gatelab.load(tmp_path)
+
+
+# Other kinds of input.
+
+
+@pytest.mark.parametrize("order", ["rows", "pixels", "permuted"])
+def test_images_are_taken_as_they_are(tmp_path, order):
+    task = f"digits:limit=100,order={order}"
+    run = trained(tmp_path / "run", task, 2)
+    from gatelab.tasks import get
+
+    images, labels = get("digits:limit=100").images()["test"], get(task).test.targets
+    model = gatelab.load(run.path)
+    expected = run.predictions()["predictions"].argmax(1)
+    assert len(labels) == len(images)
+    for given in (images, images[..., 0], images.astype(float)):
+        assert (model.predict(given).astype(int) == expected).all()
+    assert int(model.predict(images[3, ..., 0])) == expected[3]
+    with pytest.raises(ValueError, match="expected images of shape"):
+        model.predict(np.zeros((2, 7, 7)))
+    with pytest.raises(ValueError, match="expected pixels from 0 to 255"):
+        model.predict(images[:1] - 1.0 - images.max())
+
+
+def test_words_are_taken_as_they_are(tmp_path):
+    run = trained(tmp_path / "run", "agreement:size=400,gap=4,shortest_gap=2", 4)
+    task, model = run.spec().task.with_options(), gatelab.load(run.path)
+    part = task.test
+    sentences = [[task.vocabulary[t] for t in row[:end]] for row, end in zip(part.stored, part.lengths, strict=True)]
+    expected = np.array(task.classes)[run.predictions()["predictions"].argmax(1)]
+    assert (model.predict(sentences) == expected).all()
+    assert (model.predict([" ".join(words) for words in sentences]) == expected).all()
+    assert model.predict(" ".join(sentences[0])) == model.predict(sentences[0]) == expected[0]
+    numbers = [part.stored[i][: part.lengths[i]].numpy() for i in range(5)]
+    assert (model.predict(numbers) == expected[:5]).all()
+    one_hot = np.eye(task.input_size)[numbers[0]]
+    assert model.predict(one_hot) == expected[0]
+    with pytest.raises(ValueError, match="unknown word in X: 'cart'; did you mean 'cat"):
+        model.predict("the cart that")
+    with pytest.raises(ValueError, match="places in the vocabulary"):
+        model.predict([[1, 999]])
+
+
+def test_numbers_come_back_in_their_own_units(tmp_path):
+    random = np.random.RandomState(0)
+    X = random.uniform(0, 1000, (200, 6, 1))
+    np.savez(tmp_path / "sums.npz", X=X, y=X.mean((1, 2)))
+    run = trained(tmp_path / "run", f"files:path={tmp_path}/sums.npz", 40)
+    said = gatelab.load(run.path).predict(X)
+    assert said.shape == (200, 1)
+    assert np.abs(said[:, 0] - X.mean((1, 2))).mean() < 30
+    assert gatelab.load(run.path).predict(X[0, :, 0]).shape == (1,)
+
+
+def test_labels_come_back_as_they_were(tmp_path):
+    data = gestures(60)
+    for y in (data["y"] == "up", np.where(data["y"] == "up", 7, -3)):
+        np.savez(tmp_path / "d.npz", X=data["X"], y=y)
+        model = gatelab.load(trained(tmp_path / str(y.dtype), f"files:path={tmp_path}/d.npz", 1).path)
+        assert model.predict(data["X"]).dtype == y.dtype
+        assert set(model.predict(data["X"]).tolist()) <= set(y.tolist())
+
+
+# Series.
+
+
+def test_a_series_is_continued_in_its_own_units_with_dates(series, capsys, tmp_path):
+    assert np.abs(gatelab.load(series / "run").forecast(10)[:, 0] - wave(400, 410)).max() < 3
+    code, out, _ = cli("forecast", series / "run", "--steps", 3, "--plot", tmp_path / "f.png", capsys=capsys)
+    assert code == 0
+    rows = [line.split(",") for line in out.splitlines()[:4]]
+    assert [row[0] for row in rows] == ["time", "2025-03-07", "2025-03-08", "2025-03-09"]
+    assert rows[0][1] == "level"
+    assert (tmp_path / "f.png").stat().st_size > 5000
+    os.rename(series / "wave.csv", tmp_path / "elsewhere.csv")
+    try:
+        assert (gatelab.load(series / "run").forecast(3)[:, 0] == [float(row[1]) for row in rows[1:]]).all()
+        newer = [f"2026-01-{day:02},{value:.6f}" for day, value in zip(range(1, 31), wave(7, 37), strict=True)]
+        (tmp_path / "newer.csv").write_text("level,date\n" + "\n".join(",".join(row.split(",")[::-1]) for row in newer))
+        out_file = tmp_path / "out.csv"
+        code, _, _ = cli(
+            "forecast", series / "run", "--steps", 2, "--data", tmp_path / "newer.csv", "--out", out_file, capsys=capsys
+        )
+        lines = out_file.read_text().splitlines()
+        assert [line.split(",")[0] for line in lines] == ["time", "2026-01-31", "2026-02-01"]
+        assert float(lines[1].split(",")[1]) == pytest.approx(wave(37, 38)[0], abs=2)
+    finally:
+        os.rename(tmp_path / "elsewhere.csv", series / "wave.csv")
+
+
+def wave(start: int, end: int) -> np.ndarray:
+    return 50 + 10 * np.sin(2 * np.pi * np.arange(start, end) / 20)
+
+
+def test_it_continues_as_the_network_itself_does(series):
+    model = gatelab.load(series / "run")
+    window = wave(370, 400)
+    scaled = model.preparation.encode(np.round(window, 6)[None, :, None])
+    with torch.no_grad():
+        theirs = model.preparation.decode(model.module.predict_future(scaled, 12)[0].numpy())
+    np.testing.assert_allclose(model.forecast(12), theirs, rtol=1e-6)
+    np.testing.assert_allclose(model.forecast(12, data=np.round(window, 6)), theirs, rtol=1e-6)
+    np.testing.assert_allclose(model.forecast(12, data={"level": np.round(window, 6)}), theirs, rtol=1e-6)
+    for steps in (0, 2.5, True):
+        with pytest.raises(ValueError, match="expected an integer of at least 1"):
+            model.forecast(steps)
+    with pytest.raises(ValueError, match="unknown column of X: 'levle'; did you mean 'level'"):
+        model.forecast(1, data={"levle": window})
+    with pytest.raises(ValueError, match="reads nothing beside what it forecasts"):
+        model.forecast(2, future=[1.0])
+
+
+def test_further_inputs_are_asked_for(tmp_path, capsys):
+    random = np.random.RandomState(0)
+    drive = random.standard_normal(300)
+    level = np.concatenate([[0.0], 3 * drive[:-1]]) + 20  # what follows from the input of one step before
+    rows = "\n".join(f"{a},{b}" for a, b in zip(level, drive, strict=True))
+    (tmp_path / "d.csv").write_text(f"level,drive\n{rows}")
+    run = trained(tmp_path / "run", f"files:path={tmp_path}/d.csv,columns=level,inputs=drive,length=10", 30)
+    model = gatelab.load(run.path)
+    assert model.forecast(1)[0, 0] == pytest.approx(20 + 3 * drive[-1], abs=1)
+    with pytest.raises(ValueError, match=r"this model also reads drive, .* give them for 3 steps to come"):
+        model.forecast(4)
+    future = np.array([1.0, -1.0, 0.5])
+    np.testing.assert_allclose(model.forecast(4, future=future)[1:, 0], 20 + 3 * future, atol=1.5)
+    with pytest.raises(ValueError, match="future has 2 steps: expected 3 at least"):
+        model.forecast(4, future=[1.0, 2.0])
+    (tmp_path / "f.csv").write_text("drive\n1\n-1\n0.5\n")
+    code, out, _ = cli("forecast", run.path, "--steps", 4, "--future", tmp_path / "f.csv", capsys=capsys)
+    assert code == 0
+    said = [float(line.split(",")[1]) for line in out.splitlines()[1:]]
+    assert said == model.forecast(4, future=future)[:, 0].tolist()
+    assert cli("forecast", run.path, "--steps", 2, capsys=capsys)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("texts", "following"),
+    [
+        (["2024-01-01", "2024-01-02", "2024-01-03"], ["2024-01-04", "2024-01-05"]),
+        (["2024-01-31", "2024-02-29", "2024-03-31"], ["2024-04-30", "2024-05-31"]),
+        (["01.11.2023", "01.12.2023", "01.01.2024"], ["2024-02-01", "2024-03-01"]),
+        (["12/30/2023", "12/31/2023", "01/01/2024"], ["2024-01-02", "2024-01-03"]),
+        (["2023-10", "2024-01", "2024-04"], ["2024-07-01", "2024-10-01"]),
+        (["2024-01-01T22:00:00Z", "2024-01-01T23:00:00Z"], ["2024-01-02 00:00:00", "2024-01-02 01:00:00"]),
+        (["2024-01-01 00:00", "2024-01-01 00:15"], ["2024-01-01 00:30:00", "2024-01-01 00:45:00"]),
+        (["2024-01-01", "2024-01-03", "2024-01-04"], None),
+        (["2024-01-02", "2024-01-01"], None),
+        (["monday", "tuesday"], None),
+    ],
+)
+def test_times_are_recognised_and_continued(texts, following):
+    known = stamps.recognised(texts)
+    found = None if known is None else stamps.continued(known, 2)
+    assert (None if found is None else stamps.shown(found)) == following
+
+
+# Files.
+
+
+def test_predict_takes_every_kind_of_file_with_and_without_labels(own, tmp_path, capsys):
+    new = gestures(12, seed=5)
+    model = gatelab.load(own)
+    expected = model.predict(new["X"], lengths=new["lengths"]).tolist()
+    np.savez(tmp_path / "plain.npz", X=new["X"], lengths=new["lengths"])
+    np.savez(tmp_path / "labelled.npz", **new)
+    for folder in ("flat", "by_class"):
+        for i in range(12):
+            place = tmp_path / folder / (new["y"][i] if folder == "by_class" else "") / f"{i:02}.csv"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            rows = "\n".join(f"{a!r},{b!r}" for a, b in new["X"][i, : new["lengths"][i]].tolist())
+            place.write_text(f"speed,force\n{rows}\n")
+    for name, scored in (("plain.npz", False), ("labelled.npz", True), ("flat", False), ("by_class", True)):
+        code, out, err = cli("predict", own, tmp_path / name, capsys=capsys)
+        assert code == 0
+        rows = [line.split(",") for line in out.splitlines()]
+        assert rows[0] == ["sequence", "predicted", "p", *(["true"] if scored else [])]
+        said = {row[0].removesuffix(".csv").rpartition("/")[2]: row[1] for row in rows[1:]}
+        assert [said[f"{i:02}" if str(i) not in said else str(i)] for i in range(12)] == expected
+        assert ("12 predictions: accuracy" in err) == scored
+    code, out, _ = cli("predict", own, tmp_path / "flat" / "03.csv", "--proba", capsys=capsys)
+    assert out.splitlines()[0] == "sequence,predicted,p(left),p(right),p(up)"
+    assert out.splitlines()[1].split(",")[1] == expected[3]
+    code, out, _ = cli("predict", own, tmp_path / "plain.npz", "--out", tmp_path / "out.csv", capsys=capsys)
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 13
+
+
+def test_predictions_of_a_series_stand_beside_what_came(series, capsys):
+    code, out, err = cli("predict", series / "run", series / "wave.csv", capsys=capsys)
+    assert code == 0
+    rows = [line.split(",") for line in out.splitlines()]
+    assert rows[0] == ["time", "predicted level", "level"]
+    assert len(rows) == 400
+    assert rows[1][0] == "2024-02-02"
+    said, right = (np.array([float(row[i]) for row in rows[60:]]) for i in (1, 2))
+    assert np.abs(said - right).mean() < 1.5
+    assert "mae of the persistence baseline" in err
+    assert "these scores are no test" in err
+
+
+def test_bad_files_are_refused_in_words(own, series, tmp_path, capsys):
+    np.savez(tmp_path / "wide.npz", X=np.zeros((3, 4, 5)))
+    np.savez(tmp_path / "none.npz", Z=np.zeros(3))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "a.csv").write_text("a,b,c\n1,2,3\n4,5,6\n")
+    (tmp_path / "b.jpg").write_text("")
+    for run, name, message in (
+        (own, "wide.npz", "expected (T, D) or (N, T, D) with D = 2"),
+        (own, "none.npz", "has the arrays Z: expected X"),
+        (own, "empty", "has no sequences"),
+        (own, "a.csv", "with D = 2"),
+        (own, "b.jpg", "ends in '.jpg'"),
+        (own, "nowhere", "there is no file or folder"),
+        (series / "run", "a.csv", "has no column 'level'"),
+        (series / "run", "wide.npz", "is no table"),
+    ):
+        code, out, err = cli("predict", run, tmp_path / name, capsys=capsys)
+        assert (code, out) == (2, "")
+        assert message in err
+    for more in (["--out", series / "wave.csv"], ["--proba"]):
+        assert cli("predict", series / "run", series / "wave.csv", *more, capsys=capsys)[0] == 2
+
+
+# What a run was made with.
+
+
+def test_a_change_is_named_and_refused_unless_one_insists(tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.py").write_text(CELL)
+    np.savez(tmp_path / "gestures.npz", **gestures(60))
+    monkeypatch.chdir(tmp_path)
+    trained(tmp_path / "run", "files:path=gestures.npz", 1, cell="mine.py:leaky")
+    before = gatelab.load("run").predict_proba(gestures(5)["X"])
+    (tmp_path / "mine.py").write_text(CELL.replace("tanh(", "sin("))
+    for command in (["inspect", "run", "--out", "look"], ["train", "--resume", "run", "--epochs", "2"]):
+        code, _, err = cli(*command, capsys=capsys)
+        assert code == 2
+        assert "mine.py, from which its cell was taken, was edited" in err
+        assert "--accept-changes" in err
+    assert (gatelab.load("run").predict_proba(gestures(5)["X"]) == before).all()  # its own equations, as ever
+    assert cli("inspect", "run", "--out", "look", "--accept-changes", capsys=capsys)[0] == 0
+    (tmp_path / "mine.py").write_text(CELL)
+    np.savez(tmp_path / "gestures.npz", **gestures(60, seed=9))
+    more = ["train", "--resume", "run", "--epochs", "2"]
+    for command in (["inspect", "run"], ["predict", "run", "gestures.npz"], more):
+        code, _, err = cli(*command, capsys=capsys)
+        assert code == 2
+        assert "its data was" in err or "is not what it was trained and tested on" in err
+    assert cli("predict", "run", "gestures.npz", "--accept-changes", capsys=capsys)[0] == 0
+    code, out, _ = cli("train", "--resume", "run", "--epochs", "2", "--accept-changes", capsys=capsys)
+    assert code == 0
+    assert "note: accepted: its data was" in out
+    (entry,) = Run("run").manifest()["resumed"]
+    assert entry["changed"][0].startswith("its data was")
+    assert entry["versions"]["torch"] == torch.__version__
+
+
+def test_inspect_shows_what_was_kept_when_the_data_is_gone(own, capsys, tmp_path):
+    code, _, err = cli("inspect", own, "--out", tmp_path / "page", capsys=capsys)
+    assert code == 0
+    assert "The data is not here: examples are the first 45 of the test set, which the run has kept." in err
+    assert "which the run has kept" in (tmp_path / "page" / "inspect.html").read_text()
+
+
+def test_the_record_says_all_that_lies_between_input_and_answer(own):
+    record = json.loads((own / "model.json").read_text())
+    prepared = record["preparation"]
+    assert prepared["classes"] == ["left", "right", "up"]
+    assert len(prepared["scaling"]["mean"]) == len(prepared["scaling"]["deviation"]) == 2
+    assert prepared["steps"] == 16
+    assert record["cell"]["text"] == CELL
+    assert record["cell"]["equations"]["options"]["rate"] == {"value": 0.1234567, "learned": True}
