@@ -28,7 +28,7 @@ def figure(found: Continuation) -> Figure:
             axes.plot([before[-1], *after], [known[-1], *found.values[:, k]], color=style.colour(1), label="forecast")
             axes.axvline(before[-1], color=style.FAINT, linewidth=0.8, linestyle="dotted")
             axes.set_title(name)
-        panels[0].legend(loc="upper left", ncols=2)
+        made.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
         panels[-1].set_xlabel("time" if found.stamps is not None else "step, 0 is the last known one")
         if found.stamps is not None:
             from matplotlib.dates import AutoDateLocator, ConciseDateFormatter

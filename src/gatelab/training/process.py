@@ -12,7 +12,7 @@ from types import FrameType
 
 import torch
 
-from gatelab.disk import clear_unfinished, foreign
+from gatelab.disk import clear_unfinished, foreign, within
 from gatelab.engine import team
 from gatelab.training.run import FILES, Run
 from gatelab.training.spec import TrainingSpec
@@ -24,8 +24,9 @@ def alone_in(path: Path) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     path.mkdir(parents=True, exist_ok=True)
+    lock = within(path, path / ".lock")  # which is opened to be written
     try:
-        with FileLock(path / ".lock", timeout=1):  # someone may be looking whether it is held
+        with FileLock(lock, timeout=1):  # someone may be looking whether it is held
             clear_unfinished(path)
             yield
     except Timeout:
@@ -36,10 +37,11 @@ def is_busy(path: Path) -> bool:
     """Whether a process is at work in this directory."""
     from filelock import FileLock, Timeout
 
-    if not (path / ".lock").is_file():
+    lock = within(path, path / ".lock")
+    if not lock.is_file():
         return False
     try:
-        with FileLock(path / ".lock", timeout=0):
+        with FileLock(lock, timeout=0):
             return False
     except Timeout:
         return True

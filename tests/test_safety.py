@@ -1,0 +1,370 @@
+"""Directories that somebody else made: opening one executes nothing, writes nowhere else, follows no link out of it;
+and what is not ours is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import gatelab
+from gatelab import sealed
+from gatelab.analysis import inspect
+from gatelab.errors import DataError
+from gatelab.experiments import config
+from gatelab.experiments.bench import bench, gather_again
+from gatelab.experiments.executor import LocalExecutor
+from gatelab.experiments.record import read_experiment
+from gatelab.experiments.studies import places
+from gatelab.experiments.studies import run as run_studies
+from gatelab.report.inspection.write import write_inspection
+from gatelab.report.write import write_reports
+from gatelab.training import ModelSpec, Run, RunSpec, TrainingSpec, train
+from gatelab.training.manifest import git_commit
+from gatelab.training.verify import verify
+
+GATELAB = Path(sys.executable).with_name("gatelab")
+SMALL = {
+    "task": "digits:limit=100",
+    "models": {"gru": {"hidden_size": 4}, "rnn": {"hidden_size": 4}},
+    "training": {"num_epochs": 1, "batch_size": 50},
+    "runs": 1,
+}
+
+
+def small(**training) -> RunSpec:
+    return RunSpec(
+        task="digits:limit=100",
+        model=ModelSpec(hidden_size=4),
+        training=TrainingSpec(**{"num_epochs": 1, "batch_size": 50, "threads": 1, **training}),
+    )
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory, here) -> Path:
+    """A run and an experiment, whole, to be copied and tampered with."""
+    home = tmp_path_factory.mktemp("theirs")
+    train(small(), home / "run")
+    bench(config.parse(SMALL, "here"), home / "experiment", here)
+    return home
+
+
+@pytest.fixture
+def run(theirs, tmp_path) -> Path:
+    shutil.copytree(theirs / "run", tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def experiment(theirs, tmp_path) -> Path:
+    shutil.copytree(theirs / "experiment", tmp_path / "experiment")
+    return tmp_path / "experiment"
+
+
+def rewrite(path: Path, change) -> None:
+    """A file with something else in it, and the checksum that belongs to that: forged, not damaged."""
+    content = sealed.read_json(path)
+    change(content)
+    sealed.write_json(path, content)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+# Nothing is executed.
+
+
+def test_a_cell_that_names_a_file_does_not_run_it(run):
+    """The file lies in the run directory, and every record of the run points to it."""
+    evil, marker = run / "evil.py", run.parent / "executed"
+    evil.write_text(f"open({str(marker)!r}, 'w').close()\nfrom gatelab.cells import gru as g\n")
+    name = f"{evil}:g"
+
+    def point(content):
+        content["spec"]["model"]["cell"] = name
+
+    rewrite(run / "manifest.json", point)
+    rewrite(run / "model.json", lambda content: content["cell"].update(name=name, file=str(evil), text="# other"))
+    gatelab.load(run).predict(np.zeros((2, 8, 8)))
+    verify(Run(run))
+    with pytest.raises(ValueError, match=r"evil\.py, from which its cell was taken, was edited"):
+        inspect(run)
+    inspect(run, accept_changes=True)
+    spec = Run(run).spec()
+    longer = spec.model_copy(update={"training": spec.training.model_copy(update={"num_epochs": 2})})
+    with pytest.raises(ValueError, match="was edited"):
+        train(longer, run, extend=True)
+    train(longer, run, extend=True, accept_changes=True)
+    assert not marker.exists()
+
+
+def test_a_record_that_is_no_data_is_refused(run):
+    rewrite(run / "model.json", lambda content: content.update(cell=f"{run}/evil.py:g"))
+    (run / "evil.py").write_text("raise SystemExit('executed')")
+    for ask in (gatelab.load, inspect):
+        with pytest.raises(DataError, match=r"model\.json cannot be read"):
+            ask(run)
+
+
+def test_workers_do_not_import_from_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("yaml", "torch", "json", "gatelab"):
+        (tmp_path / f"{name}.py").write_text(f"open('{name} was imported', 'w').close()\nraise SystemExit(1)\n")
+    spec = config.parse({**SMALL, "models": {"rnn": {"hidden_size": 4}}}, "here")
+    results = bench(spec, Path("out"), LocalExecutor(1))
+    assert results["models"]["rnn"]["counts"] == {"done": 1}
+    assert not list(tmp_path.glob("*was imported"))
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_git_runs_nobodys_programs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    marker = tmp_path / "executed"
+    program = tmp_path / "program.sh"
+    program.write_text(f"#!/bin/sh\ntouch {marker}\ncat\n")
+    program.chmod(0o755)
+
+    def git(*command):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+        subprocess.run(["git", *who, *command], check=True, capture_output=True)
+
+    git("init")
+    Path("file").write_text("one")
+    git("add", "file")
+    git("commit", "-m", "first")
+    assert git_commit()["changed"] is False
+    Path("file").write_text("other")
+    assert git_commit()["changed"] is True
+    git("config", "core.fsmonitor", str(program))
+    assert git_commit()["changed"] is True
+    assert not marker.exists()
+    git("status")
+    assert marker.exists()  # which it would run if it were asked plainly
+    marker.unlink()
+    git("config", "--unset", "core.fsmonitor")
+    Path(".gitattributes").write_text("* filter=evil\n")
+    git("config", "filter.evil.clean", str(program))
+    Path("file").write_text("two")  # as long as it was: to know whether it was changed, git has to read it
+    assert git_commit()["changed"] is None
+    assert len(git_commit()["commit"]) == 40
+    assert not marker.exists()
+    git("status")
+    assert marker.exists()
+
+
+# Nothing is written elsewhere, and no link is followed.
+
+
+def test_names_in_an_experiment_cannot_be_paths(experiment):
+    def rename(content):
+        for part in ("models", "cells"):
+            content[part]["x/../../../escaped"] = content[part].pop("gru")
+        content["spec"]["models"]["x/../../../escaped"] = content["spec"]["models"].pop("gru")
+        for run in content["runs"]:
+            if run["model"] == "gru":
+                run.update(model="x/../../../escaped", place="runs/x/../../../escaped/seed-0")
+
+    rewrite(experiment / "experiment.json", rename)
+    with pytest.raises(DataError, match=r"a model has the name 'x/\.\./\.\./\.\./escaped'"):
+        gather_again(experiment)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda e: e.update(command="<script>alert(1)</script>"), "command: Input should be 'bench' or 'ablate'"),
+        (lambda e: e["runs"][0].update(place="../elsewhere"), "is of no model, or elsewhere"),
+        (lambda e: e["runs"][0].update(model="lstm"), "is of no model, or elsewhere"),
+        (lambda e: e.update(extra=1), "extra: Extra inputs are not permitted"),
+        (lambda e: e["cells"]["gru"].update(equations={}), "the equations cannot be read"),
+        (lambda e: e["cells"].update(gru="evil.py:g"), "cells.gru: Input should be a valid dictionary"),
+        (lambda e: e["models"]["gru"].update(hidden_size=-1), "hidden_size: Input should be greater"),
+        (lambda e: e["spec"].update(base="nobody"), "name models that are not there"),
+        (lambda e: e["spec"]["task"].update(name="../x"), "expected its name"),
+        (lambda e: e.pop("task"), "task: Field required"),
+        (lambda e: e.update(schema=99), "was written by a newer gatelab, with schema 99"),
+    ],
+)
+def test_an_experiment_is_read_strictly(experiment, change, message):
+    rewrite(experiment / "experiment.json", change)
+    with pytest.raises(DataError, match=r"experiment\.json") as refused:
+        read_experiment(experiment)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["manifest.json", "model.json", "best.safetensors", "predictions.npz", "metrics.jsonl"]
+)
+def test_a_file_that_is_a_link_out_of_the_run_is_refused(run, tmp_path, name):
+    shutil.move(run / name, tmp_path / name)
+    (run / name).symlink_to(tmp_path / name)
+    with pytest.raises(DataError, match=f"{name} leads out of"):
+        gatelab.load(run), Run(run).metrics(), Run(run).predictions()
+
+
+def test_links_are_not_written_through(experiment, tmp_path):
+    """A new session of the experiment, all of whose files to write are links to one of the user's."""
+    thesis = tmp_path / "thesis.tex"
+    thesis.write_text("years of work")
+    place = experiment / "runs" / "gru" / "seed-1"
+    place.mkdir()
+    for name in ("log.txt", "progress.json", "metrics.jsonl", "cell.txt"):
+        (place / name).symlink_to(thesis)
+    for name in ("results.json", "report.html", "results.csv", "results_summary.md", "test_comparison.png"):
+        (experiment / name).unlink(missing_ok=True)
+        (experiment / name).symlink_to(thesis)
+    results = bench(config.parse({**SMALL, "runs": 2}, "here"), experiment, LocalExecutor(2))
+    write_reports(experiment, places(experiment))
+    assert thesis.read_text() == "years of work"
+    assert results["models"]["rnn"]["counts"] == {"done": 2}
+
+
+def test_folders_and_locks_that_are_links_are_refused(experiment, run, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "lock").write_text("precious")
+    (experiment / "runs" / "gru" / "seed-1").symlink_to(outside)
+    with pytest.raises(DataError, match="leads out of"):
+        bench(config.parse({**SMALL, "runs": 2}, "here"), experiment, LocalExecutor(1))
+    (run / ".lock").unlink()
+    (run / ".lock").symlink_to(outside / "lock")
+    with pytest.raises(DataError, match="leads out of"):
+        train(small(), run)
+    (run / "inspect").symlink_to(outside)
+    done = subprocess.run([GATELAB, "inspect", run], capture_output=True, text=True, check=False)
+    assert (done.returncode, "leads out of" in done.stderr) == (2, True)
+    assert tree(outside) == {"lock": b"precious"}
+
+
+# One damaged run.
+
+
+def test_one_damaged_run_does_not_stop_the_report_of_the_others(experiment):
+    place = experiment / "runs" / "gru" / "seed-0"
+    for name, content in (
+        ("predictions.npz", b"PK\x03\x04 half a zip"),
+        ("metrics.jsonl", b""),
+        ("manifest.json", b'{"schema": 2}'),
+    ):
+        whole = (place / name).read_bytes()
+        (place / name).write_bytes(content)
+        gather_again(experiment)
+        write_reports(experiment, places(experiment))
+        results = sealed.read_json(experiment / "results.json")
+        assert results["models"]["gru"]["counts"] == {"damaged": 1}
+        assert results["models"]["rnn"]["counts"] == {"done": 1}
+        assert any("The run of gru with seed 0 is damaged" in sentence for sentence in results["sentences"])
+        assert "is damaged" in (experiment / "report.html").read_text()
+        (place / name).write_bytes(whole)
+
+
+def test_verify_says_file_by_file_what_is_not_whole(experiment, run):
+    def ask(path):
+        return subprocess.run([GATELAB, "verify", path], capture_output=True, text=True, check=False)
+
+    good = ask(experiment)
+    assert good.returncode == 0, good.stdout
+    assert "experiment is whole." in good.stdout
+    assert good.stdout.count("best.safetensors") == 2
+    best = experiment / "runs" / "rnn" / "seed-0" / "best.safetensors"
+    content = bytearray(best.read_bytes())
+    content[-3] ^= 1
+    best.write_bytes(content)
+    bad = ask(experiment)
+    assert bad.returncode == 1
+    (line,) = [line for line in bad.stdout.splitlines() if "BAD" in line]
+    assert "its checksum does not fit what it holds" in line
+    assert ask(run.parent / "nothing").returncode == 2
+    (run / "best.safetensors").unlink()
+    found = {finding.file: finding for finding in verify(Run(run))}
+    assert (found["best.safetensors"].good, found["best.safetensors"].said) == (False, "missing")
+    # Results that belong to other weights: whole files that do not fit each other.
+    rewrite(run / "manifest.json", lambda content: content["test"].update(accuracy=0.999))
+    found = {finding.file: finding for finding in verify(Run(run))}
+    assert "and the manifest says 0.999" in found["predictions.npz"].said
+
+
+# Nothing that is not ours is deleted or overwritten.
+
+
+def test_train_leaves_a_folder_with_other_things_alone(tmp_path, experiment):
+    (tmp_path / "work").mkdir()
+    for name in (".env.local.template", ".git.config.abcd1234", "notes.txt"):
+        (tmp_path / "work" / name).write_text("mine")
+    before = tree(tmp_path / "work")
+    with pytest.raises(ValueError, match=r"holds other files \(.env.local.template, .* and no run: choose a new"):
+        train(small(), tmp_path / "work")
+    with pytest.raises(ValueError, match="holds an experiment"):
+        train(small(), experiment)
+    assert tree(tmp_path / "work") == before
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ValueError, match="is a file: expected a directory"):
+        train(small(), tmp_path / "file")
+
+
+def test_what_lies_beside_a_run_is_left_alone(run):
+    (run / "notes.txt").write_text("mine")
+    (run / ".env.local.template").write_text("mine")
+    spec = Run(run).spec()
+    longer = spec.model_copy(update={"training": spec.training.model_copy(update={"num_epochs": 2})})
+    train(longer, run, extend=True)
+    assert (run / "notes.txt").read_text() == (run / ".env.local.template").read_text() == "mine"
+    assert any(finding.file == "notes.txt" and finding.good for finding in verify(Run(run)))
+
+
+def test_our_own_leftovers_do_not_lock_a_directory(tmp_path, here):
+    """As a kill in the very first write leaves them."""
+    for name in ("bench", "studies", "train"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ".gatelab-tmp-experiment.json.x1y2").write_text('{"sch')
+        (tmp_path / name / ".lock").touch()
+    assert bench(config.parse(SMALL, "here"), tmp_path / "bench", here)["models"]["gru"]["counts"] == {"done": 1}
+    assert len(run_studies({"one": config.parse(SMALL, "here")}, tmp_path / "studies", here)) == 1
+    assert train(small(), tmp_path / "train").status == "done"
+    assert not list((tmp_path / "train").glob(".gatelab-tmp*"))
+
+
+def test_pictures_of_an_inspection_do_not_replace_others(run, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "answers.png").write_bytes(b"my own picture")
+    found = inspect(run)
+    with pytest.raises(ValueError, match=r"holds answers\.png and no inspection"):
+        write_inspection(found, tmp_path / "mine")
+    assert tree(tmp_path / "mine") == {"answers.png": b"my own picture"}
+    write_inspection(found, tmp_path / "new")
+    write_inspection(found, tmp_path / "new")  # its own may be made again
+
+
+# Threads.
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores")
+def test_threads_that_are_not_granted_are_noticed(tmp_path):
+    spec = {**small().document(), "training": {**small().document()["training"], "threads": 2, "num_epochs": 2}}
+    (tmp_path / "config.yaml").write_text(json.dumps(spec))
+
+    def start(*arguments, **environment):
+        command = [GATELAB, "train", *map(str, arguments), "--quiet"]
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("OMP_")}
+        return subprocess.run(command, env=inherited | environment, capture_output=True, text=True, check=False)
+
+    assert start(tmp_path / "config.yaml", "--output-dir", tmp_path / "run").returncode == 0
+    assert Run(tmp_path / "run").manifest()["threads"] == 2
+    limited = start("--resume", tmp_path / "run", "--epochs", "3", OMP_THREAD_LIMIT="1")
+    assert limited.returncode == 2
+    assert "it began with 2 threads, and 1 are granted here" in limited.stderr
+    shutil.copytree(tmp_path / "run", tmp_path / "dynamic")
+    assert start("--resume", tmp_path / "run", "--epochs", "3").returncode == 0
+    assert start("--resume", tmp_path / "dynamic", "--epochs", "3", OMP_DYNAMIC="true").returncode == 0
+    a, b = Run(tmp_path / "run"), Run(tmp_path / "dynamic")
+    assert a.best_path.read_bytes() == b.best_path.read_bytes()
+    assert torch.equal(*(torch.from_numpy(run.predictions()["predictions"]) for run in (a, b)))
