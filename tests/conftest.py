@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from gatelab.cli import main
 from gatelab.experiments.executor import Executor, Finished
 from gatelab.experiments.plan import Planned
 from gatelab.training import train
@@ -40,6 +42,23 @@ class Here:
 @pytest.fixture(scope="session")
 def here() -> Executor:
     return Here()
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
+    """The command line in this process, since another takes seconds to start: its exit code, and what it said."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["gatelab", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
 
 
 @pytest.fixture(autouse=True)

@@ -205,3 +205,26 @@ def test_doctor_is_not_well(change, remedy):
     assert "NO " in done.stdout
     assert "What to do:" in done.stderr
     assert remedy in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
+def test_a_folder_that_others_can_write_to_is_not_used(cache):
+    cache.mkdir(mode=0o700)
+    library = build.load("answer", SOURCE)
+    assert library.answer() == 42
+    (kernel,) = cache.glob("*.so")
+    cache.chmod(0o777)
+    build._own_folder.cache_clear()
+    with pytest.warns(UserWarning, match=r"can be written by others: it is not used.*chmod go-w"):
+        place = build._place("answer", SOURCE, build.FLAGS)
+    assert not place.is_relative_to(cache)
+    assert place.parent.stat().st_mode & 0o077 == 0
+    cache.chmod(0o700)
+    assert build._whole(kernel)
+    kernel.chmod(0o722)
+    assert not build._whole(kernel)
+    build._own_folder.cache_clear()
+
+
+def test_names_of_cells_are_no_paths(cache):
+    assert build._place("../../gru(r=1)", SOURCE, build.FLAGS).parent == cache

@@ -4,7 +4,6 @@ and what is not ours is left alone.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 import gatelab
 from gatelab import sealed
@@ -228,7 +226,7 @@ def test_links_are_not_written_through(experiment, tmp_path):
     assert results["models"]["rnn"]["counts"] == {"done": 2}
 
 
-def test_folders_and_locks_that_are_links_are_refused(experiment, run, tmp_path):
+def test_folders_and_locks_that_are_links_are_refused(experiment, run, tmp_path, cli):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "lock").write_text("precious")
@@ -240,8 +238,8 @@ def test_folders_and_locks_that_are_links_are_refused(experiment, run, tmp_path)
     with pytest.raises(DataError, match="leads out of"):
         train(small(), run)
     (run / "inspect").symlink_to(outside)
-    done = subprocess.run([GATELAB, "inspect", run], capture_output=True, text=True, check=False)
-    assert (done.returncode, "leads out of" in done.stderr) == (2, True)
+    code, _, err = cli("inspect", run)
+    assert (code, "leads out of" in err) == (2, True)
     assert tree(outside) == {"lock": b"precious"}
 
 
@@ -267,23 +265,20 @@ def test_one_damaged_run_does_not_stop_the_report_of_the_others(experiment):
         (place / name).write_bytes(whole)
 
 
-def test_verify_says_file_by_file_what_is_not_whole(experiment, run):
-    def ask(path):
-        return subprocess.run([GATELAB, "verify", path], capture_output=True, text=True, check=False)
-
-    good = ask(experiment)
-    assert good.returncode == 0, good.stdout
-    assert "experiment is whole." in good.stdout
-    assert good.stdout.count("best.safetensors") == 2
+def test_verify_says_file_by_file_what_is_not_whole(experiment, run, cli):
+    code, out, _ = cli("verify", experiment)
+    assert code == 0, out
+    assert "experiment is whole." in out
+    assert out.count("best.safetensors") == 2
     best = experiment / "runs" / "rnn" / "seed-0" / "best.safetensors"
     content = bytearray(best.read_bytes())
     content[-3] ^= 1
     best.write_bytes(content)
-    bad = ask(experiment)
-    assert bad.returncode == 1
-    (line,) = [line for line in bad.stdout.splitlines() if "BAD" in line]
+    code, out, _ = cli("verify", experiment)
+    assert code == 1
+    (line,) = [line for line in out.splitlines() if "BAD" in line]
     assert "its checksum does not fit what it holds" in line
-    assert ask(run.parent / "nothing").returncode == 2
+    assert cli("verify", run.parent / "nothing")[0] == 2
     (run / "best.safetensors").unlink()
     found = {finding.file: finding for finding in verify(Run(run))}
     assert (found["best.safetensors"].good, found["best.safetensors"].said) == (False, "missing")
@@ -349,22 +344,22 @@ def test_pictures_of_an_inspection_do_not_replace_others(run, tmp_path):
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores")
 def test_threads_that_are_not_granted_are_noticed(tmp_path):
-    spec = {**small().document(), "training": {**small().document()["training"], "threads": 2, "num_epochs": 2}}
-    (tmp_path / "config.yaml").write_text(json.dumps(spec))
+    def spec(epochs):
+        return small(threads=2, num_epochs=epochs)
 
-    def start(*arguments, **environment):
-        command = [GATELAB, "train", *map(str, arguments), "--quiet"]
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("OMP_")}
+    assert train(spec(1), tmp_path / "run").run.manifest()["threads"] == 2
+    shutil.copytree(tmp_path / "run", tmp_path / "dynamic")
+
+    def resumed(path, **environment):
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("OMP_")}
+        command = [GATELAB, "train", "--resume", path, "--epochs", "2", "--quiet"]
         return subprocess.run(command, env=inherited | environment, capture_output=True, text=True, check=False)
 
-    assert start(tmp_path / "config.yaml", "--output-dir", tmp_path / "run").returncode == 0
-    assert Run(tmp_path / "run").manifest()["threads"] == 2
-    limited = start("--resume", tmp_path / "run", "--epochs", "3", OMP_THREAD_LIMIT="1")
+    limited = resumed(tmp_path / "run", OMP_THREAD_LIMIT="1")
     assert limited.returncode == 2
     assert "it began with 2 threads, and 1 are granted here" in limited.stderr
-    shutil.copytree(tmp_path / "run", tmp_path / "dynamic")
-    assert start("--resume", tmp_path / "run", "--epochs", "3").returncode == 0
-    assert start("--resume", tmp_path / "dynamic", "--epochs", "3", OMP_DYNAMIC="true").returncode == 0
-    a, b = Run(tmp_path / "run"), Run(tmp_path / "dynamic")
-    assert a.best_path.read_bytes() == b.best_path.read_bytes()
-    assert torch.equal(*(torch.from_numpy(run.predictions()["predictions"]) for run in (a, b)))
+    ours = train(spec(2), tmp_path / "run", extend=True).run
+    assert resumed(tmp_path / "dynamic", OMP_DYNAMIC="true").returncode == 0
+    theirs = Run(tmp_path / "dynamic")
+    assert ours.best_path.read_bytes() == theirs.best_path.read_bytes()
+    assert (ours.predictions()["predictions"] == theirs.predictions()["predictions"]).all()

@@ -19,7 +19,17 @@ from sklearn import metrics as sklearn_metrics
 
 from gatelab import tasks
 from gatelab.errors import DataError
-from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, build, seeds, train
+from gatelab.training import (
+    ModelSpec,
+    OptimizationSpec,
+    Run,
+    RunSpec,
+    TrainingSpec,
+    build,
+    gradients,
+    seeds,
+    train,
+)  # fmt: skip
 from gatelab.training.progress import Reporter
 
 TIMES = ("seconds", "validation_seconds", "samples_per_second")
@@ -363,6 +373,58 @@ def test_the_best_weights_can_be_read_while_a_run_goes_on(tmp_path):
     outcome = train(made, tmp_path / "run", Look())
     assert [epoch for epoch, better in seen if better] == [i + 2 for i, (_, better) in enumerate(seen) if better]
     assert outcome.run.best_epoch() == outcome.best_epoch == seen[-1][0]
+
+
+@pytest.mark.parametrize("schedule", ["constant", "step", "plateau"])
+def test_trained_for_longer_it_is_what_it_would_have_been_from_the_start(tmp_path, schedule):
+    hard = {**HARD, "patience": None, "record": ("gradients",)}
+    hard["optimization"] = {**HARD["optimization"], "schedule": schedule, "step_epochs": 2}
+    whole = train(spec(**{**hard, "num_epochs": 5}), tmp_path / "whole").run
+    assert train(spec(**{**hard, "num_epochs": 2}), tmp_path / "longer").run.manifest()["epochs"] == 2
+    with pytest.raises(ValueError, match=r"training.num_epochs is 2 there and 5 now"):
+        train(spec(**{**hard, "num_epochs": 5}), tmp_path / "longer")
+    with pytest.raises(KeyboardInterrupt):
+        train(spec(**{**hard, "num_epochs": 4}), tmp_path / "longer", StopAfter(9), extend=True)
+    outcome = train(spec(**{**hard, "num_epochs": 5}), tmp_path / "longer", extend=True)
+    assert_same_run(outcome.run, whole)
+    assert (outcome.run.path / "gradients.npz").read_bytes()[:4] == b"PK\3\4"
+    ours, theirs = (gradients.read(path) for path in (outcome.run.path, whole.path))
+    assert (ours.epochs == theirs.epochs).all()
+    np.testing.assert_array_equal(ours.norms, theirs.norms)
+    assert [entry["num_epochs"] for entry in outcome.run.manifest()["resumed"]] == [4, 5]
+    assert outcome.run.spec().training.num_epochs == 5
+    with pytest.raises(ValueError, match="has had 5 epochs, and 3 are wanted in all"):
+        train(spec(**{**hard, "num_epochs": 3}), tmp_path / "longer", extend=True)
+
+
+def test_where_the_end_decides_it_is_said(tmp_path):
+    class Notes(Reporter):
+        def __init__(self):
+            self.said = []
+
+        def note(self, text):
+            self.said.append(text)
+
+    cosine = {"optimization": {"schedule": "cosine"}}
+    train(spec(num_epochs=1, **cosine), tmp_path / "cosine")
+    heard = Notes()
+    outcome = train(spec(num_epochs=2, **cosine), tmp_path / "cosine", heard, extend=True)
+    assert outcome.run.manifest()["epochs"] == 2
+    assert "cosine schedule depends on the number of epochs" in heard.said[0]
+    still = {"optimization": {"learning_rate": 1e-9}, "patience": 1}
+    train(spec(num_epochs=5, **still), tmp_path / "patient")
+    outcome = train(spec(num_epochs=9, **still), tmp_path / "patient", heard, extend=True)
+    assert "stopped after 2 epochs, of 5, by training.patience" in heard.said[1]
+    assert outcome.run.manifest()["epochs"] == 2
+
+
+def test_what_cannot_be_resumed_stays_as_it_is(tmp_path):
+    run = train(spec(num_epochs=1), tmp_path / "run").run
+    before = run.manifest_path.read_bytes()
+    run.checkpoint_path.write_bytes(run.checkpoint_path.read_bytes()[:-10])
+    with pytest.raises(DataError, match=r"checkpoint\.safetensors cannot be read"):
+        train(spec(num_epochs=2), tmp_path / "run", extend=True)
+    assert run.manifest_path.read_bytes() == before
 
 
 def test_a_second_ctrl_c_does_not_wait(tmp_path):

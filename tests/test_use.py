@@ -14,7 +14,6 @@ import pytest
 import torch
 
 import gatelab
-from gatelab.cli import main
 from gatelab.errors import DataError
 from gatelab.tasks import stamps
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
@@ -78,20 +77,6 @@ def series(tmp_path_factory) -> Path:
     (home / "wave.csv").write_text("date,level\n" + "\n".join(lines) + "\n")
     trained(home / "run", f"files:path={home}/wave.csv,length=30", epochs=25)
     return home
-
-
-def cli(*arguments: str | Path, capsys) -> tuple[int, str, str]:
-    """The command line in this process: its exit code, and what it said."""
-    before, sys.argv = sys.argv, ["gatelab", *map(str, arguments)]
-    try:
-        main()
-        code = 0
-    except SystemExit as end:
-        code = int(end.code or 0)
-    finally:
-        sys.argv = before
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 # Self-contained.
@@ -256,9 +241,9 @@ def test_labels_come_back_as_they_were(tmp_path):
 # Series.
 
 
-def test_a_series_is_continued_in_its_own_units_with_dates(series, capsys, tmp_path):
+def test_a_series_is_continued_in_its_own_units_with_dates(series, cli, tmp_path):
     assert np.abs(gatelab.load(series / "run").forecast(10)[:, 0] - wave(400, 410)).max() < 3
-    code, out, _ = cli("forecast", series / "run", "--steps", 3, "--plot", tmp_path / "f.png", capsys=capsys)
+    code, out, _ = cli("forecast", series / "run", "--steps", 3, "--plot", tmp_path / "f.png")
     assert code == 0
     rows = [line.split(",") for line in out.splitlines()[:4]]
     assert [row[0] for row in rows] == ["time", "2025-03-07", "2025-03-08", "2025-03-09"]
@@ -270,9 +255,7 @@ def test_a_series_is_continued_in_its_own_units_with_dates(series, capsys, tmp_p
         newer = [f"2026-01-{day:02},{value:.6f}" for day, value in zip(range(1, 31), wave(7, 37), strict=True)]
         (tmp_path / "newer.csv").write_text("level,date\n" + "\n".join(",".join(row.split(",")[::-1]) for row in newer))
         out_file = tmp_path / "out.csv"
-        code, _, _ = cli(
-            "forecast", series / "run", "--steps", 2, "--data", tmp_path / "newer.csv", "--out", out_file, capsys=capsys
-        )
+        code, _, _ = cli("forecast", series / "run", "--steps", 2, "--data", tmp_path / "newer.csv", "--out", out_file)
         lines = out_file.read_text().splitlines()
         assert [line.split(",")[0] for line in lines] == ["time", "2026-01-31", "2026-02-01"]
         assert float(lines[1].split(",")[1]) == pytest.approx(wave(37, 38)[0], abs=2)
@@ -302,7 +285,7 @@ def test_it_continues_as_the_network_itself_does(series):
         model.forecast(2, future=[1.0])
 
 
-def test_further_inputs_are_asked_for(tmp_path, capsys):
+def test_further_inputs_are_asked_for(tmp_path, cli):
     random = np.random.RandomState(0)
     drive = random.standard_normal(300)
     level = np.concatenate([[0.0], 3 * drive[:-1]]) + 20  # what follows from the input of one step before
@@ -318,11 +301,11 @@ def test_further_inputs_are_asked_for(tmp_path, capsys):
     with pytest.raises(ValueError, match="future has 2 steps: expected 3 at least"):
         model.forecast(4, future=[1.0, 2.0])
     (tmp_path / "f.csv").write_text("drive\n1\n-1\n0.5\n")
-    code, out, _ = cli("forecast", run.path, "--steps", 4, "--future", tmp_path / "f.csv", capsys=capsys)
+    code, out, _ = cli("forecast", run.path, "--steps", 4, "--future", tmp_path / "f.csv")
     assert code == 0
     said = [float(line.split(",")[1]) for line in out.splitlines()[1:]]
     assert said == model.forecast(4, future=future)[:, 0].tolist()
-    assert cli("forecast", run.path, "--steps", 2, capsys=capsys)[0] == 2
+    assert cli("forecast", run.path, "--steps", 2)[0] == 2
 
 
 @pytest.mark.parametrize(
@@ -349,7 +332,7 @@ def test_times_are_recognised_and_continued(texts, following):
 # Files.
 
 
-def test_predict_takes_every_kind_of_file_with_and_without_labels(own, tmp_path, capsys):
+def test_predict_takes_every_kind_of_file_with_and_without_labels(own, tmp_path, cli):
     new = gestures(12, seed=5)
     model = gatelab.load(own)
     expected = model.predict(new["X"], lengths=new["lengths"]).tolist()
@@ -362,22 +345,22 @@ def test_predict_takes_every_kind_of_file_with_and_without_labels(own, tmp_path,
             rows = "\n".join(f"{a!r},{b!r}" for a, b in new["X"][i, : new["lengths"][i]].tolist())
             place.write_text(f"speed,force\n{rows}\n")
     for name, scored in (("plain.npz", False), ("labelled.npz", True), ("flat", False), ("by_class", True)):
-        code, out, err = cli("predict", own, tmp_path / name, capsys=capsys)
+        code, out, err = cli("predict", own, tmp_path / name)
         assert code == 0
         rows = [line.split(",") for line in out.splitlines()]
         assert rows[0] == ["sequence", "predicted", "p", *(["true"] if scored else [])]
         said = {row[0].removesuffix(".csv").rpartition("/")[2]: row[1] for row in rows[1:]}
         assert [said[f"{i:02}" if str(i) not in said else str(i)] for i in range(12)] == expected
         assert ("12 predictions: accuracy" in err) == scored
-    code, out, _ = cli("predict", own, tmp_path / "flat" / "03.csv", "--proba", capsys=capsys)
+    code, out, _ = cli("predict", own, tmp_path / "flat" / "03.csv", "--proba")
     assert out.splitlines()[0] == "sequence,predicted,p(left),p(right),p(up)"
     assert out.splitlines()[1].split(",")[1] == expected[3]
-    code, out, _ = cli("predict", own, tmp_path / "plain.npz", "--out", tmp_path / "out.csv", capsys=capsys)
+    code, out, _ = cli("predict", own, tmp_path / "plain.npz", "--out", tmp_path / "out.csv")
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 13
 
 
-def test_predictions_of_a_series_stand_beside_what_came(series, capsys):
-    code, out, err = cli("predict", series / "run", series / "wave.csv", capsys=capsys)
+def test_predictions_of_a_series_stand_beside_what_came(series, cli):
+    code, out, err = cli("predict", series / "run", series / "wave.csv")
     assert code == 0
     rows = [line.split(",") for line in out.splitlines()]
     assert rows[0] == ["time", "predicted level", "level"]
@@ -389,7 +372,7 @@ def test_predictions_of_a_series_stand_beside_what_came(series, capsys):
     assert "these scores are no test" in err
 
 
-def test_bad_files_are_refused_in_words(own, series, tmp_path, capsys):
+def test_bad_files_are_refused_in_words(own, series, tmp_path, cli):
     np.savez(tmp_path / "wide.npz", X=np.zeros((3, 4, 5)))
     np.savez(tmp_path / "none.npz", Z=np.zeros(3))
     (tmp_path / "empty").mkdir()
@@ -405,17 +388,17 @@ def test_bad_files_are_refused_in_words(own, series, tmp_path, capsys):
         (series / "run", "a.csv", "has no column 'level'"),
         (series / "run", "wide.npz", "is no table"),
     ):
-        code, out, err = cli("predict", run, tmp_path / name, capsys=capsys)
+        code, out, err = cli("predict", run, tmp_path / name)
         assert (code, out) == (2, "")
         assert message in err
     for more in (["--out", series / "wave.csv"], ["--proba"]):
-        assert cli("predict", series / "run", series / "wave.csv", *more, capsys=capsys)[0] == 2
+        assert cli("predict", series / "run", series / "wave.csv", *more)[0] == 2
 
 
 # What a run was made with.
 
 
-def test_a_change_is_named_and_refused_unless_one_insists(tmp_path, monkeypatch, capsys):
+def test_a_change_is_named_and_refused_unless_one_insists(tmp_path, monkeypatch, cli):
     (tmp_path / "mine.py").write_text(CELL)
     np.savez(tmp_path / "gestures.npz", **gestures(60))
     monkeypatch.chdir(tmp_path)
@@ -423,21 +406,21 @@ def test_a_change_is_named_and_refused_unless_one_insists(tmp_path, monkeypatch,
     before = gatelab.load("run").predict_proba(gestures(5)["X"])
     (tmp_path / "mine.py").write_text(CELL.replace("tanh(", "sin("))
     for command in (["inspect", "run", "--out", "look"], ["train", "--resume", "run", "--epochs", "2"]):
-        code, _, err = cli(*command, capsys=capsys)
+        code, _, err = cli(*command)
         assert code == 2
         assert "mine.py, from which its cell was taken, was edited" in err
         assert "--accept-changes" in err
     assert (gatelab.load("run").predict_proba(gestures(5)["X"]) == before).all()  # its own equations, as ever
-    assert cli("inspect", "run", "--out", "look", "--accept-changes", capsys=capsys)[0] == 0
+    assert cli("inspect", "run", "--out", "look", "--accept-changes")[0] == 0
     (tmp_path / "mine.py").write_text(CELL)
     np.savez(tmp_path / "gestures.npz", **gestures(60, seed=9))
     more = ["train", "--resume", "run", "--epochs", "2"]
     for command in (["inspect", "run"], ["predict", "run", "gestures.npz"], more):
-        code, _, err = cli(*command, capsys=capsys)
+        code, _, err = cli(*command)
         assert code == 2
         assert "its data was" in err or "is not what it was trained and tested on" in err
-    assert cli("predict", "run", "gestures.npz", "--accept-changes", capsys=capsys)[0] == 0
-    code, out, _ = cli("train", "--resume", "run", "--epochs", "2", "--accept-changes", capsys=capsys)
+    assert cli("predict", "run", "gestures.npz", "--accept-changes")[0] == 0
+    code, out, _ = cli("train", "--resume", "run", "--epochs", "2", "--accept-changes")
     assert code == 0
     assert "note: accepted: its data was" in out
     (entry,) = Run("run").manifest()["resumed"]
@@ -445,8 +428,8 @@ def test_a_change_is_named_and_refused_unless_one_insists(tmp_path, monkeypatch,
     assert entry["versions"]["torch"] == torch.__version__
 
 
-def test_inspect_shows_what_was_kept_when_the_data_is_gone(own, capsys, tmp_path):
-    code, _, err = cli("inspect", own, "--out", tmp_path / "page", capsys=capsys)
+def test_inspect_shows_what_was_kept_when_the_data_is_gone(own, cli, tmp_path):
+    code, _, err = cli("inspect", own, "--out", tmp_path / "page")
     assert code == 0
     assert "The data is not here: examples are the first 45 of the test set, which the run has kept." in err
     assert "which the run has kept" in (tmp_path / "page" / "inspect.html").read_text()

@@ -108,15 +108,23 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     try:
-        with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
-            # Each member is read as a whole, and compared with its own sum, before any of it is taken for a header.
-            arrays = {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.namelist()}
+        arrays = plain_arrays(path)
         found = str(arrays.pop(CHECKSUM)) if CHECKSUM in arrays else None
         computed = _sum_of_arrays(arrays)
     except UNREADABLE as error:
         raise damaged(path, error) from error
     _refuse_other(path, found, computed)
     return arrays
+
+
+def plain_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an .npz, with or without a checksum of ours; what goes wrong is one of `UNREADABLE`."""
+    with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
+        for member in archive.infolist():
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"{member.filename} is compressed in a way that NumPy does not use")
+        # Each member is read as a whole, and compared with its own sum, before any of it is taken for a header.
+        return {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.namelist()}
 
 
 def _array(content: bytes) -> np.ndarray:

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gatelab import sealed
-from gatelab.disk import within
+from gatelab.disk import foreign, within
 from gatelab.errors import DataError
 from gatelab.experiments import studies
 from gatelab.experiments.record import EXPERIMENT, RESULTS, read_experiment
 from gatelab.experiments.results import UNUSABLE, gather
 from gatelab.training import Run
+from gatelab.training.run import LOG, PROGRESS
 from gatelab.training.verify import Finding, verify
 
 
@@ -41,10 +42,15 @@ def _experiment(directory: Path) -> Iterator[tuple[Path, list[Finding]]]:
     for run in experiment["runs"]:
         path = directory / run["place"]
         try:
-            found = verify(Run(within(directory, path))) if path.exists() else []
+            found = verify(Run(within(directory, path))) if _is_begun(path) else []
         except DataError as error:
             found = [Finding(run["place"], str(error), good=False)]
         yield path, found or [Finding("the run", "not begun yet")]
+
+
+def _is_begun(path: Path) -> bool:
+    """Whether there is anything of a run, beside what its worker leaves before it begins."""
+    return bool(foreign(path, (LOG, PROGRESS)))
 
 
 def _results(directory: Path, experiment: dict[str, object]) -> Iterator[Finding]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from gatelab.errors import DataError
+from gatelab.sealed import UNREADABLE, plain_arrays
 from gatelab.tasks.tables import read_csv
 
 SEQUENCES = (".csv", ".tsv", ".txt", ".npy")
@@ -17,9 +16,8 @@ SEQUENCES = (".csv", ".tsv", ".txt", ".npy")
 def read_npz(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an .npz. Pickled objects are refused: reading them could run anything."""
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError, TypeError) as error:
+        return plain_arrays(path)
+    except UNREADABLE as error:
         raise DataError(f"{path} cannot be read as an .npz of plain arrays: {error}") from error
 
 

@@ -277,9 +277,9 @@ def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, 
             refuse(run.path, changed, "then the run keeps its own equations, and its manifest says what else is new")
         for change in changed:
             report.note(f"accepted: {change}")
-        manifest = run.resume(spec, changed, threads)
         if run.checkpoint_path.is_file():
             place = checkpoint.read(run.checkpoint_path, model, optimizer, schedule)
+        manifest = run.resume(spec, changed, threads)  # not before it is certain that it can be
         run.write_metrics(place.history)  # it may have run ahead of the checkpoint
     objective = Objective(spec.task, spec.training)
     return Work(spec, run, manifest, model, optimizer, schedule, objective, place, report, stop, time.perf_counter())

@@ -146,7 +146,11 @@ class Run:
     def metrics(self) -> list[dict[str, Any]]:
         """The epochs, one dictionary each."""
         path = self.file(METRICS)
-        return sealed.read_lines(path) if path.is_file() else []
+        lines = sealed.read_lines(path) if path.is_file() else []
+        manifest = self.manifest()
+        if "ended" in manifest and len(lines) != manifest.get("epochs"):
+            raise sealed.damaged(path, f"it has {len(lines)} epochs, and the run had {manifest.get('epochs')}")
+        return lines
 
     def predictions(self) -> dict[str, np.ndarray]:
         """`predictions` (scores or numbers), `answers`, and `lengths` where sequences differ in length."""
