@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: .venv test lint types imports pytest bench bench-engine format clean
+.PHONY: .venv test lint types imports pytest campaigns bench bench-engine format clean
 
 test: lint types imports pytest
 
@@ -19,6 +19,11 @@ imports: $(INSTALLED)
 
 pytest: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
+
+# Long checks that are run before a release: damaged files, killed processes.
+campaigns: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/damage.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/kills.py
 
 bench: $(INSTALLED)
 	$(BIN)/gatelab bench configs/digits.yaml --output-dir experiments/digits

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 GUIDES = (
-    "README.md", "docs/tasks.md", "docs/training.md", "docs/bench.md", "docs/ablation.md", "docs/inspect.md",
+    "README.md", "docs/tasks.md", "docs/training.md", "docs/bench.md", "docs/ablation.md", "docs/inspect.md", "docs/use.md",
 )  # fmt: skip
 TEXT = "\n".join((ROOT / name).read_text() for name in GUIDES)
 PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
