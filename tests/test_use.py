@@ -15,6 +15,9 @@ import torch
 
 import gatelab
 from gatelab.errors import DataError
+from gatelab.experiments import config
+from gatelab.experiments.bench import Watcher, bench
+from gatelab.experiments.executor import LocalExecutor
 from gatelab.tasks import stamps
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
 
@@ -359,6 +362,18 @@ def test_predict_takes_every_kind_of_file_with_and_without_labels(own, tmp_path,
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 13
 
 
+def test_a_sequence_may_be_a_parquet_file(own, tmp_path, cli):
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    X = gestures(1)["X"][0]
+    table = pyarrow.table({"a": X[:, 0], "b": X[:, 1]})
+    pyarrow.parquet.write_table(table, tmp_path / "one.parquet")
+    code, out, _ = cli("predict", own, tmp_path / "one.parquet")
+    assert code == 0
+    assert out.splitlines()[1].split(",")[1] == gatelab.load(own).predict(X)
+
+
 def test_predictions_of_a_series_stand_beside_what_came(series, cli):
     code, out, err = cli("predict", series / "run", series / "wave.csv")
     assert code == 0
@@ -396,6 +411,33 @@ def test_bad_files_are_refused_in_words(own, series, tmp_path, cli):
 
 
 # What a run was made with.
+
+
+def test_workers_need_neither_the_file_nor_the_folder(tmp_path, monkeypatch):
+    """It is gone when the first of them starts; its removed gates are removed from the same equations."""
+    (tmp_path / "mine.py").write_text(CELL)
+    np.savez(tmp_path / "gestures.npz", **gestures(60))
+    monkeypatch.chdir(tmp_path)
+    document = {
+        "task": {"name": "files", "path": "gestures.npz"},
+        "model": {"cell": "mine.py:leaky", "hidden_size": 4},
+        "arms": {"ungated": {"remove": {"z": 1.0}}},
+        "training": {"num_epochs": 1},
+        "runs": 1,
+    }
+    spec = config.parse(document, "here")
+
+    class Thief(Watcher):
+        def start(self, runs, over, directory):
+            (tmp_path / "mine.py").unlink()
+
+    results = bench(spec, tmp_path / "out", LocalExecutor(2), Thief())
+    assert {name: entry["counts"] for name, entry in results["models"].items()} == {
+        "base": {"done": 1},
+        "ungated": {"done": 1},
+    }
+    assert (tmp_path / "ran.txt").read_text().count("once") == 1
+    assert "z" not in gatelab.load(tmp_path / "out" / "runs" / "ungated" / "seed-0").cell.gates
 
 
 def test_a_change_is_named_and_refused_unless_one_insists(tmp_path, monkeypatch, cli):

@@ -8,7 +8,7 @@ import numpy as np
 
 from gatelab.errors import DataError
 from gatelab.sealed import UNREADABLE, plain_arrays
-from gatelab.tasks.tables import read_csv
+from gatelab.tasks.tables import read_table
 
 SEQUENCES = (".csv", ".tsv", ".txt", ".npy")
 
@@ -27,7 +27,7 @@ def read_sequence(path: Path, columns: tuple[str, ...] = ()) -> tuple[np.ndarray
     With `columns`, a CSV must have just these, in whatever order.
     """
     if path.suffix.lower() != ".npy":
-        table = read_csv(path)
+        table = read_table(path)
         if table.others:
             raise DataError(f"{path}: the column {table.others[0]!r} does not hold numbers")
         if columns and set(columns) != set(table.columns):

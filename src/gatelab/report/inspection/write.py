@@ -10,6 +10,7 @@ from gatelab.analysis import Inspection
 from gatelab.disk import write_text
 from gatelab.report.inspection import agreement, answers, gates, memory, words
 from gatelab.report.sections import Section, page
+from gatelab.training.run import INSPECTION
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,9 +35,11 @@ FILES = {
 def write_inspection(found: Inspection, directory: Path) -> Path:
     """Pictures and page into a folder. Returns the page's path."""
     there = [name for name in FILES if (directory / name).exists()]
-    if there and not (directory / PAGE).is_file():
+    is_ours = (directory / PAGE).is_file() or directory == found.subject.run.path / INSPECTION
+    if there and not is_ours:
         raise ValueError(f"{directory} holds {there[0]} and no inspection: choose another folder with --out")
     drawn = {name: figure for name, figure in _figures(found).items() if figure is not None}
+    write_text(directory / PAGE, "This inspection was not finished.\n")  # and is known as ours from now on
     for name in FILES:
         (directory / name).unlink(missing_ok=True)  # of an earlier look, that may have had others
     for name, figure in drawn.items():
