@@ -363,12 +363,10 @@ def test_predict_takes_every_kind_of_file_with_and_without_labels(own, tmp_path,
 
 
 def test_a_sequence_may_be_a_parquet_file(own, tmp_path, cli):
-    pyarrow = pytest.importorskip("pyarrow")
-    import pyarrow.parquet
-
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     X = gestures(1)["X"][0]
     table = pyarrow.table({"a": X[:, 0], "b": X[:, 1]})
-    pyarrow.parquet.write_table(table, tmp_path / "one.parquet")
+    parquet.write_table(table, tmp_path / "one.parquet")
     code, out, _ = cli("predict", own, tmp_path / "one.parquet")
     assert code == 0
     assert out.splitlines()[1].split(",")[1] == gatelab.load(own).predict(X)
