@@ -3,8 +3,8 @@
 python benchmarks/damage.py                             300 trials, some four minutes on one core
 python benchmarks/damage.py --only 17 --keep /tmp/seen  one of them again, what failed is left there to be looked at
 
-Each trial copies a run or an experiment, damages one of its files (bytes changed, cut off, doubled, taken out, zeroed), and
-asks all readers. An answer must be an error in words, or the same to the bit as of the undamaged copy; of a report, a
+Each trial copies a run or an experiment, damages one of its files (bytes changed, cut off, doubled, taken out, zeroed),
+and asks all readers. An answer must be an error in words, or the same to the bit as of the undamaged copy; of a report, a
 damaged run may be left out, and the numbers must then be those without it. `gatelab verify` must find whatever made a
 reader refuse. Exit code 1 if anything else was seen.
 """
@@ -324,8 +324,8 @@ class Expected:
     def __init__(self, work: Path) -> None:
         self.work, self.known = work, dict[tuple[Path, str], Answer]()
 
-    def copied(self, subject: Subject) -> Path:
-        target = self.work / subject.path.name
+    def copied(self, subject: Subject, where: str = "") -> Path:
+        target = self.work / (where or subject.path.name)
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(subject.path, target)
         return target
@@ -347,7 +347,7 @@ class Expected:
         """Of an experiment in which one run was never done."""
         key = subject.path / place, "gathered without"
         if key not in self.known:
-            copy = self.copied(subject)
+            copy = self.copied(subject, "fewer")
             (copy / place / "manifest.json").unlink()
             experiment = sealed.read_json(copy / "experiment.json")
             self.known[key] = Answer("answered", numbers(plain(gather(experiment, copy)), str(place)))
@@ -423,12 +423,12 @@ def trial(subject: Subject, chance: random.Random, expected: Expected) -> Seen:
         seen.tracebacks["verify"] = seen.verified.value
     for scope, whole in wholes.items():  # reports come last: they write into the directory
         for name, reader in readers_for(copy, subject, scope, expected.work).items():
-            _note(
-                seen,
-                name,
-                asked(reader),
-                lambda v, n=name, w=whole: differs(n, v, w[n].value, subject, place, expected),
-            )
+            answer = asked(reader)
+            _note(seen, name, answer)
+            if answer.kind == "answered" and (
+                how := differs(name, answer.value, whole[name].value, subject, place, expected)
+            ):
+                seen.silent[name] = how
             if name == "resume" and name in seen.refused:
                 seen.harmed = _is_other(copy / place, expected.work / "aside")
     if seen.refused and seen.verified.kind == "answered":
@@ -436,13 +436,11 @@ def trial(subject: Subject, chance: random.Random, expected: Expected) -> Seen:
     return seen
 
 
-def _note(seen: Seen, name: str, answer: Answer, compared: Callable[[Any], str]) -> None:
+def _note(seen: Seen, name: str, answer: Answer) -> None:
     if answer.kind == "traceback":
         seen.tracebacks[name] = answer.value
     elif answer.kind == "refused":
         seen.refused[name] = answer.value
-    elif difference := compared(answer.value):
-        seen.silent[name] = difference
     elif name in ("report", "bench again") and "damaged" in _statuses(answer.value):
         seen.refused[name] = " ".join(map(str, answer.value["results"]["sentences"]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 import matplotlib.image
@@ -13,6 +14,8 @@ import torch
 from gatelab import style, tasks
 from gatelab.tasks import Task
 from gatelab.tasks.images import Published
+from gatelab.tasks.preparation import Preparation
+from gatelab.training import kept
 
 CASES = [
     "digits",
@@ -85,6 +88,31 @@ def test_parts_are_as_announced(task):
             assert y.shape == expected
             assert task.output_size == len(task.classes)
             assert ((part.targets >= 0) & (part.targets < len(task.classes))).all()
+
+
+def test_its_preparation_is_plain_data_that_makes_the_same_of_what_is_stored(task, tmp_path):
+    """As a run keeps it: what it says agrees with the task, and the examples that are kept are the task's own."""
+    prepared = task.preparation
+    read = Preparation.read(json.loads(json.dumps(prepared.document())), "here")
+    assert read == prepared
+    assert (read.input_size, read.steps, read.output_size) == (task.input_size, task.steps, task.output_size)
+    assert (read.per_step, read.forecasts, read.classes) == (task.per_step, task.forecasts, task.classes)
+    assert read.scored_steps == task.scored_steps
+    kept.write(tmp_path, task)
+    path = tmp_path / kept.FILE
+    if task.from_disk and not getattr(task, "noise_pad", 0):
+        parts = kept.parts(path, read)
+        for ours, theirs in ((parts.test, task.test), (parts.validation, task.validation)):
+            mine, full = ours.first(5), theirs.first(5)
+            assert torch.equal(mine.x, full.x)
+            assert torch.equal(mine.y, full.y)
+            assert (mine.lengths is None) == (full.lengths is None)
+    if task.forecasts:
+        ending = kept.ending(path, read)
+        scaled = torch.from_numpy(read.scaling.scaling().apply(ending.values))
+        assert torch.equal(scaled[-1, : task.output_size], task.test.targets[-1, -1])
+        assert len(scaled) == task.steps
+    assert path.exists() == (task.forecasts or (task.from_disk and not getattr(task, "noise_pad", 0)))
 
 
 def test_the_same_options_give_the_same_data_and_another_seed_does_not(task):
