@@ -279,7 +279,8 @@ def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, 
             report.note(f"accepted: {change}")
         if run.checkpoint_path.is_file():
             place = checkpoint.read(run.checkpoint_path, model, optimizer, schedule)
-        manifest = run.resume(spec, changed, threads)  # not before it is certain that it can be
+        gradients.read(run.path)
+        manifest = run.resume(spec, changed, threads)  # not before all that it needs was read
         run.write_metrics(place.history)  # it may have run ahead of the checkpoint
     objective = Objective(spec.task, spec.training)
     return Work(spec, run, manifest, model, optimizer, schedule, objective, place, report, stop, time.perf_counter())
@@ -288,8 +289,8 @@ def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, 
 def _changes(spec: RunSpec, run: Run, threads: int) -> list[str]:
     """What is not as it was when the run began."""
     manifest, found = run.manifest(), identity(spec)
-    differing = [what for what, before in manifest["identity"].items() if found.get(what) != before]
-    said = [f"its {what} was {manifest['identity'][what]} and is {found.get(what)}" for what in differing]
+    differing = [what for what in found if manifest["identity"][what] != found[what]]
+    said = [f"its {what} was {manifest['identity'][what][:12]} and is {found[what][:12]}" for what in differing]
     if threads != manifest["threads"]:
         said.append(
             f"it began with {manifest['threads']} threads, and {threads} are granted here, so that sums differ in the "

@@ -32,6 +32,12 @@ class Divergence(BaseModel):
     largest_gradients: dict[str, str]
 
 
+class Identity(BaseModel):
+    engine: str
+    cell: str
+    data: str
+
+
 class Facts(BaseModel):
     """What every manifest has; there may be more."""
 
@@ -46,7 +52,7 @@ class Facts(BaseModel):
     machine: Machine
     threads: int
     engine: str
-    identity: dict[str, str]
+    identity: Identity
     started: str
     resumed: list[dict[str, Any]]
     ended: str | None = None

@@ -1,0 +1,40 @@
+"""Files of runs and experiments, damaged by chance: every reader says so in words, or answers as if nothing had been."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gatelab import sealed
+from gatelab.errors import DataError
+
+CAMPAIGN = Path(__file__).parents[1] / "benchmarks" / "damage.py"
+
+
+@pytest.mark.skipif(not CAMPAIGN.is_file(), reason="the benchmarks are not here: this is a distribution of the source")
+def test_damage_by_chance_is_said_in_words_or_has_no_effect():
+    done = subprocess.run(
+        [sys.executable, str(CAMPAIGN), "--trials", "25", "--seed", "1"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "25 trials, 0 failed" in done.stdout
+
+
+@pytest.mark.parametrize("method", range(1, 256))
+def test_a_packing_that_is_not_ours_is_refused_in_words(tmp_path, method):
+    """Python knows several, each with errors of its own; a large file gets farther into them than a small one."""
+    path = tmp_path / "arrays.npz"
+    sealed.write_arrays(path, {"noise": np.random.RandomState(0).normal(size=20_000)})
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\1\2") + 10] ^= method
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="arrays.npz"):
+        sealed.read_arrays(path)
