@@ -464,13 +464,13 @@ def _is_other(one: Path, other: Path) -> bool:
     return any((one / name).read_bytes() != (other / name).read_bytes() for name in names)
 
 
-def drawn_once() -> None:
+def drawn_once(never: bool) -> None:
     """Pictures take most of a report's time, and are made of the numbers alone: the same are not drawn again."""
     draw, known = figures.figures, set[str]()
 
     def once(results: dict[str, Any]) -> dict[str, Any]:
         key = sealed.sum_of({name: entry["statistics"] for name, entry in results["models"].items()})
-        if key in known:
+        if never or key in known:
             return {}
         known.add(key)
         return draw(results)
@@ -525,10 +525,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="the number of a single trial")
     parser.add_argument("--keep", type=Path, help="a folder for copies of what failed")
+    parser.add_argument("--no-pictures", action="store_true", help="reports without them, which is quicker")
     given = parser.parse_args()
     keep = given.keep and given.keep.absolute()
     torch.set_num_threads(1)
-    drawn_once()
+    drawn_once(never=given.no_pictures)
     begin, before = time.time(), Path.cwd()
     with tempfile.TemporaryDirectory(prefix="gatelab-damage-") as folder:
         os.chdir(folder)

@@ -1,8 +1,9 @@
-"""Files of runs and experiments, damaged by chance: every reader says so in words, or answers as if nothing had been."""
+"""Files of runs and experiments, damaged by chance: every reader says so in words, or answers as it always did."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ CAMPAIGN = Path(__file__).parents[1] / "benchmarks" / "damage.py"
 @pytest.mark.skipif(not CAMPAIGN.is_file(), reason="the benchmarks are not here: this is a distribution of the source")
 def test_damage_by_chance_is_said_in_words_or_has_no_effect():
     done = subprocess.run(
-        [sys.executable, str(CAMPAIGN), "--trials", "25", "--seed", "1"],
+        [sys.executable, str(CAMPAIGN), "--trials", "25", "--seed", "1", "--no-pictures"],
         capture_output=True,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -28,13 +29,13 @@ def test_damage_by_chance_is_said_in_words_or_has_no_effect():
     assert "25 trials, 0 failed" in done.stdout
 
 
-@pytest.mark.parametrize("method", range(1, 256))
-def test_a_packing_that_is_not_ours_is_refused_in_words(tmp_path, method):
+def test_a_packing_that_is_not_ours_is_refused_in_words(tmp_path):
     """Python knows several, each with errors of its own; a large file gets farther into them than a small one."""
     path = tmp_path / "arrays.npz"
     sealed.write_arrays(path, {"noise": np.random.RandomState(0).normal(size=20_000)})
-    content = bytearray(path.read_bytes())
-    content[content.index(b"PK\1\2") + 10] ^= method
-    path.write_bytes(content)
-    with pytest.raises(DataError, match="arrays.npz"):
-        sealed.read_arrays(path)
+    content = path.read_bytes()
+    method = content.index(b"PK\1\2") + 10
+    for change in range(1, 256):
+        path.write_bytes(content[:method] + bytes([content[method] ^ change]) + content[method + 1 :])
+        with pytest.raises(DataError, match=re.escape(str(path))):
+            sealed.read_arrays(path)

@@ -14,7 +14,7 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import safetensors.torch
@@ -25,6 +25,7 @@ from gatelab.disk import whole_file, write_text
 from gatelab.errors import DataError
 
 CHECKSUM = "checksum"
+DEFLATED_MOST = 1032  # bytes that one byte can be unpacked to
 UNREADABLE = (
     OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, OverflowError, MemoryError, RecursionError,
     NotImplementedError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error, SafetensorError,
@@ -101,9 +102,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 # Arrays: an .npz with one more array.
 
 
-def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+def write_arrays(path: Path, arrays: dict[str, np.ndarray], compressed: bool = True) -> None:
+    save = np.savez_compressed if compressed else np.savez
     with whole_file(path) as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays, checksum=np.array(_sum_of_arrays(arrays)))
+        save(file, allow_pickle=False, **arrays, checksum=np.array(_sum_of_arrays(arrays)))
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -119,24 +121,43 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def plain_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an .npz, with or without a checksum of ours; what goes wrong is one of `UNREADABLE`."""
-    with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
-        for member in archive.infolist():
-            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError(f"{member.filename} is compressed in a way that NumPy does not use")
-        # Each member is read as a whole, and compared with its own sum, before any of it is taken for a header.
-        return {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.namelist()}
+    with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        return {m.filename.removesuffix(".npy"): _array(_content(archive, m)) for m in archive.infolist()}
 
 
-def _array(content: bytes) -> np.ndarray:
-    array: np.ndarray = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
-    return array
+def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytearray:
+    """All of a member, compared with its own sum, before any of it is taken for a header."""
+    size, packed = member.file_size, member.compress_size
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or size > DEFLATED_MOST * (packed + 1):
+        raise ValueError(f"{member.filename} is compressed in a way that NumPy does not use")
+    content = bytearray(size)
+    view, filled = memoryview(content), 0
+    with archive.open(member) as opened:
+        while count := cast(zipfile.ZipExtFile, opened).readinto(view[filled:]):
+            filled += count
+        if filled != size or opened.read(1):  # which also lets the sum be compared
+            raise ValueError(f"{member.filename} is not as long as it says")
+    return content
+
+
+def _array(content: bytearray) -> np.ndarray:
+    """An array in the memory of a file's content, without a copy."""
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, is_fortran, dtype = readers[version](file)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, and reading those could run anything")
+    values = np.frombuffer(content, dtype, offset=file.tell())
+    return values.reshape(shape, order="F" if is_fortran else "C")
 
 
 def _sum_of_arrays(arrays: dict[str, np.ndarray]) -> str:
     total = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         total.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        total.update(np.ascontiguousarray(array).tobytes())
+        if array.size:
+            total.update(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))
     return total.hexdigest()
 
 

@@ -8,7 +8,6 @@ import gzip
 import hashlib
 import os
 import tarfile
-import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gatelab.disk import cache_folder, whole_file
+from gatelab import sealed
+from gatelab.disk import cache_folder
 from gatelab.errors import DataError
 from gatelab.tasks.download import Download, fetch
 
@@ -68,25 +68,22 @@ def load(source: Source, data_dir: Path | None, variant: str, decode: Callable[[
     the files came from; `variant` (grey, rgb) is all that they depend on.
     """
     cached = _cached(source, variant)
-    try:
-        with cached.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}  # a zip file carries check sums, and reading compares them
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
-        pass  # not there, or not whole: it is made again
+    with contextlib.suppress(DataError):  # not there, or not whole: it is made again
+        return sealed.read_arrays(cached)
     if _missing(source, data_dir):
         _get(source, data_dir)
     try:
         arrays = decode({name: _checked(source, name, data_dir) for name in source.contents})
     finally:
         _members.cache_clear()
-    with contextlib.suppress(OSError), whole_file(cached) as out:  # no room for it only costs time at the next start
-        np.savez(out, allow_pickle=False, **arrays)
+    with contextlib.suppress(OSError):  # no room for it only costs time at the next start
+        sealed.write_arrays(cached, arrays, compressed=False)
     return arrays
 
 
 def _cached(source: Source, variant: str) -> Path:
     key = hashlib.sha256(repr((source.contents, variant)).encode()).hexdigest()[:16]
-    return cache_folder("decoded") / f"{source.name}-{variant}-{key}.npz"
+    return cache_folder("decoded") / f"{source.name}-{variant}-{key}-sealed.npz"
 
 
 def _missing(source: Source, data_dir: Path | None) -> list[str]:

@@ -145,9 +145,9 @@ class Run:
 
     def metrics(self) -> list[dict[str, Any]]:
         """The epochs, one dictionary each."""
+        manifest = self.manifest()  # first: a run that is ending writes it last
         path = self.file(METRICS)
         lines = sealed.read_lines(path) if path.is_file() else []
-        manifest = self.manifest()
         if "ended" in manifest and len(lines) != manifest.get("epochs"):
             raise sealed.damaged(path, f"it has {len(lines)} epochs, and the run had {manifest.get('epochs')}")
         return lines
