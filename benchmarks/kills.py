@@ -1,12 +1,12 @@
 """Training killed at random moments and started again, until it is done: is it the same, to the bit, as never killed?
 
-python benchmarks/kills.py --kills 100    a quarter of an hour: each start imports torch, which takes seconds
+python benchmarks/kills.py --kills 100    some twenty minutes: each start imports torch, which takes seconds
 
-Runs of several cells, optimisers and schedules are started as real processes, save every 0.02 s, and are killed (SIGKILL)
-some ten times each: while their directory is made, within epochs, at the end, anywhere. A cell of one's own loses its file
-once the run exists, and is resumed from an empty folder with nothing but the run directory. After each kill the run must be
-whole (`gatelab verify`). Then `gatelab bench` is killed in turn: all of its processes, itself alone, one worker alone. Exit
-code 1 if anything differs.
+Runs of several cells, optimisers and schedules are started as real processes, save every 0.02 s, and are killed
+(SIGKILL) some ten times each: while their directory is made, within epochs, at the end, anywhere. A cell of one's own
+loses its file once the run exists, and is resumed from an empty folder with nothing but the run directory. After each
+kill the run must be whole, as `gatelab verify` sees it. Then `gatelab bench` is killed: all of its processes, one
+worker alone, itself alone. Exit code 1 if anything differs from what was never killed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from gatelab import sealed
-from gatelab.disk import TEMPORARY
+from gatelab.disk import TEMPORARY, foreign
 from gatelab.experiments.verify import verify_experiment
 from gatelab.training import Run
 from gatelab.training.verify import verify
@@ -69,7 +69,7 @@ CASES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 MOMENTS = ("begin", "begin", *["within"] * 5, "anywhere", "end", "end")  # of the kills of one run
 TIMES = ("seconds", "validation_seconds", "samples_per_second")
-WAYS = ("all", "parent", "worker")  # who is killed of a bench
+WAYS = ("all", "worker", "parent")  # who is killed of a bench
 
 
 @dataclass
@@ -142,8 +142,8 @@ def wait_for(moment: str, run: Run, process: subprocess.Popen[bytes], chance: ra
         return
     before = changed_at(run.manifest_path), changed_at(run.checkpoint_path)
     if moment == "begin" and not run.exists():
-        sleep_until(run.path.exists, process)
-        pause(process, chance.uniform(0, 0.1))
+        sleep_until(lambda: bool(foreign(run.path, ())), process)  # its first file
+        pause(process, chance.uniform(0, 0.02))
     elif moment == "begin":
         sleep_until(lambda: changed_at(run.manifest_path) != before[0], process)
         pause(process, chance.uniform(0, 0.03))
@@ -215,17 +215,19 @@ def contents(run: Run) -> dict[str, Any]:
     manifest = run.manifest()
     tensors, state = sealed.read_tensors(run.checkpoint_path)
     place = {key: value for key, value in state["place"].items() if key not in ("seconds", "total_seconds", "history")}
-    recorded = run.path / "gradients.npz"
+    history = [without_times(line) for line in state["place"]["history"]]
+    recorded, cell = run.path / "gradients.npz", run.model_record["cell"]
+    kept = ("status", "test", "best_epoch", "epochs", "identity", "parameters")
     return {
         "metrics": [without_times(line) for line in run.metrics()],
         "best.safetensors": run.best_path.read_bytes(),
         "tensors of the checkpoint": exact({name: value.numpy() for name, value in tensors.items()}),
-        "place in the checkpoint": (place, state["schedule"], [without_times(line) for line in state["place"]["history"]]),
+        "place in the checkpoint": (place, history, state["schedule"]),
         "predictions": exact(run.predictions()),
         "gradients": exact(sealed.read_arrays(recorded)) if recorded.exists() else None,
-        "manifest": {key: manifest[key] for key in ("status", "test", "best_epoch", "epochs", "identity", "parameters")},
-        "model.json": run.model_record,
-    }  # fmt: skip
+        "manifest": {key: manifest[key] for key in kept},
+        "model": {**run.model_record, "cell": {**cell, "file": None}},  # which lay in another folder
+    }
 
 
 def without_times(line: dict[str, Any]) -> dict[str, Any]:
@@ -260,8 +262,8 @@ def not_whole(run: Run) -> list[str]:
 # Experiments.
 
 BENCH = [
-    "bench", "--task", "digits:limit=600", "--cells", "gru,lstm", "--runs", "2", "--epochs", "10", "--hidden-size", "16",
-    "--jobs", "2", "--quiet", "--set", "training.checkpoint_seconds=0.02", "--set", "training.batch_size=16",
+    "bench", "--task", "digits:limit=600", "--cells", "gru,lstm", "--runs", "2", "--epochs", "10", "--jobs", "2",
+    "--hidden-size", "16", "--quiet", "--set", "training.checkpoint_seconds=0.02", "--set", "training.batch_size=16",
 ]  # fmt: skip
 
 
@@ -301,7 +303,7 @@ def children(process: int) -> list[int]:
 
 
 def bad_in(directory: Path, at_the_end: bool) -> Iterator[str]:
-    """What verify finds. Results are written at the end of a session: those of an earlier one may be behind the runs."""
+    """What verify finds. Results are written when a session ends: those of an earlier one may be behind the runs."""
     for place, findings in verify_experiment(directory):
         for finding in findings:
             if not finding.good and (at_the_end or finding.file != "results.json"):

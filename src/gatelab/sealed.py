@@ -157,7 +157,7 @@ def _sum_of_arrays(arrays: dict[str, np.ndarray]) -> str:
     for name, array in sorted(arrays.items()):
         total.update(f"{name} {array.dtype.str} {array.shape} ".encode())
         if array.size:
-            total.update(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))
+            total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return total.hexdigest()
 
 
