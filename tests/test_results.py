@@ -24,8 +24,9 @@ def written(path: Path, values: list[float], metric="accuracy", status="done", *
     path.mkdir(parents=True)
     test = {"test": {metric: values[-1], "loss": 0.5}} if status == "done" else {}
     run.write_manifest({
-        "schema": 2, "status": status, "identity": IDENTITY, "parameters": 7, "best_epoch": len(values), "spec": {},
-        "seed": 0, "frozen": {}, "versions": {}, "machine": {"cpu": "z80", "cores": 1, "system": "CP/M"},
+        "schema": 2, "status": status, "identity": IDENTITY, "parameters": 7, "best_epoch": len(values),
+        "spec": {"model": {}},
+        "seed": int(path.name[-1]), "frozen": {}, "versions": {}, "machine": {"cpu": "z80", "cores": 1, "system": "CP/M"},
         "threads": 1, "engine": "fused", "started": "", "resumed": [], **test, **facts
     })  # fmt: skip
     run.write_metrics([

@@ -150,11 +150,15 @@ def test_git_runs_nobodys_programs(tmp_path, monkeypatch):
     marker.unlink()
     git("config", "--unset", "core.fsmonitor")
     Path(".gitattributes").write_text("* filter=evil\n")
+    git("config", "extensions.worktreeConfig", "true")
+    for scope in ("--local", "--worktree"):
+        git("config", scope, "filter.evil.clean", str(program))
+        Path("file").write_text("two")  # as long as it was: to know whether it was changed, git has to read it
+        assert git_commit()["changed"] is None
+        assert len(git_commit()["commit"]) == 40
+        assert not marker.exists()
+        git("config", scope, "--unset", "filter.evil.clean")
     git("config", "filter.evil.clean", str(program))
-    Path("file").write_text("two")  # as long as it was: to know whether it was changed, git has to read it
-    assert git_commit()["changed"] is None
-    assert len(git_commit()["commit"]) == 40
-    assert not marker.exists()
     git("status")
     assert marker.exists()
 
@@ -282,6 +286,13 @@ def test_verify_says_file_by_file_what_is_not_whole(experiment, run, cli):
     (run / "best.safetensors").unlink()
     found = {finding.file: finding for finding in verify(Run(run))}
     assert (found["best.safetensors"].good, found["best.safetensors"].said) == (False, "missing")
+    shutil.copytree(experiment / "runs" / "gru" / "seed-0", experiment / "copy")
+    shutil.rmtree(experiment / "runs" / "rnn" / "seed-0")
+    shutil.move(experiment / "copy", experiment / "runs" / "rnn" / "seed-0")  # another model in its place
+    code, out, _ = cli("verify", experiment)
+    assert (code, "not of rnn with seed 0" in out) == (1, True)
+    gather_again(experiment)
+    assert sealed.read_json(experiment / "results.json")["models"]["rnn"]["counts"] == {"damaged": 1}
     # Results that belong to other weights: whole files that do not fit each other.
     rewrite(run / "manifest.json", lambda content: content["test"].update(accuracy=0.999))
     found = {finding.file: finding for finding in verify(Run(run))}
@@ -301,6 +312,12 @@ def test_train_leaves_a_folder_with_other_things_alone(tmp_path, experiment):
     with pytest.raises(ValueError, match="holds an experiment"):
         train(small(), experiment)
     assert tree(tmp_path / "work") == before
+    for name in ("model.json", "metrics.jsonl", "predictions.npz", "cell.txt"):  # by chance called as ours are
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_text("mine")
+        with pytest.raises(ValueError, match="holds other files"):
+            train(small(), tmp_path / name)
+        assert tree(tmp_path / name) == {name: b"mine"}
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ValueError, match="is a file: expected a directory"):
         train(small(), tmp_path / "file")

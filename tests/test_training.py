@@ -414,7 +414,7 @@ def test_where_the_end_decides_it_is_said(tmp_path):
     still = {"optimization": {"learning_rate": 1e-9}, "patience": 1}
     train(spec(num_epochs=5, **still), tmp_path / "patient")
     outcome = train(spec(num_epochs=9, **still), tmp_path / "patient", heard, extend=True)
-    assert "stopped after 2 epochs, of 5, by training.patience" in heard.said[1]
+    assert "stopped after 2 epochs by training.patience" in heard.said[1]
     assert outcome.run.manifest()["epochs"] == 2
 
 
@@ -452,7 +452,7 @@ def test_a_run_goes_on_only_with_what_it_began_with(tmp_path, monkeypatch):
         train(made, tmp_path / "run", StopAfter(3))
 
     def refused(what):
-        with pytest.raises(ValueError, match=f"since .*run was made, things have changed: .*{what}"):
+        with pytest.raises(ValueError, match=f"run was made with something else: .*{what}"):
             train(Run(tmp_path / "run").spec(), tmp_path / "run")
 
     monkeypatch.setenv("GATELAB_ENGINE", "eager")

@@ -33,9 +33,7 @@ UNREADABLE = (
 
 
 def damaged(path: Path, why: object) -> DataError:
-    return DataError(
-        f"{path} cannot be read, it is damaged or no file of ours: {why}; take it from a copy, or make it again"
-    )
+    return DataError(f"{path} cannot be read: damaged, or not written by gatelab ({why}); restore it from a copy")
 
 
 def _refuse_other(path: Path, found: Any, computed: str) -> None:
@@ -104,8 +102,11 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray], compressed: bool = True) -> None:
     save = np.savez_compressed if compressed else np.savez
+    if pickled := [name for name, array in arrays.items() if array.dtype.hasobject]:
+        raise TypeError(f"the array {pickled[0]!r} holds Python objects: expected plain numbers or texts")
+    everything: dict[str, Any] = {**arrays, CHECKSUM: np.array(_sum_of_arrays(arrays))}
     with whole_file(path) as file:
-        save(file, allow_pickle=False, **arrays, checksum=np.array(_sum_of_arrays(arrays)))
+        save(file, **everything)
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -71,13 +71,19 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a figure, whole or not at all; the ending of the name decides the format."""
+def checked_format(path: Path) -> str:
+    """The format that a picture's name stands for; an error if there is none."""
     kind = path.suffix.lstrip(".").lower()
     if kind not in FORMATS:
         raise ValueError(
             f"a picture cannot be saved as {path.name!r}: expected a name that ends in .{', .'.join(FORMATS)}"
         )
+    return kind
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure, whole or not at all; the ending of the name decides the format."""
+    kind = checked_format(path)
     # No date in it, for the same reason.
     metadata = {"png": None, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
     _take_names_as_they_are(figure)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import softmax
 
 from gatelab.analysis.subject import Subject
 from gatelab.tasks import Task
@@ -45,8 +46,7 @@ def answers(subject: Subject) -> Answers:
         unsure = np.full(len(right), np.nan)
         return Answers(scores, right, exists, unsure, _mean(error, exists), None, len(task.test))
     said = scores.argmax(-1)
-    shifted = np.exp(scores - scores.max(-1, keepdims=True))
-    probability = (shifted / shifted.sum(-1, keepdims=True)).max(-1)
+    probability = softmax(scores, -1).max(-1)
     off = said != right
     confusion = np.zeros((len(task.classes),) * 2, int)
     np.add.at(confusion, (right[exists], said[exists]), 1)

@@ -113,7 +113,7 @@ def _data(run: Run, accept_changes: bool) -> tuple[Task, str]:
     live = task.with_options()
     differs = list(changed_data(run, live))
     if not accept_changes:
-        refuse(run.path, [*changed_cell(run), *differs], "then only what the run itself has kept is looked at")
+        refuse(run.path, [*changed_cell(run), *differs], "to look at what the run itself has kept")
     if live.is_here() and not differs:
         return live, ""
     parts = kept.parts(run.file(kept.FILE), run.preparation)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.util
 import sys
 from dataclasses import dataclass, field
@@ -41,6 +40,8 @@ class Choice:
             return None if _content(path) == self.text.encode() else self.file
         except OSError:
             return None
+        except ValueError:
+            return self.file
 
 
 def choose(given: Any, library: dict[str, Cell]) -> Choice:
@@ -94,26 +95,31 @@ def _from_file(path: Path) -> tuple[dict[str, Cell], str]:
         raise ValueError(f"there is no file {path} to take a cell from: start the command in the folder that has it")
     content = _content(path)
     try:
-        return _run(path.absolute(), hashlib.sha256(content).hexdigest()), content.decode()
+        return _run(path.absolute(), content), content.decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text in UTF-8: {error}") from error
 
 
 def _content(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(LONGEST)
+        content = file.read(LONGEST + 1)
+    if len(content) > LONGEST:
+        raise ValueError(f"{path} has more than {LONGEST:,} bytes: expected a file of cells")
+    return content
 
 
 @functools.cache
-def _run(path: Path, content: str) -> dict[str, Cell]:
-    """The cells in a file. It is run once, and again only if it holds something else."""
+def _run(path: Path, content: bytes) -> dict[str, Cell]:
+    """The cells in a file. It is run once, and again only if it holds something else.
+
+    What is run is what was read: an import might take compiled code of an earlier text, if both are of the same second.
+    """
     spec = importlib.util.spec_from_file_location(f"gatelab_cells_from_{path.stem}", path)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # so that what it defines can be pickled
     try:
-        spec.loader.exec_module(module)
+        exec(compile(content, str(path), "exec"), vars(module))
     except CellError:
         raise
     except Exception as error:

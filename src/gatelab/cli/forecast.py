@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gatelab.cli.predict import show
+from gatelab.cli.predict import refuse_overwriting, show
 
 
 def forecast(
@@ -16,7 +16,7 @@ def forecast(
     data: Annotated[Path | None, typer.Option(metavar="NEWER.csv", help="Continue this series instead.")] = None,
     future: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.csv", help="Further inputs of the model at the steps to come."),
+        typer.Option(metavar="FILE.csv", help="Future values of the exogenous inputs, if the model has any."),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write the forecast there.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw it: a .png, .svg or .pdf.")] = None,
@@ -28,12 +28,16 @@ def forecast(
     from gatelab.use import load
     from gatelab.use.forecasting import continuation
 
+    for written in (out, plot):
+        refuse_overwriting(written, data, future)
+    if plot is not None:
+        style.checked_format(plot)
     found = continuation(load(run), steps, data, future)
     times = [str(step + 1) for step in range(steps)] if found.stamps is None else stamps.shown(found.stamps)
     title = "step" if found.stamps is None else "time"
     show([title, *found.columns], [[time, *row] for time, row in zip(times, found.values, strict=True)], out)
     if found.before.stamps is not None and found.stamps is None:
-        typer.echo("note: the times of the series have no regular distance, so that steps are counted", err=True)
+        typer.echo("note: irregular time stamps: the steps of the forecast are numbered instead", err=True)
     if plot is not None:
         style.save(figure(found), plot)
         typer.echo(f"The picture is in {plot}")

@@ -32,8 +32,7 @@ def predict(
     from gatelab.use import load
     from gatelab.use.files import predict as answers
 
-    if out is not None and out.resolve() == data.resolve():
-        raise ValueError(f"--out {out} is the data itself: choose another file")
+    refuse_overwriting(out, data)
     trained = load(run)
     note = _same_file(trained, data, accept_changes)
     found = answers(trained, data, proba)
@@ -45,16 +44,22 @@ def predict(
 
 def _same_file(trained: Trained, data: Path, accept_changes: bool) -> str:
     """What is to be said if this is what the model was trained on; an error if that is another now."""
-    from gatelab.training.identity import changed_data, refuse
+    from gatelab.training.identity import changed_cell, changed_data, refuse
 
     task = trained.run.spec().task.with_options()
-    own = getattr(task, "path", None)
-    if own is None or not data.exists() or Path(own).resolve() != data.resolve():
+    if task.own_path is None or not data.exists() or task.own_path.resolve() != data.resolve():
         return ""
-    changed = list(changed_data(trained.run, task))
     if not accept_changes:
-        refuse(trained.run.path, changed, "then the model answers for the data as it is now")
-    return "the model was trained on a part of this data: these scores are no test"
+        changed = [*changed_cell(trained.run), *changed_data(trained.run, task)]
+        refuse(trained.run.path, changed, "to predict for the data as it is now, by the equations of the run")
+    return "this file includes the training data: these are not test scores"
+
+
+def refuse_overwriting(out: Path | None, *read: Path | None) -> None:
+    """What is read is not to be replaced."""
+    for path in read:
+        if out is not None and path is not None and out.resolve() == path.resolve():
+            raise ValueError(f"{out} would replace a file that is read: choose another name")
 
 
 def show(titles: list[str], rows: list[list[Any]], out: Path | None) -> None:

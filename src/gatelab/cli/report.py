@@ -26,10 +26,10 @@ def report(
 
     if pdf:
         typesetter()  # an error now rather than after all the rest
-    studies = places(directory)
+    studies, broken = _readable(places(directory))
     changed = {change: None for place in studies.values() for change in changes(read_experiment(place), place)}
     if not accept_changes:
-        refuse(directory, list(changed), "then the report is of the runs as they were")
+        refuse(directory, list(changed), "to report the runs as they were")
     for change in changed:
         typer.echo(f"note: {change}", err=True)
     for place in studies.values():
@@ -37,3 +37,24 @@ def report(
     typer.echo(f"The report is in {write_reports(directory, studies)}")
     for place in studies.values() if pdf else ():
         typer.echo(f"The paper is in {write_paper(place)}")
+    if broken:
+        raise typer.Exit(1)
+
+
+def _readable(studies: dict[str, Path]) -> tuple[dict[str, Path], bool]:
+    """The studies that can be reported; those that cannot are named, and an error if that is all of them."""
+    from gatelab.errors import DataError
+    from gatelab.experiments.record import read_experiment
+
+    found = {}
+    for name, place in studies.items():
+        try:
+            read_experiment(place)
+            found[name] = place
+        except DataError as error:
+            if len(studies) == 1:
+                raise
+            typer.echo(f"note: the study {name} is left out: {error}", err=True)
+    if not found:
+        raise DataError("none of the studies can be read")
+    return found, len(found) < len(studies)

@@ -1,4 +1,4 @@
-"""`gatelab train`: one run, from flags or a config file, and going on with one that was stopped."""
+"""`gatelab train`: one run, from flags or a config file, or one that is resumed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def train(
     changes = {key: value for key, value in flags.items() if value is not None} | settings(change or [])
     if resume is not None:
         if config is not None or output_dir is not None or changes.keys() - {("training", "num_epochs")}:
-            raise ValueError(f"--resume {resume} continues the run as it is: leave out everything else but --epochs")
+            raise ValueError(
+                f"--resume {resume} continues the run as it is, with --epochs for longer: leave out all other settings"
+            )
         spec, where = Run(resume).spec(), resume
         if epochs is not None:
             training = TrainingSpec.model_validate({**spec.training.document(), "num_epochs": epochs})

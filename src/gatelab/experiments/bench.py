@@ -1,4 +1,4 @@
-"""A whole comparison: planned, executed, stopped, gone on with, and gathered."""
+"""A whole comparison: planned, executed, interrupted, resumed, and gathered."""
 
 from __future__ import annotations
 

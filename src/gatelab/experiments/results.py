@@ -33,7 +33,7 @@ def gather(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
     histories: dict[str, list[dict[str, Any]]] = {}
     counts: dict[str, np.ndarray | None] = {}
     for run in experiment["runs"]:
-        result, history, answered = _one_run(run["seed"], run["place"], directory)
+        result, history, answered = _one_run(run, experiment["models"][run["model"]], directory)
         models[run["model"]]["runs"].append(result)
         histories[run["place"]], counts[run["place"]] = history, answered
     loss = experiment["spec"]["training"]["loss"]
@@ -81,8 +81,11 @@ def manifests(experiment: dict[str, Any], directory: Path) -> list[dict[str, Any
     return found
 
 
-def _one_run(seed: int, place: str, directory: Path) -> tuple[dict[str, Any], list[dict[str, Any]], np.ndarray | None]:
+def _one_run(
+    planned: dict[str, Any], model: dict[str, Any], directory: Path
+) -> tuple[dict[str, Any], list[dict[str, Any]], np.ndarray | None]:
     """What became of a run, its epochs, and how often each class was taken for each. Damage is a fate like others."""
+    seed, place = planned["seed"], planned["place"]
     result: dict[str, Any] = {"seed": seed, "place": place, "status": "missing", "metrics": {}}
     try:
         run = Run(within(directory, directory / place))
@@ -90,6 +93,8 @@ def _one_run(seed: int, place: str, directory: Path) -> tuple[dict[str, Any], li
             why = last_words(run.path) if not is_busy(run.path) else ""  # it may have failed before it was a run
             return result | ({"status": "failed", "reason": why} if why else {}), [], None
         manifest, history = run.manifest(), run.metrics()
+        if manifest["spec"].get("model") != model or manifest["seed"] != seed:
+            raise DataError(f"it is a run of another model or seed than {planned['model']}, {seed}")
         _check_epochs(history)
         found = _result(run, manifest, history)
         return result | found, history, _counts(run) if found["status"] == "done" else None
@@ -104,12 +109,15 @@ def _check_epochs(history: list[dict[str, Any]]) -> None:
 
 
 def _result(run: Run, manifest: dict[str, Any], history: list[dict[str, Any]]) -> dict[str, Any]:
+    if manifest["status"] == "running" and not is_busy(run.path):
+        manifest = run.manifest()  # it may have ended since it was read
     result: dict[str, Any] = {"status": manifest["status"], "epochs": len(history), "identity": manifest["identity"]}
     if manifest["status"] == "running" and not is_busy(run.path):
         result |= {"status": "failed", "reason": "its process ended without a word"}
     result |= {"reason": manifest["error"]} if "error" in manifest else {}
     result |= {"reason": manifest["divergence"]["what"]} if "divergence" in manifest else {}
     if manifest["status"] == "done":
+        _check_test(manifest)
         result["metrics"] = {
             **manifest["test"],
             "best_epoch": manifest["best_epoch"],
@@ -117,6 +125,14 @@ def _result(run: Run, manifest: dict[str, Any], history: list[dict[str, Any]]) -
             "parameters": manifest["parameters"],
         }
     return result
+
+
+def _check_test(manifest: dict[str, Any]) -> None:
+    """Whether the test metrics can be what they say."""
+    test, best = manifest["test"], manifest["best_epoch"]
+    shares = [test[name] for name in SHARES if name in test]
+    if not {"accuracy", "mse", "mae"} & test.keys() or not all(0 <= share <= 1 for share in shares) or not best:
+        raise DataError(f"manifest.json: the test metrics {test} of epoch {best} make no sense")
 
 
 def curves(histories: list[list[dict[str, Any]]]) -> dict[str, list[dict[str, float]]]:

@@ -36,30 +36,31 @@ def run(
 def places(directory: Path) -> dict[str, Path]:
     """Where the studies of a directory are that were begun, by name; the empty name is that of one experiment alone."""
     if (directory / STUDIES).is_file():
-        found = {name: within(directory, directory / name) for name in _names(directory)}
+        found = {name: within(directory, directory / name) for name in names(directory)}
         return {name: path for name, path in found.items() if (path / EXPERIMENT).is_file()}
     if not (directory / EXPERIMENT).is_file():
         raise DataError(f"{directory} holds no experiment: it has neither {EXPERIMENT} nor {STUDIES}")
     return {"": directory}
 
 
-def _claim(directory: Path, names: list[str]) -> None:
+def _claim(directory: Path, wanted: list[str]) -> None:
     """Make the directory one of these studies; others may be added, but none left out or put in its place."""
     path = directory / STUDIES
     if path.is_file():
-        if lost := set(before := _names(directory)) - set(names):
+        if lost := set(before := names(directory)) - set(wanted):
             raise ValueError(
                 f"{directory} holds the studies {', '.join(before)}, and the config no longer has "
                 f"{', '.join(sorted(lost))}: choose another directory, or put it back"
             )
     elif foreign(directory, ()):
         raise ValueError(f"{directory} holds something else than studies: choose an empty or new directory")
-    sealed.write_json(path, {"studies": names})
+    sealed.write_json(path, {"studies": wanted})
 
 
-def _names(directory: Path) -> list[str]:
+def names(directory: Path) -> list[str]:
+    """All studies of a directory, begun or not."""
     path = within(directory, directory / STUDIES)
-    names = sealed.read_json(path).get("studies")
-    if not isinstance(names, list) or not all(isinstance(name, str) and NAME.fullmatch(name) for name in names):
+    found = sealed.read_json(path).get("studies")
+    if not isinstance(found, list) or not all(isinstance(name, str) and NAME.fullmatch(name) for name in found):
         raise sealed.damaged(path, "expected the names of studies")
-    return names
+    return found

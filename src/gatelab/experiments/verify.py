@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from gatelab import sealed
 from gatelab.disk import foreign, within
@@ -24,7 +25,8 @@ def verify_experiment(directory: Path) -> Iterator[tuple[Path, list[Finding]]]:
         except (DataError, OSError) as error:
             yield directory, [Finding(studies.STUDIES, str(error), good=False)]
             return
-        yield directory, [Finding(studies.STUDIES, f"{len(places)} studies")]
+        begun = ", ".join(place.name for place in places) or "none"
+        yield directory, [Finding(studies.STUDIES, f"{len(studies.names(directory))} studies, begun: {begun}")]
     else:
         places = [directory]
     for place in places:
@@ -42,10 +44,23 @@ def _experiment(directory: Path) -> Iterator[tuple[Path, list[Finding]]]:
     for run in experiment["runs"]:
         path = directory / run["place"]
         try:
-            found = verify(Run(within(directory, path))) if _is_begun(path) else []
+            found = _run(Run(within(directory, path)), run, experiment) if _is_begun(path) else []
         except DataError as error:
             found = [Finding(run["place"], str(error), good=False)]
         yield path, found or [Finding("the run", "not begun yet")]
+
+
+def _run(run: Run, planned: dict[str, Any], experiment: dict[str, Any]) -> list[Finding]:
+    """The files of a run, and whether it is the run that the experiment has in this place."""
+    found = verify(run)
+    if all(finding.good for finding in found):
+        manifest, cell = run.manifest(), experiment["cells"][planned["model"]]["equations"]
+        same = (
+            manifest["spec"]["model"] == experiment["models"][planned["model"]] and manifest["seed"] == planned["seed"]
+        )
+        if not same or run.cell.document()["equations"] != cell:
+            found.append(Finding("the run", f"not of {planned['model']} with seed {planned['seed']}", good=False))
+    return found
 
 
 def _is_begun(path: Path) -> bool:

@@ -130,7 +130,8 @@ def particulars(spec: Facts, numbers: Facts | None) -> str:
 def where(manifests: list[Facts]) -> list[tuple[str, str]]:
     """The machines and engines of the runs, each named once."""
     machines = {
-        f"{m['machine']['cpu']}, {counted(m['machine']['cores'], 'core')}, {m['machine']['system']}" for m in manifests
+        f"{each['cpu']}, {counted(each['cores'] or 1, 'core')}, {each['system']}"
+        for each in (m["machine"] for m in manifests)
     }
     engines = {f"{m['engine']}, {counted(m['threads'], 'thread')} a run" for m in manifests}
     return [(name, "; ".join(sorted(found))) for name, found in (("machine", machines), ("engine", engines)) if found]

@@ -85,6 +85,7 @@ class Files(Task):
             kind="numbers",
             input_size=content.inputs.shape[-1],
             steps=self.length if series_ else content.inputs.shape[1],
+            header=self.header,
             columns=content.names,
             scaling=Numbers.of(self.scaling),
             per_step=content.per_step,
@@ -121,6 +122,10 @@ class Files(Task):
 
     def is_here(self) -> bool:
         return self.path.exists()
+
+    @property
+    def own_path(self) -> Path:
+        return self.path
 
     def ending(self) -> series.Ending | None:
         content = self.content

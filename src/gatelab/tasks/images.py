@@ -121,7 +121,8 @@ class Images(Task):
         assert isinstance(pixels, Pixels)
         scaling = Numbers(mean=(pixels.mean,), deviation=(pixels.deviation,))
         image = {"kind": "image", "side": self.side, "order": self.order, "noise_pad": self.noise_pad}
-        return {**super()._prepared(), **image, "scaling": scaling}
+        label_type = "integer" if self.names == NUMERALS else "text"
+        return {**super()._prepared(), **image, "scaling": scaling, "label_type": label_type}
 
     def picture(self) -> Figure:
         return pictures.images(self)

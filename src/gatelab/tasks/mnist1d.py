@@ -82,7 +82,7 @@ class Mnist1D(Task):
         return Scaling(signals[places[0]].mean(keepdims=True)[0], signals[places[0]].std(keepdims=True)[0])
 
     def _prepared(self) -> dict[str, Any]:
-        return {**super()._prepared(), "scaling": Numbers.of(self.scaling)}
+        return {**super()._prepared(), "scaling": Numbers.of(self.scaling), "label_type": "integer"}
 
     def load(self) -> Parts:
         signals, labels, places = self.drawn

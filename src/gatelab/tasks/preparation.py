@@ -47,6 +47,7 @@ class Preparation(BaseModel):
     kind: Literal["numbers", "image", "tokens"]
     input_size: int = Field(ge=1)  # D
     steps: int = Field(ge=1)  # T of training: the longest sequence, or the window of a series
+    header: bool | None = None  # of a CSV file: whether its first line names the columns, if that was said
     columns: Names = ()  # what the D numbers of a step are called; those that are forecast come first
     scaling: Numbers | None = None  # of numbers by column, of images one for all
     vocabulary: Names = ()  # of tokens
@@ -108,10 +109,9 @@ class Preparation(BaseModel):
         return torch.cat([encoded, self._noise(len(values))], 1) if self.noise_pad else encoded
 
     def _noise(self, count: int) -> Tensor:
-        """The same for each new image at its place: the noise of training belongs to the images of training."""
-        random = stream(0, "noise of new images")
-        drawn = random.standard_normal((count, self.noise_pad, self.input_size))
-        return torch.from_numpy(drawn.astype(np.float32))
+        """The same for all new images: the noise of training belongs to the images of training."""
+        drawn = stream(0, "noise of new images").standard_normal((1, self.noise_pad, self.input_size))
+        return torch.from_numpy(drawn.astype(np.float32)).expand(count, -1, -1)
 
     def decode(self, output: np.ndarray) -> np.ndarray:
         """A model's numbers in the units of the data."""

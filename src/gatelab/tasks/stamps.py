@@ -7,25 +7,35 @@ from datetime import datetime
 
 import numpy as np
 
-FORMATS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y-%m", "%d-%m-%Y", "%Y%m%d")
+DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y-%m", "%d-%m-%Y")
 TIMES = ("", " %H:%M", " %H:%M:%S")
+FORMATS = (None, *(date + time for date in DATES for time in TIMES))  # the first is ISO 8601
 LOOKED_AT = 500  # of the last stamps
 
 
 def recognised(texts: Sequence[str]) -> np.ndarray | None:
-    """The last of these texts as times, to the second; None unless all are, in one format, each later than the last.
+    """These texts as times, to the second; of a column that is in another format at its beginning, only the last ones.
 
-    Where day and month could be either way round, the order of the lines decides.
+    None unless all of the last are times in one format, each later than the one before. Where day and month could be
+    either way round the regular reading is taken, and none if both are regular: a wrong date is worse than no date.
     """
-    last = [text.strip() for text in texts[-LOOKED_AT:]]
-    for form in (None, *(date + time for date in FORMATS for time in TIMES)):
-        try:
-            found = np.array([_time(text, form) for text in last], "datetime64[s]")
-        except (ValueError, OverflowError):
-            continue
-        if len(found) > 1 and (np.diff(found) > np.timedelta64(0, "s")).all():
-            return found
-    return None
+    last = texts[-LOOKED_AT:]
+    readings = {form: found for form in FORMATS if (found := _increasing(last, form)) is not None}
+    regular = {form: found for form, found in readings.items() if continued(found, 1) is not None}
+    possible = regular or readings
+    if len(possible) != 1:
+        return None
+    ((form, found),) = possible.items()
+    everything = _increasing(texts, form)
+    return found if everything is None else everything
+
+
+def _increasing(texts: Sequence[str], form: str | None) -> np.ndarray | None:
+    try:
+        found = np.array([_time(text.strip(), form) for text in texts], "datetime64[s]")
+    except (ValueError, OverflowError):
+        return None
+    return found if len(found) > 1 and (np.diff(found) > np.timedelta64(0, "s")).all() else None
 
 
 def _time(text: str, form: str | None) -> datetime:
@@ -40,6 +50,12 @@ def continued(stamps: np.ndarray, steps: int) -> np.ndarray | None:
     distances = np.diff(stamps)
     if (distances == distances[0]).all():
         return np.asarray(stamps[-1] + distances[0] * np.arange(1, steps + 1))
+    days = stamps.astype("datetime64[D]")
+    # Monday to Friday.
+    if (days == stamps).all() and np.is_busday(days).all() and (np.busday_count(days[:-1], days[1:]) == 1).all():
+        return np.asarray(
+            np.busday_offset(days[-1], np.arange(1, steps + 1)).astype("datetime64[s]")
+        )  # Monday to Friday
     months = stamps.astype("datetime64[M]")
     between = np.diff(months).astype(int)
     within = stamps - months.astype("datetime64[s]")

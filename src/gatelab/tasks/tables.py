@@ -54,6 +54,8 @@ class Table:
 
 def read_table(path: Path, header: bool | None = None) -> Table:
     """A table from CSV or Parquet. `header` says whether the first line names the columns; None looks at it."""
+    if not path.is_file():
+        raise DataError(f"there is no file {path}: expected a table, .csv or .parquet")
     return _read_parquet(path) if path.suffix.lower() == ".parquet" else read_csv(path, header)
 
 
@@ -92,7 +94,7 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
             raise DataError(f"{path}, line {line}, column {name!r}: {cells[i]!r} is not a number")
         else:
             columns[name] = np.array(column, np.float64)
-    texts = ([cells[i] for _, cells in rows[-stamps.LOOKED_AT :]] for i, name in enumerate(names) if name in others)
+    texts = ([cells[i] for _, cells in rows] for i, name in enumerate(names) if name in others)
     return Table(path, columns, tuple(others), lines, next(filter(_known, map(stamps.recognised, texts)), None))
 
 
@@ -165,7 +167,7 @@ def _read_parquet(path: Path) -> Table:
     for name, column in zip(table.column_names, table.columns, strict=True):
         kind = column.type
         if times is None and (pyarrow.types.is_temporal(kind) or pyarrow.types.is_string(kind)):
-            times = stamps.recognised([str(value) for value in column[-stamps.LOOKED_AT :].to_pylist()])
+            times = stamps.recognised([str(value) for value in column.to_pylist()])
         if pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind):
             columns[name] = column.cast(pyarrow.float64(), safe=False).to_numpy()
         else:

@@ -170,6 +170,11 @@ class Task(BaseModel):
     def test(self) -> Examples:
         return self.parts.test
 
+    @property
+    def own_path(self) -> Path | None:
+        """The user's own file or folder that it reads; None for data that cannot change."""
+        return None
+
     def is_here(self) -> bool:
         """Whether the data can be had without a download."""
         return True

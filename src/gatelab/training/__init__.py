@@ -1,4 +1,4 @@
-"""Training: one loop that a person can read, that stops anywhere and goes on to the bit."""
+"""Training: one loop that a person can read, that can be interrupted anywhere and resumes bit for bit."""
 
 from gatelab.training.loop import Outcome, evaluate, train
 from gatelab.training.run import Run

@@ -62,6 +62,15 @@ def read(path: Path, model: nn.Module, optimizer: Optimizer, schedule: Schedule)
         raise damaged(path, error) from error
 
 
+def read_place(path: Path) -> Place:
+    """Where the run is, without its weights."""
+    state = read_tensors(path)[1]
+    try:
+        return Place(**state["place"])
+    except (KeyError, TypeError) as error:
+        raise damaged(path, error) from error
+
+
 def write_weights(path: Path, model: nn.Module, epoch: int) -> None:
     write_tensors(path, model.state_dict(), {"schema": SCHEMA, "epoch": epoch})
 

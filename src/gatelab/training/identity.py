@@ -65,14 +65,14 @@ def changed_data(run: Run, task: Task) -> Iterator[str]:
         yield f"its data cannot be read any more ({error})"
         return
     if not is_same:
-        where = getattr(task, "path", None)
-        yield f"the data{'' if where is None else f' in {where}'} is not what it was trained and tested on"
+        where = "" if task.own_path is None else f" in {task.own_path}"
+        yield f"the data{where} is not what it was trained and tested on"
 
 
 def refuse(where: object, changed: list[str], instead: str) -> None:
     """An error that names what is another now, unless nothing is."""
     if changed:
         raise ValueError(
-            f"since {where} was made, things have changed: {'; '.join(changed)}. Put them back as they were, or insist "
-            f"with --accept-changes: {instead}"
+            f"{where} was made with something else: {'; '.join(changed)}. Restore it, or pass --accept-changes "
+            f"{instead}"
         )

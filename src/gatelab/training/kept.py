@@ -74,7 +74,7 @@ def ending(path: Path, preparation: Preparation) -> Ending:
     """The last window of the series."""
     arrays = sealed.read_arrays(path) if path.is_file() else {}
     if "ending" not in arrays:
-        raise DataError(f"{path} does not hold the end of a series: name the series to go on from")
+        raise DataError(f"{path} does not hold the end of a series: pass the series to continue, as --data FILE.csv")
     values, stamps = arrays["ending"], arrays.get("ending_stamps")
     if values.ndim != 2 or values.shape[1] != preparation.input_size or not np.isfinite(values).all():
         raise sealed.damaged(path, f"the end of the series has the shape {values.shape}")

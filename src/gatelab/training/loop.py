@@ -91,7 +91,7 @@ def train(
     with alone_in(run.path), prepared(spec.training, run) as threads, stoppable() as stop:
         if run.exists():
             manifest = run.checked_against(spec, but=("training.num_epochs",) if extend else ())
-            if _is_over(spec, manifest, report):
+            if _is_over(spec, run, manifest, report):
                 outcome = Outcome(manifest["status"], run, manifest.get("test", {}), manifest["best_epoch"])
                 report.known(outcome, manifest)
                 return outcome
@@ -112,19 +112,19 @@ def train(
     return outcome
 
 
-def _is_over(spec: RunSpec, manifest: dict[str, Any], report: Reporter) -> bool:
+def _is_over(spec: RunSpec, run: Run, manifest: dict[str, Any], report: Reporter) -> bool:
     """Whether nothing is left to do; of more epochs than before, what there is to say."""
     before, wanted = manifest["spec"]["training"]["num_epochs"], spec.training.num_epochs
-    done = manifest.get("epochs", 0)
-    if wanted < done:
-        raise ValueError(f"the run has had {done} epochs, and {wanted} are wanted in all: expected more")
     over = manifest["status"] in FINAL
     if over and (wanted == before or manifest["status"] == "diverged"):
         return True
-    if over and done < before:
+    place = checkpoint.read_place(run.checkpoint_path) if run.checkpoint_path.is_file() else Place()
+    if wanted < place.epoch:
+        raise ValueError(f"the run has had {place.epoch} epochs, and {wanted} are wanted in all: expected more")
+    if over and spec.training.patience and place.waited >= spec.training.patience:
         report.note(
-            f"the run was stopped after {done} epochs, of {before}, by training.patience: with {wanted} it would have "
-            "been stopped there as well"
+            f"the run was stopped after {place.epoch} epochs by training.patience: with {wanted} epochs it would have "
+            "stopped there as well"
         )
         return True
     if wanted != before and spec.optimization.schedule == "cosine":
@@ -272,23 +272,29 @@ def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, 
         parameters = sum(parameter.numel() for parameter in model.parameters())
         manifest = run.begin(spec, identity(spec), threads, parameters, frozen_values(spec.model, model))
     else:
-        changed = _changes(spec, run, threads)
+        found = identity(spec)
+        changed = _changes(spec, run, found, threads)
         if not accept_changes:
-            refuse(run.path, changed, "then the run keeps its own equations, and its manifest says what else is new")
+            refuse(run.path, changed, "to continue anyway; the changes are recorded in manifest.json")
+        if spec.task.preparation != run.preparation:
+            raise ValueError(
+                f"{run.path} cannot be continued with other data: its preprocessing (scaling, columns or classes) "
+                "follows from the data and would be another, so that its weights would no longer fit; start a new run"
+            )
         for change in changed:
             report.note(f"accepted: {change}")
         if run.checkpoint_path.is_file():
             place = checkpoint.read(run.checkpoint_path, model, optimizer, schedule)
         gradients.read(run.path)
-        manifest = run.resume(spec, changed, threads)  # not before all that it needs was read
+        manifest = run.resume(spec, found, changed, threads)  # not before all that it needs was read
         run.write_metrics(place.history)  # it may have run ahead of the checkpoint
     objective = Objective(spec.task, spec.training)
     return Work(spec, run, manifest, model, optimizer, schedule, objective, place, report, stop, time.perf_counter())
 
 
-def _changes(spec: RunSpec, run: Run, threads: int) -> list[str]:
+def _changes(spec: RunSpec, run: Run, found: dict[str, str], threads: int) -> list[str]:
     """What is not as it was when the run began."""
-    manifest, found = run.manifest(), identity(spec)
+    manifest = run.manifest()
     differing = [what for what in found if manifest["identity"][what] != found[what]]
     said = [f"its {what} was {manifest['identity'][what][:12]} and is {found[what][:12]}" for what in differing]
     if threads != manifest["threads"]:
@@ -296,7 +302,9 @@ def _changes(spec: RunSpec, run: Run, threads: int) -> list[str]:
             f"it began with {manifest['threads']} threads, and {threads} are granted here, so that sums differ in the "
             "last bit (OMP_THREAD_LIMIT, or a limit of the machine)"
         )
-    return [*said, *changed_cell(run)]
+    # Who names the cell anew has the equations of its file as it is, and they are the same, whatever else is in it.
+    from_the_run = spec.model.cell.text == run.cell.text
+    return [*said, *(changed_cell(run) if from_the_run else ())]
 
 
 def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:

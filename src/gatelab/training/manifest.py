@@ -115,17 +115,18 @@ def git_commit() -> dict[str, Any] | None:
     """
     if (commit := _git("rev-parse", "HEAD")) is None:
         return None
-    if _git("config", "--local", "--includes", "--get-regexp", r"^filter\."):
+    filters = _git("config", "--show-scope", "--get-regexp", r"^filter\.", none_found=1)
+    if filters is None or any(line.startswith(("local", "worktree")) for line in filters.splitlines()):
         return {"commit": commit, "changed": None}
     changes = _git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")
     return {"commit": commit, "changed": None if changes is None else bool(changes)}
 
 
-def _git(*command: str) -> str | None:
-    """What git says; None if it is not there, or says no."""
+def _git(*command: str, none_found: int = 0) -> str | None:
+    """What git says; None if it is not there, or fails. `none_found` is another exit code for an empty answer."""
     harmless = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "--no-optional-locks"]
     try:
-        done = subprocess.run(["git", *harmless, *command], capture_output=True, text=True, check=True, timeout=10)
+        done = subprocess.run(["git", *harmless, *command], capture_output=True, text=True, check=False, timeout=10)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()
+    return done.stdout.strip() if done.returncode in (0, none_found) else None

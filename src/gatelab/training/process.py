@@ -12,10 +12,15 @@ from types import FrameType
 
 import torch
 
+from gatelab import sealed
 from gatelab.disk import clear_unfinished, foreign, within
 from gatelab.engine import team
-from gatelab.training.run import FILES, Run
+from gatelab.errors import DataError
+from gatelab.training import kept
+from gatelab.training.run import CELL, CELL_HEADING, LOG, MODEL, PROGRESS, Run
 from gatelab.training.spec import TrainingSpec
+
+BEGUN = (kept.FILE, CELL, MODEL)  # what a run writes before it has a manifest
 
 
 @contextmanager
@@ -51,10 +56,20 @@ def refuse_foreign(path: Path) -> None:
     """A new run wants a directory of its own: what somebody else keeps there is not ours to mix with."""
     if path.exists() and not path.is_dir():
         raise ValueError(f"{path} is a file: expected a directory for the run, a new one or that of the run itself")
-    if others := foreign(path, FILES):
+    if others := foreign(path, [LOG, PROGRESS, *(name for name in BEGUN if _is_ours(path / name))]):
         what = "an experiment" if "experiment.json" in others or "studies.json" in others else "other files"
         some = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
         raise ValueError(f"{path} holds {what} ({some}) and no run: choose a new or an empty directory")
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file was left by a run that was killed before it had a manifest; not one of that name by chance."""
+    try:
+        if path.name == CELL:
+            return path.read_text(errors="replace").startswith(CELL_HEADING)
+        return bool(sealed.read_json(path) if path.suffix == ".json" else sealed.read_arrays(path))
+    except (OSError, DataError):
+        return False
 
 
 @contextmanager
@@ -65,8 +80,8 @@ def prepared(spec: TrainingSpec, run: Run) -> Iterator[int]:
     A run that is resumed asks for as many threads as before: sums in another order differ in the last bit.
     """
     threads, before = spec.threads, torch.get_num_threads()
-    if threads is None and run.exists():
-        threads = run.manifest()["threads"]
+    if run.exists():
+        threads = run.manifest()["threads"]  # as many as were granted, which may be fewer than were wanted
     random = torch.get_rng_state()
     torch.set_num_threads(threads or before)
     try:

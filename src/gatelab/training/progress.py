@@ -56,7 +56,7 @@ class Lines(Reporter):
         threads = f"{manifest['threads']} thread{'s' if manifest['threads'] > 1 else ''}"
         self.say(f"{spec.task.name}: {model}, seed {spec.training.seed}, {threads}")
         if place.epoch or place.batch:
-            self.say(f"going on in epoch {place.epoch + 1}, after {place.batch} batches")
+            self.say(f"resuming in epoch {place.epoch + 1}, batch {place.batch + 1}")
 
     def epoch(self, line: dict[str, Any], better: bool) -> None:
         seconds = f"{line['seconds']:.1f} s, {line['samples_per_second']:,.0f}/s"
@@ -67,7 +67,7 @@ class Lines(Reporter):
             self.say(f"test, with the weights of epoch {outcome.best_epoch}: {_shown(outcome.test)}")
             self.say(f"The run is in {outcome.run.path}")
         elif outcome.status == "interrupted":
-            self.say(f"stopped; go on with: gatelab train --resume {shlex.quote(str(outcome.run.path))}")
+            self.say(f"interrupted; resume with: gatelab train --resume {shlex.quote(str(outcome.run.path))}")
         elif outcome.status == "diverged":
             facts = manifest["divergence"]
             batch = f", batch {facts['batch']}" if facts["batch"] else ""

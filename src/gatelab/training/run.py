@@ -39,6 +39,7 @@ from gatelab.training.spec import RunSpec
 
 IMMATERIAL = ("task.data_dir", "training.checkpoint_seconds")  # do not change what is learned
 MANIFEST, MODEL, CELL = "manifest.json", "model.json", "cell.txt"
+CELL_HEADING = "# The cell"
 METRICS, CHECKPOINT, BEST = "metrics.jsonl", "checkpoint.safetensors", "best.safetensors"
 PREDICTIONS, GRADIENTS, TIMING = "predictions.npz", "gradients.npz", "timing.json"
 PROGRESS, LOG, INSPECTION = "progress.json", "log.txt", "inspect"  # of an experiment's worker, and of `gatelab inspect`
@@ -189,11 +190,14 @@ class Run:
         self.write_manifest(manifest)
         return manifest
 
-    def resume(self, spec: RunSpec, changed: list[str], threads: int) -> dict[str, Any]:
+    def resume(self, spec: RunSpec, identity: dict[str, str], changed: list[str], threads: int) -> dict[str, Any]:
         """The manifest of a run that is resumed now, perhaps for more epochs than before."""
         manifest = self.manifest()
-        for over in ("error", "ended", "test", "divergence"):
+        if manifest["identity"]["data"] != identity["data"]:
+            kept.write(self.path, spec.task)
+        for over in ("error", "ended", "test", "divergence", "epochs", "best_epoch"):
             manifest.pop(over, None)
+        manifest |= {"identity": identity, "engine": identity["engine"], "threads": threads}
         entry = {"at": now(), "versions": versions(), "threads": threads, "num_epochs": spec.training.num_epochs}
         entry |= {"changed": changed} if changed else {}
         manifest |= {"status": "running", "spec": spec.document(), "resumed": [*manifest["resumed"], entry]}
@@ -237,4 +241,4 @@ def _flat(document: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 def _for_people(choice: Choice) -> str:
     """The equations, and the text that they were traced from."""
     source = f"\n# {choice}, as it was when the run began\n\n{choice.text}" if choice.text else ""
-    return f"# The cell {choice.cell.name}\n\n{choice.cell.text()}\n{source}"
+    return f"{CELL_HEADING} {choice.cell.name}\n\n{choice.cell.text()}\n{source}"

@@ -51,14 +51,16 @@ def verify(run: Run) -> list[Finding]:
     found = [
         _checked(run, name, check) for name, check in CHECKS.items() if run.file(name).exists() or _is_needed(run, name)
     ]
-    found += [Finding(name, "for people; not checked") for name in UNCHECKED if (run.path / name).exists()]
-    found += [Finding(name, "not a file of ours; not looked at") for name in foreign(run.path, FILES)]
+    found += [
+        Finding(name, "not read back; not checked", mark="--") for name in UNCHECKED if (run.path / name).exists()
+    ]
+    found += [Finding(name, "not written by gatelab; not checked", mark="--") for name in foreign(run.path, FILES)]
     try:
         # The run is whole without them, and has its own copy of what counts.
-        found += [Finding("around it", change, mark="note") for change in changes(run)]
+        found += [Finding("current files", change, mark="note") for change in changes(run)]
     except (DataError, ValueError, OSError) as error:
         if all(finding.good for finding in found):
-            found.append(Finding("around it", str(error), good=False))
+            found.append(Finding("current files", str(error), good=False))
     return found
 
 
@@ -67,11 +69,16 @@ def _is_needed(run: Run, name: str) -> bool:
     if name in (MANIFEST, MODEL):
         return True
     try:
-        manifest = run.manifest()
+        manifest, _ = run.manifest(), run.spec()
     except DataError:
         return False
     if name in (BEST, CHECKPOINT, METRICS):
         return bool(manifest.get("epochs"))
+    if name == kept.FILE:
+        task = run.spec().task
+        return task.forecasts or (task.from_disk and not run.preparation.noise_pad)
+    if name == GRADIENTS:
+        return bool(manifest.get("epochs")) and "gradients" in run.spec().training.record
     return name in (PREDICTIONS, TIMING) and manifest["status"] == "done"
 
 
@@ -91,7 +98,7 @@ def _manifest(run: Run) -> str:
 
 def _model(run: Run) -> str:
     cell, prepared = run.cell.cell, run.preparation
-    return f"the equations of {cell.name}; input of {prepared.input_size} by step, output of {prepared.output_size}"
+    return f"the equations of {cell.name}; {prepared.input_size} inputs per step, {prepared.output_size} outputs"
 
 
 def _metrics(run: Run) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from gatelab.errors import DataError
 from gatelab.tasks import own, readers, stamps, tables
@@ -93,21 +94,25 @@ def _npz(path: Path, preparation: Preparation) -> Data:
     if sequences.single:  # of shape (N, T) it would be (T, D) elsewhere; in a file there are always several
         shape = f"expected ({len(X)}, T, {preparation.input_size})"
         raise DataError(f"{path}: X has the shape {X.shape}: {shape}")
-    return Data(sequences, [str(i) for i in range(len(X))], _npz_labels(path, arrays.get("y"), len(X), preparation))
+    return Data(sequences, [str(i) for i in range(len(X))], _npz_labels(path, arrays.get("y"), sequences, preparation))
 
 
-def _npz_labels(path: Path, y: np.ndarray | None, count: int, preparation: Preparation) -> Any:
+def _npz_labels(path: Path, y: np.ndarray | None, X: Sequences, preparation: Preparation) -> Any:
+    """The right answers: classes by name, or numbers (N, K) or (N, T, K)."""
     if y is None:
         return None
-    if y.ndim == 0 or len(y) != count:
-        raise DataError(f"{path}: y has the shape {y.shape}: expected an answer for each of the {count} sequences")
-    if preparation.classes is not None:
-        names = [c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in y.ravel()]
-        return names if y.ndim == 1 else [names[i * y.shape[1] : (i + 1) * y.shape[1]] for i in range(count)]
-    if y.dtype.kind not in "iuf":
-        raise DataError(f"{path}: y is {y.dtype}: expected numbers, as the model was trained on")
-    K = preparation.output_size
-    return y.astype(np.float64).reshape(count, *((-1, K) if preparation.per_step else (K,)))
+    N, T, K = *X.values.shape[:2], preparation.output_size
+    per_step, classes = preparation.per_step, preparation.classes is not None
+    shapes: list[tuple[int, ...]] = [(N, T) if per_step else (N,)] if classes or K == 1 else []
+    shapes += [] if classes else [(N, T, K) if per_step else (N, K)]
+    if y.shape not in shapes or (not classes and (y.dtype.kind not in "iuf" or not np.isfinite(y).all())):
+        expected = " or ".join(map(str, shapes))
+        what = "classes" if classes else "finite numbers"
+        raise DataError(f"{path}: y is {y.dtype} of shape {y.shape}: expected {what} of shape {expected}, or no y")
+    if not classes:
+        return y.astype(np.float64).reshape(N, *((T, K) if per_step else (K,)))
+    names = [c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in y.ravel()]
+    return [names[i * T : (i + 1) * T] for i in range(N)] if per_step else names
 
 
 def _folder(path: Path, preparation: Preparation) -> Data:
@@ -122,7 +127,9 @@ def _folder(path: Path, preparation: Preparation) -> Data:
         raise DataError(f"{path} has no sequences ({', '.join(readers.SEQUENCES)}), nor folders of them")
     sequences, _ = readers.read_sequences(files, _columns(preparation))
     names = [str(file.relative_to(path)) for file in files]
-    return Data(_checked(path, sequences, preparation), names, labels if preparation.classes is not None else None)
+    if preparation.classes is None or preparation.per_step:
+        labels = None  # the folders mean something else
+    return Data(_checked(path, sequences, preparation), names, labels)
 
 
 def _step_by_step(data: Data, output: np.ndarray) -> tuple[Data, np.ndarray]:
@@ -142,10 +149,9 @@ def _step_by_step(data: Data, output: np.ndarray) -> tuple[Data, np.ndarray]:
 def _table(trained: Trained, data: Data, output: np.ndarray, proba: bool) -> Predictions:
     if trained.preparation.classes is None:
         return _table_of_numbers(data, trained.preparation.decode(output))
-    classes, labels, exact = trained.preparation.classes, data.labels, output.astype(np.float64)
+    classes, labels = trained.preparation.classes, data.labels
     said = [classes[place] for place in output.argmax(-1)]
-    powers = np.exp(exact - exact.max(-1, keepdims=True))
-    shares = powers / powers.sum(-1, keepdims=True)
+    shares = softmax(output.astype(np.float64), -1)
     titles = ["sequence", "predicted", *([f"p({name})" for name in classes] if proba else ["p"])]
     rows = [[*row, *(p if proba else [p.max()])] for *row, p in zip(data.names, said, shares, strict=True)]
     if labels is None:
@@ -190,7 +196,7 @@ def _of_series(trained: Trained, path: Path) -> Predictions:
     if path.suffix.lower() not in TABLES or not path.is_file():
         raise DataError(f"{path} is no table: expected a series ({', '.join(TABLES)}), as the model was trained on")
     prepared = trained.preparation
-    table = tables.read_table(path)
+    table = tables.read_table(path, prepared.header)
     values = table.pick(prepared.columns)
     if len(values) < 2:
         raise DataError(f"{path} has {len(values)} line: expected two at least, one to read and one to predict")

@@ -50,7 +50,7 @@ def _newer(trained: Trained, data: Any) -> Ending:
     """The last window of newer values of the series."""
     prepared = trained.preparation
     if isinstance(data, (str, Path)):
-        table = tables.read_table(Path(data))
+        table = tables.read_table(Path(data), prepared.header)
         values, times = table.pick(prepared.columns), table.stamps
     else:
         given = inputs.read(data, prepared)
@@ -71,8 +71,8 @@ def _further(trained: Trained, steps: int, future: Any) -> np.ndarray:
         return np.empty((steps - 1, 0))
     if future is None and steps > 1:
         raise ValueError(
-            f"this model also reads {', '.join(names)}, whose future values nobody but you can know: give them for "
-            f"{steps - 1} steps to come (future, or --future FILE.csv), or forecast 1 step"
+            f"this model has exogenous inputs ({', '.join(names)}): give their values for {steps - 1} future steps "
+            "(future, or --future FILE.csv), or forecast 1 step"
         )
     if future is None:
         return np.empty((0, len(names)))

@@ -191,6 +191,8 @@ def _checked_bytes(values: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"X has values from {values.min():g} to {values.max():g}: expected pixels from 0 to 255, as files have them"
         )
+    if np.isfinite(values).all() and values.max(initial=0) <= 1 and (values != np.round(values)).any():
+        raise ValueError("X looks scaled to 0…1: expected the pixels as files have them, from 0 to 255")
     return values
 
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from scipy.special import softmax
 
 from gatelab.errors import DataError
 from gatelab.lang import Cell
@@ -61,9 +62,7 @@ class Trained:
         if self.preparation.classes is None:
             raise ValueError("this model answers with numbers, which have no probabilities: use predict")
         given, output = self._output(X, lengths)
-        exact = output.astype(np.float64)
-        powers = np.exp(exact - exact.max(-1, keepdims=True))
-        return self._shaped(given, powers / powers.sum(-1, keepdims=True))
+        return self._shaped(given, softmax(output.astype(np.float64), -1))
 
     def forecast(self, steps: int = 24, data: Any = None, future: Any = None) -> np.ndarray:
         """What comes after the series that the model was trained on, (steps, K) in its own units.
