@@ -25,9 +25,8 @@ def written(path: Path, values: list[float], metric="accuracy", status="done", *
     test = {"test": {metric: values[-1], "loss": 0.5}} if status == "done" else {}
     run.write_manifest({
         "schema": 2, "status": status, "identity": IDENTITY, "parameters": 7, "best_epoch": len(values),
-        "spec": {"model": {}},
-        "seed": int(path.name[-1]), "frozen": {}, "versions": {}, "machine": {"cpu": "z80", "cores": 1, "system": "CP/M"},
-        "threads": 1, "engine": "fused", "started": "", "resumed": [], **test, **facts
+        "spec": {"model": {}}, "seed": int(path.name[-1]), "frozen": {}, "versions": {}, "threads": 1, "started": "",
+        "machine": {"cpu": "z80", "cores": 1, "system": "CP/M"}, "engine": "fused", "resumed": [], **test, **facts
     })  # fmt: skip
     run.write_metrics([
         {"epoch": i + 1, f"validation_{metric}": v, "validation_seconds": 1.0, "seconds": 2.0}

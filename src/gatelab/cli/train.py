@@ -60,9 +60,7 @@ def train(
     changes = {key: value for key, value in flags.items() if value is not None} | settings(change or [])
     if resume is not None:
         if config is not None or output_dir is not None or changes.keys() - {("training", "num_epochs")}:
-            raise ValueError(
-                f"--resume {resume} continues the run as it is, with --epochs for longer: leave out all other settings"
-            )
+            raise ValueError(f"--resume {resume} continues the run as it is: leave out all settings but --epochs")
         spec, where = Run(resume).spec(), resume
         if epochs is not None:
             training = TrainingSpec.model_validate({**spec.training.document(), "num_epochs": epochs})

@@ -1,7 +1,7 @@
 """The run directory: the one contract between training and everything that reads its results.
 
     manifest.json           what was run, on what, how it ended, and the test metrics
-    model.json              the equations as data, and all that lies between raw input and answer
+    model.json              the equations as data, and the preprocessing
     cell.txt                the equations, and the file they came from, for people; nobody reads it back
     metrics.jsonl           a line an epoch
     checkpoint.safetensors  all that is needed to resume: weights, optimiser, place, history
@@ -11,8 +11,8 @@
     gradients.npz           norms of gradients by epoch and step, if they were asked for
     timing.json             where the time went
 
-Every file is written whole or not at all, and carries a checksum that is verified when it is read. Nothing in it can
-run code, and no link in it is followed out of it. It can be moved to another machine and used there by itself.
+Every file is written whole or not at all; all that are read back carry a checksum, which is verified then. Nothing in
+it can run code, and no link in it is followed out of it. It can be moved to another machine and used there by itself.
 """
 
 from __future__ import annotations
