@@ -247,6 +247,45 @@ def test_folders_and_locks_that_are_links_are_refused(experiment, run, tmp_path,
     assert tree(outside) == {"lock": b"precious"}
 
 
+def forged(content, *keys, value):
+    for key in keys[:-1]:
+        content = content[key]
+    content[keys[-1]] = value
+
+
+@pytest.mark.parametrize(
+    ("file", "keys", "value", "message"),
+    [
+        ("manifest.json", ("spec", "model", "hidden_size"), 10**9, "too few for a model of 1000000000 units"),
+        ("manifest.json", ("spec", "model", "num_layers"), 10**8, "too few for a model of 4 units in 100000000 layers"),
+        ("manifest.json", ("threads",), 10**9, "threads: Input should be less than or equal to 1024"),
+        ("manifest.json", ("spec", "task", "name"), "nothing", "unknown task 'nothing'"),
+        ("manifest.json", ("spec",), {}, "cannot be read"),
+        ("model.json", ("preparation", "input_size"), 10**9, "too few for a model"),
+        ("model.json", ("preparation", "classes"), ["a"], "do not fit output_size"),
+        ("model.json", ("preparation", "label_type"), "<b>", "label_type"),
+        ("model.json", ("cell", "text"), 7, "expected a text"),
+    ],
+)
+def test_forged_facts_are_refused_before_anything_is_made_of_them(run, file, keys, value, message):
+    rewrite(run / file, lambda content: forged(content, *keys, value=value))
+    with pytest.raises(DataError) as refused:
+        gatelab.load(run)
+    assert message in str(refused.value)
+    assert not all(finding.good for finding in verify(Run(run)))
+
+
+def test_a_pipe_in_the_place_of_a_file_is_refused(run):
+    for name in ("model.json", "best.safetensors", "predictions.npz"):
+        (run / name).unlink()
+        os.mkfifo(run / name)
+    with pytest.raises(DataError, match="not a regular file"):
+        gatelab.load(run)
+    with pytest.raises(DataError, match="not a regular file"):
+        Run(run).predictions()
+    assert not all(finding.good for finding in verify(Run(run)))
+
+
 # One damaged run.
 
 

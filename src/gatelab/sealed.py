@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import stat
 import struct
 import zipfile
 import zlib
@@ -36,6 +37,13 @@ def damaged(path: Path, why: object) -> DataError:
     return DataError(f"{path} cannot be read: damaged, or not written by gatelab ({why}); restore it from a copy")
 
 
+def _regular(path: Path) -> Path:
+    """A pipe or a device in the place of a file would keep whoever reads it waiting for ever."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError("it is not a regular file")
+    return path
+
+
 def _refuse_other(path: Path, found: Any, computed: str) -> None:
     if found is None:
         raise damaged(path, "it carries no checksum")
@@ -59,7 +67,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(_regular(path).read_bytes())
         if not isinstance(content, dict):
             raise ValueError("it holds no JSON object")
         found = content.pop(CHECKSUM, None)
@@ -84,7 +92,7 @@ def write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
 def read_lines(path: Path) -> list[dict[str, Any]]:
     lines, before = [], ""
     try:
-        for text in path.read_bytes().splitlines():
+        for text in _regular(path).read_bytes().splitlines():
             line = json.loads(text)
             found = line.pop(CHECKSUM, None)
             before = sum_of(line, before)[:16]
@@ -122,7 +130,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def plain_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an .npz, with or without a checksum of ours; what goes wrong is one of `UNREADABLE`."""
-    with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+    with _regular(path).open("rb") as file, zipfile.ZipFile(file) as archive:
         return {m.filename.removesuffix(".npy"): _array(_content(archive, m)) for m in archive.infolist()}
 
 
@@ -176,7 +184,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], state: dict[str, Any])
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
-        content = path.read_bytes()  # not mapped: a file that shrinks under a map ends the process
+        content = _regular(path).read_bytes()  # not mapped: a file that shrinks under a map ends the process
         (length,) = struct.unpack("<Q", content[:8])
         state = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["state"])
         found = state.pop(CHECKSUM, None)

@@ -62,6 +62,15 @@ def read(path: Path, model: nn.Module, optimizer: Optimizer, schedule: Schedule)
         raise damaged(path, error) from error
 
 
+def refuse_size(path: Path, hidden: int, num_layers: int, input_size: int, output_size: int) -> None:
+    """An error if the weights in a file cannot be those of a model of these sizes, before it is made: a forged size
+    must not fill the memory. Every unit of every layer has a parameter, and so has every input and output.
+    """
+    numbers = sum(value.numel() for value in read_tensors(path)[0].values())
+    if hidden * num_layers + input_size + output_size > numbers:
+        raise damaged(path, f"it has {numbers:,} numbers, too few for a model of {hidden} units in {num_layers} layers")
+
+
 def read_place(path: Path) -> Place:
     """Where the run is, without its weights."""
     state = read_tensors(path)[1]

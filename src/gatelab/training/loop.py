@@ -264,7 +264,10 @@ def _in_words(error: BaseException) -> str:
 
 def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, accept_changes: bool = False) -> Work:
     """A new run, or one that was interrupted as it stood at its last checkpoint."""
-    model = build.model(spec.model, spec.task, spec.training.seed)
+    if run.exists() and run.checkpoint_path.is_file():
+        model = run.untrained(run.checkpoint_path)
+    else:
+        model = build.model(spec.model, spec.task, spec.training.seed)
     optimizer = optimizers.optimizer(spec.optimization, model)
     schedule = Schedule(spec.optimization, spec.training.num_epochs)
     place = Place()

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatelab.engine.fused.build import cpu_name
 from gatelab.errors import DataError
@@ -50,7 +50,7 @@ class Facts(BaseModel):
     frozen: dict[str, str]
     versions: dict[str, str]
     machine: Machine
-    threads: int
+    threads: int = Field(ge=1, le=1024)
     engine: str
     identity: Identity
     started: str

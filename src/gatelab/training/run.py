@@ -135,14 +135,20 @@ class Run:
 
     def model(self) -> nn.Module:
         """The model with the weights of its best epoch, ready to be used."""
-        spec, manifest = self.spec(), self.manifest()
-        made = build.model(spec.model, spec.task, spec.training.seed)
-        best = self.best_epoch()
+        manifest, best = self.manifest(), self.best_epoch()
         if best is None:
             raise DataError(f"{self.path} has no finished epoch yet: train it first")
+        made = self.untrained(self.best_path)
         # While a run goes on, better weights may take the place of these at any moment: they will do as well.
         checkpoint.read_weights(self.best_path, made, best if "ended" in manifest else None)
         return made.eval()
+
+    def untrained(self, weights: Path) -> nn.Module:
+        """The model as it was at the start, if these weights can be its own."""
+        spec, prepared = self.spec(), self.preparation
+        sizes = (spec.model.hidden_size, spec.model.num_layers, prepared.input_size, prepared.output_size)
+        checkpoint.refuse_size(weights, *sizes)
+        return build.model(spec.model, spec.task, spec.training.seed)
 
     def metrics(self) -> list[dict[str, Any]]:
         """The epochs, one dictionary each."""

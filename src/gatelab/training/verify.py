@@ -11,7 +11,7 @@ import torch
 from gatelab import sealed
 from gatelab.disk import foreign
 from gatelab.errors import DataError
-from gatelab.training import build, checkpoint, gradients, kept, optimizers
+from gatelab.training import checkpoint, gradients, kept, optimizers
 from gatelab.training.identity import changes
 from gatelab.training.loop import frozen_values
 from gatelab.training.objective import Objective, macro_metrics
@@ -118,7 +118,7 @@ def _best(run: Run) -> str:
 
 def _checkpoint(run: Run) -> str:
     spec = run.spec()
-    model = build.model(spec.model, spec.task, spec.training.seed)
+    model = run.untrained(run.checkpoint_path)
     optimizer = optimizers.optimizer(spec.optimization, model)
     place = checkpoint.read(
         run.checkpoint_path, model, optimizer, Schedule(spec.optimization, spec.training.num_epochs)
