@@ -43,7 +43,7 @@ KEYS = ("name", "doc", "parameters", "options", "W", "U", "b", "nodes", "gates",
 LEAVES = {"input": "input", "state": "vector", "vector": "vector", "scalar": "scalar"}  # and their shapes
 BINARY = ("add", "sub", "mul", "div")
 NAME = re.compile(r"\w+(\([\w=., +-]*\))?")  # a function's, and what is held: gru(r=1)
-MOST_NODES, DEEPEST, LONGEST = 20_000, 300, 20_000  # beyond these it is no cell that anybody wrote
+MOST_NODES, DEEPEST, LONGEST = 3_000, 300, 20_000  # beyond these it is no cell that anybody wrote
 
 
 def to_document(cell: Cell) -> dict[str, Any]:

@@ -33,6 +33,7 @@ FLAGS = (
     "-ffp-contract=fast",
 )
 OPENMP = ("-fopenmp",)
+LONGEST = 300  # seconds of a compilation; an ordinary cell takes about two
 DIGEST = 32  # bytes of SHA-256 at the end of a cached file, where the loader does not look
 
 
@@ -145,9 +146,17 @@ def _has_openmp() -> bool:
 
 def _run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
     # In a session of its own: Ctrl-C is for whoever waits for the kernel, and must not look as if it were refused.
-    return subprocess.run(
-        [*compiler(), *arguments], capture_output=True, text=True, check=False, start_new_session=True
-    )
+    try:
+        return subprocess.run(
+            [*compiler(), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            start_new_session=True,
+            timeout=LONGEST,
+        )
+    except subprocess.TimeoutExpired:
+        raise KernelError(f"{compiler_version()} took more than {LONGEST} seconds for the kernel") from None
 
 
 def _whole(path: Path) -> bool:
