@@ -124,7 +124,7 @@ def broken(**changes):
     return document
 
 
-DEEP = [["input", "x"], ["product", ["W", "z"], 0], *(["neg", 1 + i] for i in range(5000))]
+DEEP = [["input", "x"], ["product", ["W", "z"], 0], *(["neg", 1 + i] for i in range(2000))]
 
 
 @pytest.mark.parametrize(
