@@ -127,7 +127,7 @@ def test_ctrl_c_stops_train_after_the_batch_and_says_how_to_go_on(tmp_path):
         process.send_signal(signal.SIGINT)
         rest = process.stdout.read()
     assert process.returncode == 130
-    assert f"stopped; go on with: gatelab train --resume {tmp_path}/run" in rest
+    assert f"interrupted; resume with: gatelab train --resume {tmp_path}/run" in rest
     assert Run(tmp_path / "run").manifest()["status"] == "interrupted"
 
 
