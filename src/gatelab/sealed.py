@@ -26,6 +26,7 @@ from gatelab.disk import whole_file, write_text
 from gatelab.errors import DataError
 
 CHECKSUM = "checksum"
+LARGE = 1 << 28  # bytes; what is larger than this must not have been packed to a hundredth
 DEFLATED_MOST = 1032  # bytes that one byte can be unpacked to
 UNREADABLE = (
     OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, OverflowError, MemoryError, RecursionError,
@@ -131,6 +132,9 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 def plain_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an .npz, with or without a checksum of ours; what goes wrong is one of `UNREADABLE`."""
     with _regular(path).open("rb") as file, zipfile.ZipFile(file) as archive:
+        unpacked, packed = sum(m.file_size for m in archive.infolist()), path.stat().st_size
+        if unpacked > LARGE and unpacked > 100 * packed:
+            raise ValueError(f"{packed:,} bytes would become {unpacked:,}")
         return {m.filename.removesuffix(".npy"): _array(_content(archive, m)) for m in archive.infolist()}
 
 

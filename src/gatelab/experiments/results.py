@@ -21,7 +21,9 @@ from gatelab.training.process import is_busy
 
 SCHEMA = 1
 # What reading a run can end in: one that was tampered with may be whole, and make no sense.
-UNUSABLE = (OSError, ValueError, KeyError, TypeError, IndexError, ZeroDivisionError, AttributeError)
+UNUSABLE = (
+    OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError, MemoryError, RuntimeError,
+)  # fmt: skip
 SMALLER_IS_BETTER = ("loss", "mse", "mae")
 
 

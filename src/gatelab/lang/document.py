@@ -43,6 +43,7 @@ KEYS = ("name", "doc", "parameters", "options", "W", "U", "b", "nodes", "gates",
 LEAVES = {"input": "input", "state": "vector", "vector": "vector", "scalar": "scalar"}  # and their shapes
 BINARY = ("add", "sub", "mul", "div")
 NAME = re.compile(r"\w+(\([\w=., +-]*\))?")  # a function's, and what is held: gru(r=1)
+MOST_WRITTEN = 1_000_000  # operations, where each use of a value is written out again
 MOST_NODES, DEEPEST, LONGEST = 3_000, 300, 20_000  # beyond these it is no cell that anybody wrote
 
 
@@ -77,7 +78,7 @@ def from_document(document: Any) -> Cell:
     """The cell, or an error in words. The same document gives the same cell, so that its kernel is loaded once."""
     try:
         return _read_once(_text(document))
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise DataError(f"the equations cannot be read: {error}") from None
 
 
@@ -128,6 +129,7 @@ class _Reader:
         self.document = document
         self.nodes: list[Node] = []
         self.depths: dict[Node, int] = {}
+        self.lengths: dict[Node, int] = {}
 
     def refuse(self, why: str) -> NoReturn:
         raise ValueError(why)
@@ -195,6 +197,9 @@ class _Reader:
         self.depths[node] = 1 + max((self.depths[arg] for arg in operands(node)), default=0)
         if self.depths[node] > DEEPEST:
             self.refuse(f"equations are nested more than {DEEPEST} deep")
+        self.lengths[node] = 1 + sum(self.lengths[arg] for arg in operands(node))
+        if self.lengths[node] > MOST_WRITTEN:
+            self.refuse("written out, the equations would have no end")
         return node
 
     def pointwise(self, op: str, places: list[Any], **detail: Any) -> Node:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -57,8 +59,8 @@ def read(path: Path, model: nn.Module, optimizer: Optimizer, schedule: Schedule)
         model.load_state_dict(parts["model"])
         optimizers.restore(optimizer, parts["optimizer"])
         schedule.restore(state["schedule"])
-        return Place(**state["place"])
-    except (KeyError, TypeError, RuntimeError) as error:  # it is whole, and of another model
+        return _place(state["place"])
+    except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:  # it is whole, and of another model
         raise damaged(path, error) from error
 
 
@@ -71,12 +73,18 @@ def refuse_size(path: Path, hidden: int, num_layers: int, input_size: int, outpu
         raise damaged(path, f"it has {numbers:,} numbers, too few for a model of {hidden} units in {num_layers} layers")
 
 
+def _place(content: dict[str, Any]) -> Place:
+    """A place whose numbers are numbers, as they were written."""
+    TypeAdapter(Place).validate_json(json.dumps(content), strict=True)
+    return Place(**content)
+
+
 def read_place(path: Path) -> Place:
     """Where the run is, without its weights."""
     state = read_tensors(path)[1]
     try:
-        return Place(**state["place"])
-    except (KeyError, TypeError) as error:
+        return _place(state["place"])
+    except (KeyError, TypeError, ValueError) as error:
         raise damaged(path, error) from error
 
 

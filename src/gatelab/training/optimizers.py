@@ -44,10 +44,16 @@ def tensors(optimizer: Optimizer) -> dict[str, Tensor]:
 
 
 def restore(optimizer: Optimizer, saved: dict[str, Tensor]) -> None:
-    """The inverse of `tensors`."""
+    """The inverse of `tensors`. A state that does not fit its parameter is refused: torch's fused optimisers would read
+    and write beyond its end.
+    """
     state: dict[int, dict[str, Tensor]] = {}
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for key, value in saved.items():
         number, _, name = key.partition(".")
+        expected = torch.Size(()) if name == "step" else parameters[int(number)].shape
+        if value.shape != expected or value.dtype != torch.float32:
+            raise ValueError(f"the optimiser's {key} is {value.dtype} of shape {tuple(value.shape)}")
         state.setdefault(int(number), {})[name] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 

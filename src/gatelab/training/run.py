@@ -162,8 +162,16 @@ class Run:
     def predictions(self) -> dict[str, np.ndarray]:
         """`predictions` (scores or numbers), `answers`, and `lengths` where sequences differ in length."""
         arrays = sealed.read_arrays(self.file(PREDICTIONS))
-        if not {"predictions", "answers"} <= arrays.keys() or len(arrays["predictions"]) != len(arrays["answers"]):
+        said, right = arrays.get("predictions"), arrays.get("answers")
+        if said is None or right is None or not said.ndim or said.shape[:1] != right.shape[:1]:
             raise sealed.damaged(self.path / PREDICTIONS, "expected predictions and as many answers")
+        if not (self.path / MODEL).is_file():
+            return arrays
+        classes = self.preparation.classes
+        if classes is not None and (right.dtype.kind != "i" or right.min() < 0 or right.max() >= len(classes)):
+            raise sealed.damaged(self.path / PREDICTIONS, f"expected answers from 0 to {len(classes) - 1}")
+        if said.dtype.kind != "f" or said.shape[-1] != self.preparation.output_size:
+            raise sealed.damaged(self.path / PREDICTIONS, f"expected {self.preparation.output_size} numbers an answer")
         return arrays
 
     # Writing.

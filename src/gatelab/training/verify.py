@@ -87,7 +87,16 @@ def _checked(run: Run, name: str, check: Callable[[Run], str]) -> Finding:
         if not run.file(name).is_file():
             return Finding(name, "missing", good=False)
         return Finding(name, check(run))
-    except (DataError, ValueError, OSError, KeyError, TypeError, RuntimeError, IndexError) as error:
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        MemoryError,
+        RuntimeError,
+    ) as error:
         return Finding(name, str(error) or type(error).__name__, good=False)
 
 
