@@ -21,7 +21,7 @@ from gatelab.models import SequenceClassifier, StepPredictor
 from gatelab.tasks import Batch
 from gatelab.training import ModelSpec, RunSpec, TrainingSpec, config, gradients, train
 from gatelab.training.objective import Objective
-from gatelab.training.progress import Reporter
+from gatelab.training.reporter import Reporter
 
 MODEL = {"hidden_size": 6, "num_layers": 2, "dropout": 0.2, "head_dropout": 0.3}
 
@@ -185,7 +185,7 @@ def test_stopped_failed_and_continued_it_is_the_same_record(tmp_path):
 SCRIPT = """
 import os, signal, sys
 from gatelab.training import config, train
-from gatelab.training.progress import Reporter
+from gatelab.training.reporter import Reporter
 class Kill(Reporter):
     def epoch(self, line, better):
         if line["epoch"] == 2:

@@ -17,7 +17,7 @@ from gatelab import analysis, style
 from gatelab.cli import app
 from gatelab.report.inspection import agreement, words
 from gatelab.training import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, train
-from gatelab.training.progress import Reporter
+from gatelab.training.reporter import Reporter
 
 ALWAYS = {"gates.png", "units.png", "memory.png", "eigenvalues.png", "gradients.png", "answers.png"}
 RUNS = {

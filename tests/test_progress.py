@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import re
 
+from gatelab.training.progress import Bar, Lines, Reporter, reporter, summary
 from rich.console import Console
 
 from gatelab.training import ModelSpec, Run, RunSpec, TrainingSpec, train
-from gatelab.training.progress import Bar, Lines, Reporter, reporter, summary
 
 SPEC = RunSpec(
     task="digits:limit=100",

@@ -30,7 +30,7 @@ from gatelab.training import (
     seeds,
     train,
 )  # fmt: skip
-from gatelab.training.progress import Reporter
+from gatelab.training.reporter import Reporter
 
 TIMES = ("seconds", "validation_seconds", "samples_per_second")
 

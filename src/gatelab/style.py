@@ -1,7 +1,8 @@
-"""The house style of figures: one set of colours that everybody can tell apart, one way to save."""
+"""The house style of figures: one set of colours that everybody can tell apart, light and dark, one way to save."""
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 # Okabe & Ito's colours, which people with any kind of colour vision can tell apart; the yellow is too light for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 INK, FAINT, PAPER = "#1f2328", "#8c959f", "#ffffff"
+DARK = {INK: "#e6edf3", FAINT: "#8b949e", PAPER: "#0d1117", "#000000": "#ffffff"}  # what takes their place at night
+ON_PICTURE = "on picture"  # the gid of text on a coloured ground, which is the same in the dark
 FORMATS = ("png", "svg", "pdf")
 TICK = re.compile(r"\$\\mathdefault\{[-−0-9.^{}\\a-z ]*\}\$")  # as logarithmic axes write theirs
 
@@ -89,6 +92,58 @@ def save(figure: Figure, path: Path) -> None:
     _take_names_as_they_are(figure)
     with house(), whole_file(path) as file:
         figure.savefig(file, format=kind, metadata=metadata)
+
+
+def for_page(figure: Figure) -> tuple[bytes, bytes]:
+    """The figure as PNG for light and for dark pages. It is dark afterwards: save it first."""
+    _take_names_as_they_are(figure)
+    light = _png(figure)
+    _darken(figure)
+    return light, _png(figure)
+
+
+def _png(figure: Figure) -> bytes:
+    content = io.BytesIO()
+    with house():
+        figure.savefig(content, format="png", metadata=None, facecolor=figure.get_facecolor())
+    return content.getvalue()
+
+
+def _darken(figure: Figure) -> None:
+    """Ink, paper and rims change places; colours stay, a little lighter where they are lines or text."""
+    from matplotlib.axes import Axes
+    from matplotlib.collections import Collection
+    from matplotlib.colors import to_hex, to_rgba
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+    from matplotlib.text import Text
+
+    def dark(colour: Any) -> Any:
+        try:
+            return DARK.get(to_hex(colour), colour) if to_rgba(colour)[3] else colour
+        except (TypeError, ValueError):  # "none", or several at once
+            return colour
+
+    for part in figure.findobj():
+        if isinstance(part, Text) and part.get_gid() != ON_PICTURE:
+            part.set_color(dark(part.get_color()))
+            for effect in part.get_path_effects():
+                rim = getattr(effect, "_gc", {})
+                if "foreground" in rim:
+                    rim["foreground"] = dark(rim["foreground"])
+        elif isinstance(part, Line2D):
+            part.set_color(dark(part.get_color()))
+            part.set_markeredgecolor(dark(part.get_markeredgecolor()))
+            part.set_markerfacecolor(dark(part.get_markerfacecolor()))
+        elif isinstance(part, Patch):
+            part.set_facecolor(dark(part.get_facecolor()))
+            part.set_edgecolor(dark(part.get_edgecolor()))
+        elif isinstance(part, Collection) and len(part.get_edgecolor()) == 1:
+            part.set_edgecolor(dark(part.get_edgecolor()[0]))
+        elif isinstance(part, Axes):
+            part.set_facecolor(dark(part.get_facecolor()))
+            part.tick_params(which="both", color=DARK[FAINT], labelcolor=DARK[INK])
+    figure.set_facecolor(DARK[PAPER])
 
 
 def _take_names_as_they_are(figure: Figure) -> None:

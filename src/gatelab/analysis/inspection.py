@@ -16,7 +16,7 @@ from gatelab.analysis.reading import Reading, reading
 from gatelab.analysis.subject import Subject, checked_sample, doubled, load
 from gatelab.tasks.agreement import Agreement as Sentences
 from gatelab.training import gradients
-from gatelab.training.gradients import Gradients
+from gatelab.training.gradients import Gradients, StepNorms
 from gatelab.training.objective import Objective
 
 REMEMBERED = 16  # examples whose memory is measured
@@ -38,7 +38,7 @@ class Inspection:
     memory: Memory
     spectrum: Spectrum
     recorded: Gradients | None
-    gradient: np.ndarray  # (L, S, T), of the weights as they are
+    gradient: StepNorms  # of the weights as they are
     answers: Answers
     agreement: Agreement | None
 

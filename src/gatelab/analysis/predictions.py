@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.special import softmax
+from sklearn.metrics import confusion_matrix
 
 from gatelab.analysis.subject import Subject
 from gatelab.tasks import Task
@@ -48,8 +49,7 @@ def answers(subject: Subject) -> Answers:
     said = scores.argmax(-1)
     probability = softmax(scores, -1).max(-1)
     off = said != right
-    confusion = np.zeros((len(task.classes),) * 2, int)
-    np.add.at(confusion, (right[exists], said[exists]), 1)
+    confusion = confusion_matrix(right[exists], said[exists], labels=np.arange(len(task.classes)))
     sure = probability
     if task.per_step:
         sure = np.where(off & exists, probability, 0.0).max(1)

@@ -15,20 +15,18 @@ if TYPE_CHECKING:
 QUICK = {"runs": 2, "num_epochs": 2, "limit": 1000}
 
 Config = Annotated[Path | None, typer.Argument(help="A YAML file; those in configs/ are ready to run.")]
-TaskName = Annotated[str | None, typer.Option("--task", help="What to learn: digits, or mnist:order=pixels.")]
-HiddenSize = Annotated[int | None, typer.Option("--hidden-size", help="Units of a layer, for all models.")]
-Epochs = Annotated[int | None, typer.Option("--epochs", help="Times through the training data, at most.")]
-Runs = Annotated[int | None, typer.Option("--runs", help="Runs of each model, with one seed after the other.")]
+TaskName = Annotated[str | None, typer.Option("--task", help="Task: digits, or mnist:order=pixels.")]
+HiddenSize = Annotated[int | None, typer.Option("--hidden-size", help="Hidden units per layer, for all models.")]
+Epochs = Annotated[int | None, typer.Option("--epochs", help="Maximum number of epochs.")]
+Runs = Annotated[int | None, typer.Option("--runs", help="Runs (seeds) per model.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A trial: 2 runs, 2 epochs, 1,000 images.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", help="Processes at a time; as many as cores unless said.")]
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", metavar="DIR", help="A folder with one folder per data set.")
-]
+Jobs = Annotated[int | None, typer.Option("--jobs", help="Parallel processes; by default one per core.")]
+DataDir = Annotated[Path | None, typer.Option("--data-dir", metavar="DIR", help="Folder with one folder per data set.")]
 Change = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any key of the config: training.patience=5")
 ]
-OutputDir = Annotated[Path | None, typer.Option("--output-dir", metavar="DIR", help="Where the experiment goes.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Say nothing unless something goes wrong.")]
+OutputDir = Annotated[Path | None, typer.Option("--output-dir", metavar="DIR", help="Directory of the experiment.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
 
 
 def specs(config: Path | None, changes: dict[Key, Any], quick: bool, data_dir: Path | None) -> dict[str, BenchSpec]:
@@ -52,25 +50,26 @@ def _changed(spec: BenchSpec, quick: bool, data_dir: Path | None) -> BenchSpec:
 
 def execute(studies: dict[str, BenchSpec], where: Path, jobs: int | None, quiet: bool) -> None:
     """Run it all, write the reports, and exit with 1 if a run failed."""
-    from gatelab.cli.watching import watcher
+    from gatelab.cli.terminal.experiment import watcher
     from gatelab.experiments import bench
     from gatelab.experiments import studies as experiments
     from gatelab.experiments.executor import LocalExecutor
+    from gatelab.experiments.record import family
     from gatelab.report.write import write_reports
 
     if where.exists() and not where.is_dir():
         raise ValueError(f"{where} is a file: expected a directory for the experiment, new or begun")
-    for remark in {remark: None for spec in studies.values() for remark in bench.remarks(spec)} if not quiet else ():
+    tests = family(studies)["tests"]
+    for remark in {r: None for spec in studies.values() for r in bench.remarks(spec, tests)} if not quiet else ():
         typer.echo(f"note: {remark}", err=True)
     try:
         results = experiments.run(studies, where, LocalExecutor(jobs), watcher(quiet))
     except KeyboardInterrupt:
-        typer.echo(f"stopped; the same command goes on, in {shlex.quote(str(where))}", err=True)
+        typer.echo(f"interrupted; the same command resumes it, in {shlex.quote(str(where))}", err=True)
         raise typer.Exit(130) from None
     report = write_reports(where, experiments.places(where))
     if not quiet:
         typer.echo((where / "results_summary.md").read_text())
         typer.echo(f"The report is in {report}")
-    runs = [run for result in results for model in result["models"].values() for run in model["runs"]]
-    statuses = {run["status"] for run in runs}
+    statuses = {run.status for result in results for model in result.models.values() for run in model.runs}
     raise typer.Exit(0 if "done" in statuses <= {"done", "diverged"} else 1)

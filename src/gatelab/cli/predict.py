@@ -89,8 +89,8 @@ def comma_separated(titles: list[str], rows: list[list[Any]]) -> str:
 
 
 def say_scores(found: Predictions) -> None:
-    from gatelab.training.objective import SHARES
+    from gatelab.formatting import named
 
     if found.scores:
-        said = (f"{name} {100 * v:.2f} %" if name in SHARES else f"{name} {v:.4g}" for name, v in found.scores.items())
-        typer.echo(f"{len(found.rows):,} predictions: {', '.join(said)}", err=True)
+        scores = ", ".join(named(name, value) for name, value in found.scores.items())
+        typer.echo(f"{len(found.rows):,} predictions: {scores}", err=True)

@@ -41,9 +41,9 @@ def train(
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing unless something goes wrong.")] = False,
 ) -> None:
     """Train one model on one task. Ctrl-C stops after the batch, and --resume continues bit for bit."""
+    from gatelab.cli.terminal.run import reporter
     from gatelab.training import Run, TrainingSpec
     from gatelab.training import train as run_training
-    from gatelab.training.progress import reporter
 
     flags = {
         ("task",): task,

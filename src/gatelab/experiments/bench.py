@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ from gatelab.experiments.config import BenchSpec
 from gatelab.experiments.executor import Executor, Finished
 from gatelab.experiments.plan import Planned, plan
 from gatelab.experiments.probe import refuse_alike
-from gatelab.experiments.record import EXPERIMENT, RESULTS, described, read_experiment
-from gatelab.experiments.results import gather
+from gatelab.experiments.record import EXPERIMENT, described, family, read_experiment
+from gatelab.experiments.results import Results, gather
+from gatelab.formatting import counted
 from gatelab.training import Run
 from gatelab.training.loop import FINAL
 from gatelab.training.process import alone_in, politely_ended
 from gatelab.training.run import differences
+
+LARGE = 3  # standard deviations: a design that detects less is worth a warning
 
 
 class Watcher:
@@ -37,20 +41,25 @@ class Watcher:
         """When nothing more will come."""
 
 
-def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher | None = None) -> dict[str, Any]:
-    """Execute what is not done yet, and gather the results. The same command goes on where it was stopped."""
-    return carried_out(spec, checked(spec, directory), directory, executor, watcher or Watcher())
+def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher | None = None) -> Results:
+    """Execute what is not done yet, and gather the results. The same command resumes an interrupted experiment."""
+    return carried_out(spec, checked(spec, directory), directory, executor, watcher or Watcher(), family({"": spec}))
 
 
 def carried_out(
-    spec: BenchSpec, runs: list[Planned], directory: Path, executor: Executor, watcher: Watcher
-) -> dict[str, Any]:
-    """The results of a plan that was checked."""
+    spec: BenchSpec,
+    runs: list[Planned],
+    directory: Path,
+    executor: Executor,
+    watcher: Watcher,
+    tests: dict[str, Any],
+) -> Results:
+    """The results of a plan that was checked; `tests` is the family that its tests belong to."""
     with alone_in(directory), politely_ended():
         # Or of another model, or elsewhere: nothing is written.
         over = [run for run in runs if _is_over(run, within(directory, directory / run.place))]
         begun, spent = time.time(), _spent(directory)
-        experiment = described(spec, runs, spent)
+        experiment = described(spec, runs, spent, tests)
         sealed.write_json(directory / EXPERIMENT, experiment)
         watcher.start(runs, over, directory)
         try:
@@ -62,7 +71,7 @@ def carried_out(
             experiment["seconds"] = round(spent + time.time() - begun, 1)
             sealed.write_json(directory / EXPERIMENT, experiment)
         results = gather(experiment, directory)
-        sealed.write_json(directory / RESULTS, results)
+        results.write(directory)
     return results
 
 
@@ -75,33 +84,31 @@ def checked(spec: BenchSpec, directory: Path) -> list[Planned]:
     return runs
 
 
-def remarks(spec: BenchSpec) -> list[str]:
-    """What should be known before hours are spent."""
-    seeds, said = f"{spec.runs} seed{'s' if spec.runs > 1 else ''}", []
-    pairs = len(stats.paired(list(spec.models), spec.base))
-    if pairs and spec.runs < (needed := stats.fewest_runs(pairs)):
-        compared = "one comparison" if pairs == 1 else f"{pairs} comparisons"
-        said.append(
-            f"with {seeds} and {compared} no difference can be called, however large it is; {needed} seeds are the "
-            f"fewest that can (--runs {needed})"
+def remarks(spec: BenchSpec, tests: int) -> list[str]:
+    """What should be known before hours are spent; `tests` is the size of the family."""
+    notes = []
+    if tests and spec.runs < stats.FEWEST:
+        notes.append(
+            f"with {counted(spec.runs, 'seed')} nothing is tested: use {stats.FEWEST} at least (--runs {stats.FEWEST})"
         )
-    tested = stats.count_effects(spec.design)
-    if tested and spec.runs < (needed := stats.fewest_pairs(tested)):
-        said.append(
-            f"with {seeds} and {tested} effects none can be called, however large it is; {needed} seeds are the fewest "
-            f"that can (--runs {needed})"
+    elif tests and (size := stats.detectable(spec.runs, tests)) > LARGE:
+        more = next(n for n in itertools.count(spec.runs) if stats.detectable(n, tests) <= LARGE)
+        notes.append(
+            f"with {spec.runs} seeds and {counted(tests, 'test')} a difference must be {size:.1f} standard deviations "
+            f"of the paired differences to be detected with 50 % power; {more} seeds bring that below {LARGE} "
+            f"(--runs {more})"
         )
     for name, model in spec.models.items():
         cell = model.cell.cell
         for gate, value in model.remove.items():
             if what := cell.shut_out(gate, value) if gate in cell.neutral else []:
-                said.append(f"{name} holds {gate} at {value:g}, which shuts out {' and '.join(what)}")
-    return said
+                notes.append(f"{name} holds {gate} at {value:g}, which shuts out {' and '.join(what)}")
+    return notes
 
 
 def gather_again(directory: Path) -> None:
     """The results anew, from the run directories alone."""
-    sealed.write_json(directory / RESULTS, gather(read_experiment(directory), directory))
+    gather(read_experiment(directory), directory).write(directory)
 
 
 def _spent(directory: Path) -> float:

@@ -1,4 +1,4 @@
-"""What must be said of cells and data when they are no longer at hand: a report is made from the directory alone."""
+"""Facts about cells and data that a report needs: it is made from the directory alone."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def _equations(model: ModelSpec) -> dict[str, str]:
     }
 
 
-def of_numbers(models: dict[str, ModelSpec]) -> dict[str, dict[str, Any]]:
-    """The cell's own numbers in every model: their values, and whether they are learned."""
+def of_hyperparameters(models: dict[str, ModelSpec]) -> dict[str, dict[str, Any]]:
+    """The hyperparameters of every model's cell: their values, and whether they are learned."""
     return {name: {n: asdict(option) for n, option in resolved(model)[1].items()} for name, model in models.items()}
 
 
 def of_task(task: Task) -> dict[str, Any]:
-    """What it is, and what can be had on it without learning."""
+    """The task in numbers, and its trivial baseline."""
     return {
         "what": summary(type(task)),
         "steps": task.steps,
         "input_size": task.input_size,
         "per_step": task.per_step,
         "sizes": list(task.sizes),
-        "division": type(task).rule,
+        "split": type(task).rule,
         "source": type(task).source,
-        "baseline": asdict(task.baseline()) if task.is_here() else None,
+        "baseline": task.baseline().document() if task.is_here() else None,
     }

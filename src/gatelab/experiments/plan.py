@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatelab.experiments.config import BenchSpec, same
+from gatelab.formatting import file_name
 from gatelab.tasks import Task
 from gatelab.training.spec import ModelSpec, RunSpec
 
@@ -25,14 +26,15 @@ class Planned:
 
 def place(model: str, seed: int) -> Path:
     """Where a run goes in the experiment's directory."""
-    return Path("runs") / model / f"seed-{seed}"
+    return Path("runs") / file_name(model) / f"seed-{seed}"
 
 
 def plan(bench: BenchSpec) -> list[Planned]:
-    """All runs, seed by seed, so that an experiment that is stopped has whole pairs. The same seed means the same
-    division, the same order of examples and the same batches for every model.
+    """All runs, seed by seed, so that an interrupted experiment has whole pairs. The same seed means the same order of
+    examples and the same batches for every model; the split is the task's and the same for all seeds.
     """
     models = matched(bench) if bench.match == "parameters" else bench.models
+    _refuse_same_directory(list(models))
     first = bench.training.seed
     return [
         Planned(
@@ -48,6 +50,15 @@ def plan(bench: BenchSpec) -> list[Planned]:
         for seed in range(first, first + bench.runs)
         for name, model in models.items()
     ]
+
+
+def _refuse_same_directory(models: list[str]) -> None:
+    """Names become directories, and two of them must not become the same one."""
+    by_directory: dict[str, str] = {}
+    for name in models:
+        other = by_directory.setdefault(file_name(name).lower(), name)
+        if other != name:
+            raise ValueError(f"models.{name}: its directory would be that of {other!r}: choose another name")
 
 
 def matched(bench: BenchSpec) -> dict[str, ModelSpec]:

@@ -17,32 +17,31 @@ from gatelab.errors import DataError
 from gatelab.experiments import facts
 from gatelab.experiments.config import NAME, BenchSpec
 from gatelab.experiments.plan import Planned, place
-from gatelab.training.manifest import versions
+from gatelab.experiments.stats import count_tests
+from gatelab.training.manifest import BaselineFacts, versions
 from gatelab.training.spec import ModelSpec, OptimizationSpec, TrainingSpec
 
-SCHEMA = 2  # 1 did not keep the equations as data
+SCHEMA = 3  # 1 did not keep the equations as data, 2 not the family of tests
 EXPERIMENT, RESULTS = "experiment.json", "results.json"
 
 
 class Strict(BaseModel):
+    """A part of the file, in which everything is known."""
+
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-class Baseline(Strict):
-    rule: str
-    metric: str
-    value: float
-
-
 class TaskFacts(Strict):
+    """The task in numbers."""
+
     what: str
     steps: int
     input_size: int
     per_step: bool
     sizes: list[int] = Field(min_length=3, max_length=3)
-    division: str
+    split: str
     source: str
-    baseline: Baseline | None
+    baseline: BaselineFacts | None
 
 
 class Spec(Strict):
@@ -60,13 +59,24 @@ class Spec(Strict):
 
 
 class RunPlace(Strict):
+    """A planned run."""
+
     model: str
     seed: int
     place: str
 
 
+class FamilyFacts(Strict):
+    """The tests that are corrected for together: their number, and the studies they belong to."""
+
+    tests: int = Field(ge=0)
+    studies: list[str] = []
+
+
 class Experiment(Strict):
-    schema_: Literal[2] = Field(alias="schema")
+    """The whole file."""
+
+    schema_: Literal[3] = Field(alias="schema")
     command: Literal["bench", "ablate"]
     spec: Spec
     classes: list[str]
@@ -75,12 +85,19 @@ class Experiment(Strict):
     models: dict[str, dict[str, Any]]
     runs: list[RunPlace]
     versions: dict[str, str]
+    family: FamilyFacts
     seconds: float | None
 
 
-def described(spec: BenchSpec, runs: list[Planned], seconds: float) -> dict[str, Any]:
-    """All that the results are gathered by, with the equations in the place of the user's code: a directory that was
-    moved to another machine is read there without it.
+def family(studies: dict[str, BenchSpec]) -> dict[str, Any]:
+    """All tests of an experiment, over all its studies. It follows from the plan and not from what came out."""
+    tests = sum(count_tests(list(spec.models), spec.base, spec.design) for spec in studies.values())
+    return {"tests": tests, "studies": [name for name in studies if name]}
+
+
+def described(spec: BenchSpec, runs: list[Planned], seconds: float, tests: dict[str, Any]) -> dict[str, Any]:
+    """All that the results are gathered by, with the equations in place of the user's code: a directory that was
+    moved to another machine is read there without it. `tests` is the family.
     """
     models = {run.model: run.spec.model for run in runs}
     return {
@@ -93,12 +110,13 @@ def described(spec: BenchSpec, runs: list[Planned], seconds: float) -> dict[str,
         "models": {name: model.document() for name, model in models.items()},
         "runs": [{"model": run.model, "seed": run.seed, "place": str(run.place)} for run in runs],
         "versions": versions(),
+        "family": tests,
         "seconds": seconds,
     }
 
 
 def read_experiment(directory: Path) -> dict[str, Any]:
-    """What a directory says it holds, and what follows from that about its cells."""
+    """The experiment in a directory, with the equations and hyperparameters of its cells."""
     path = within(directory, directory / EXPERIMENT)
     if not path.is_file():
         raise DataError(f"{directory} does not hold an experiment: it has no {EXPERIMENT}")
@@ -117,7 +135,7 @@ def read_experiment(directory: Path) -> dict[str, Any]:
         raise DataError(f"{path} cannot be read: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from None
     except ValueError as error:
         raise DataError(f"{path} cannot be read: {error}") from None
-    return content | {"equations": facts.of_cells(models), "numbers": facts.of_numbers(models)}
+    return content | {"equations": facts.of_cells(models), "hyperparameters": facts.of_hyperparameters(models)}
 
 
 def _models(content: dict[str, Any]) -> dict[str, ModelSpec]:

@@ -1,107 +1,216 @@
-"""What came out of an experiment, gathered from its run directories: plain data for tables, figures and pages."""
+"""The results of an experiment: typed numbers, gathered from the run directories, for every renderer.
+
+results.json holds these numbers and no prose; sentences are made of them in `report/words`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import math
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gatelab import sealed
 from gatelab.disk import within
 from gatelab.errors import DataError
 from gatelab.experiments import stats
+from gatelab.experiments.record import RESULTS
+from gatelab.experiments.stats import BySeed, Comparison, Design, Effect, Summary
 from gatelab.experiments.worker import last_words
+from gatelab.formatting import PERCENT, SMALLER_IS_BETTER
+from gatelab.tasks import Baseline
 from gatelab.training import Run
-from gatelab.training.objective import SHARES
 from gatelab.training.process import is_busy
 
-SCHEMA = 1
+SCHEMA = 2  # 1 had sentences among its numbers
 # What reading a run can end in: one that was tampered with may be whole, and make no sense.
 UNUSABLE = (
     OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError, MemoryError, RuntimeError,
 )  # fmt: skip
-SMALLER_IS_BETTER = ("loss", "mse", "mae")
 
 
-def gather(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
+class Numbers(BaseModel):
+    """Plain numbers that are written to a file and read back strictly."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class RunResult(Numbers):
+    """The outcome of one run."""
+
+    seed: int
+    place: str  # the directory, inside that of the experiment
+    status: Literal["done", "running", "failed", "diverged", "interrupted", "missing", "damaged"] = "missing"
+    reason: str = ""  # of a failure
+    epochs: int = 0
+    identity: dict[str, str] = {}
+    metrics: dict[str, float] = {}  # on the test set, and what else there is one number of; empty unless done
+
+
+class ModelResult(Numbers):
+    """All runs of one model."""
+
+    spec: dict[str, Any]
+    runs: tuple[RunResult, ...]
+    curves: dict[str, tuple[tuple[float, ...], ...]] = {}  # metric → one curve per finished run, a value per epoch
+    confusion: tuple[tuple[int, ...], ...] | None = None  # true by predicted, summed over the finished runs
+    summaries: dict[str, Summary] = {}  # by metric, over the finished runs
+
+    @property
+    def done(self) -> list[RunResult]:
+        """The runs that finished: all numbers are of these."""
+        return [run for run in self.runs if run.status == "done"]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many runs ended in which way."""
+        return dict(Counter(run.status for run in self.runs))
+
+    def mean_curve(self, metric: str) -> list[float]:
+        """The mean over the runs, epoch by epoch, as long as all of them were training.
+
+        Where runs stop early the mean of those that are left would be that of another set of seeds, and jump.
+        """
+        curves = self.curves.get(metric, ())
+        shortest = min(map(len, curves), default=0)
+        return [sum(curve[epoch] for curve in curves) / len(curves) for epoch in range(shortest)]
+
+
+class Family(Numbers):
+    """The tests that are corrected for together."""
+
+    tests: int = Field(ge=0)
+    studies: tuple[str, ...] = ()  # empty for an experiment that is one study
+
+
+class Results(Numbers):
+    """What came out of an experiment."""
+
+    schema_: Literal[2] = Field(alias="schema")
+    metric: str | None  # the one that models are compared by; None if no run has finished
+    seconds: float | None  # wall clock
+    classes: tuple[str, ...]
+    baseline: Baseline | None
+    base: str | None
+    design: Design
+    family: Family
+    models: dict[str, ModelResult]
+    comparisons: tuple[Comparison, ...]
+    effects: tuple[Effect, ...]
+
+    @property
+    def larger_is_better(self) -> bool:
+        """Whether more of the metric is better."""
+        return self.metric not in SMALLER_IS_BETTER
+
+    @property
+    def means(self) -> dict[str, Summary]:
+        """The summary of the metric by model, for those with a finished run."""
+        return {n: m.summaries[self.metric] for n, m in self.models.items() if self.metric and m.summaries}
+
+    def write(self, directory: Path) -> None:
+        """Into results.json."""
+        sealed.write_json(directory / RESULTS, self.model_dump(mode="json", by_alias=True))
+
+
+def read_results(directory: Path) -> Results:
+    """From results.json; what does not fit its schema is an error that says where."""
+    path = within(directory, directory / RESULTS)
+    content = sealed.read_json(path)
+    try:
+        return Results.model_validate(content)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        where = ".".join(map(str, wrong["loc"]))
+        raise sealed.damaged(path, f"{where}: {wrong['msg']}; make it again with gatelab report") from None
+
+
+def gather(experiment: dict[str, Any], directory: Path) -> Results:
     """The results of all runs, their statistics, and the comparisons between models."""
-    models: dict[str, dict[str, Any]] = {
-        name: {"spec": spec, "runs": []} for name, spec in experiment["models"].items()
-    }
-    histories: dict[str, list[dict[str, Any]]] = {}
-    counts: dict[str, np.ndarray | None] = {}
+    outcomes: dict[str, list[_Outcome]] = {name: [] for name in experiment["models"]}
     for run in experiment["runs"]:
-        result, history, answered = _one_run(run, experiment["models"][run["model"]], directory)
-        models[run["model"]]["runs"].append(result)
-        histories[run["place"]], counts[run["place"]] = history, answered
-    loss = experiment["spec"]["training"]["loss"]
-    metric = next((m for entry in models.values() for run in entry["runs"] for m in main_metric(run, loss)), None)
-    for entry in models.values():
-        done = [run for run in entry["runs"] if run["status"] == "done"]
-        entry["counts"] = dict(Counter(run["status"] for run in entry["runs"]))
-        entry["curves"] = curves([histories[run["place"]] for run in done])
-        entry["confusion"] = confusion([counts[run["place"]] for run in done])
-        entry["statistics"] = {
-            name: asdict(stats.summarise([run["metrics"][name] for run in done], 1 if name in SHARES else math.inf))
-            for name in (done[0]["metrics"] if done else ())
-        }
-    base = experiment["spec"].get("base")
-    compared = comparisons(models, metric, base) if metric else []
-    design = experiment["spec"].get("design", {})
-    found = stats.effects(by_seed(models, metric), design) if metric else []
-    return {
-        "schema": SCHEMA,
-        "metric": metric,
-        "wall_clock_seconds": experiment.get("seconds"),
-        "classes": experiment["classes"],
-        "models": models,
-        "comparisons": [asdict(c) | {"called": c.called} for c in compared],
-        "effects": [asdict(effect) | {"called": effect.called} for effect in found],
-        # What matters for all that follows comes first: a paper has room for so many, and leaves out the last.
-        "sentences": [
-            *mixtures(models),
-            *unfinished(models),
-            *_without_learning(models, metric, experiment.get("task", {}).get("baseline")),
-            *_missing_for_effects(models, metric, design),
-            *(effect_sentence(effect, metric, len(found)) for effect in found if metric),
-            *sentences(models, metric, compared, base),
-        ],
-    }
+        outcomes[run["model"]].append(_outcome(run, experiment["models"][run["model"]], directory))
+    spec, family = experiment["spec"], Family.model_validate(experiment["family"])
+    models = {name: _model(experiment["models"][name], runs) for name, runs in outcomes.items()}
+    metric = next((main_metric(r.metrics, spec["training"]["loss"]) for m in models.values() for r in m.done), None)
+    base, design = spec.get("base"), spec.get("design", {})
+    values = by_seed(models, metric) if metric else {}
+    larger_is_better = metric not in SMALLER_IS_BETTER
+    baseline = experiment["task"].get("baseline")
+    return Results(
+        schema=SCHEMA,
+        metric=metric,
+        seconds=experiment.get("seconds"),
+        classes=tuple(experiment["classes"]),
+        baseline=Baseline.read(baseline) if baseline else None,
+        base=base,
+        design=design,
+        family=family,
+        models=models,
+        comparisons=tuple(stats.compare(values, family.tests, larger_is_better, base)) if metric else (),
+        effects=tuple(stats.effects(values, design, family.tests)) if metric else (),
+    )
 
 
 def manifests(experiment: dict[str, Any], directory: Path) -> list[dict[str, Any]]:
-    """What the runs that there are say of themselves."""
-    found = []
-    for run in experiment["runs"]:
-        with contextlib.suppress(*UNUSABLE):  # which is said with the results
-            if (made := Run(within(directory, directory / run["place"]))).exists() and made.spec():
-                found.append(made.manifest())
-    return found
+    """The manifests of the runs that can be read."""
+    readable = []
+    for planned in experiment["runs"]:
+        with contextlib.suppress(*UNUSABLE):  # the results name them as damaged
+            if (run := Run(within(directory, directory / planned["place"]))).exists() and run.spec():
+                readable.append(run.manifest())
+    return readable
 
 
-def _one_run(
-    planned: dict[str, Any], model: dict[str, Any], directory: Path
-) -> tuple[dict[str, Any], list[dict[str, Any]], np.ndarray | None]:
-    """What became of a run, its epochs, and how often each class was taken for each. Damage is a fate like others."""
+class _Outcome(BaseModel):
+    """A run as it was read: its result, its epochs, and its confusion matrix."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    result: RunResult
+    history: list[dict[str, Any]] = []
+    confusion: np.ndarray | None = None
+
+
+def _model(spec: dict[str, Any], outcomes: list[_Outcome]) -> ModelResult:
+    done = [outcome for outcome in outcomes if outcome.result.status == "done"]
+    matrices = [outcome.confusion for outcome in done if outcome.confusion is not None]
+    whole = bool(matrices) and len(matrices) == len(done)
+    names = done[0].result.metrics if done else ()
+    return ModelResult(
+        spec=spec,
+        runs=tuple(outcome.result for outcome in outcomes),
+        curves=curves([outcome.history for outcome in done]),
+        confusion=tuple(map(tuple, np.sum(matrices, 0).tolist())) if whole else None,
+        summaries={
+            name: stats.summarise([o.result.metrics[name] for o in done], 1 if name in PERCENT else math.inf)
+            for name in names
+        },
+    )
+
+
+def _outcome(planned: dict[str, Any], model: dict[str, Any], directory: Path) -> _Outcome:
+    """What became of a run. Damage is an outcome like others."""
     seed, place = planned["seed"], planned["place"]
-    result: dict[str, Any] = {"seed": seed, "place": place, "status": "missing", "metrics": {}}
     try:
         run = Run(within(directory, directory / place))
         if not run.exists():
-            why = last_words(run.path) if not is_busy(run.path) else ""  # it may have failed before it was a run
-            return result | ({"status": "failed", "reason": why} if why else {}), [], None
+            reason = last_words(run.path) if not is_busy(run.path) else ""  # it may have failed before it was a run
+            status: Any = "failed" if reason else "missing"
+            return _Outcome(result=RunResult(seed=seed, place=place, status=status, reason=reason))
         manifest, history = run.manifest(), run.metrics()
         if manifest["spec"].get("model") != model or manifest["seed"] != seed:
             raise DataError(f"it is a run of another model or seed than {planned['model']}, {seed}")
         _check_epochs(history)
-        found = _result(run, manifest, history)
-        return result | found, history, _counts(run) if found["status"] == "done" else None
+        result = _result(run, planned, manifest, history)
+        return _Outcome(result=result, history=history, confusion=_confusion(run) if result.status == "done" else None)
     except UNUSABLE as error:
-        return result | {"status": "damaged", "reason": str(error) or type(error).__name__}, [], None
+        reason = str(error) or type(error).__name__
+        return _Outcome(result=RunResult(seed=seed, place=place, status="damaged", reason=reason))
 
 
 def _check_epochs(history: list[dict[str, Any]]) -> None:
@@ -110,222 +219,69 @@ def _check_epochs(history: list[dict[str, Any]]) -> None:
             raise DataError("metrics.jsonl: expected the same numbers of every epoch")
 
 
-def _result(run: Run, manifest: dict[str, Any], history: list[dict[str, Any]]) -> dict[str, Any]:
+def _result(run: Run, planned: dict[str, Any], manifest: dict[str, Any], history: list[dict[str, Any]]) -> RunResult:
     if manifest["status"] == "running" and not is_busy(run.path):
         manifest = run.manifest()  # it may have ended since it was read
-    result: dict[str, Any] = {"status": manifest["status"], "epochs": len(history), "identity": manifest["identity"]}
-    if manifest["status"] == "running" and not is_busy(run.path):
-        result |= {"status": "failed", "reason": "its process ended without a word"}
-    result |= {"reason": manifest["error"]} if "error" in manifest else {}
-    result |= {"reason": manifest["divergence"]["what"]} if "divergence" in manifest else {}
-    if manifest["status"] == "done":
+    status, reason = manifest["status"], manifest.get("error", "")
+    if "divergence" in manifest:
+        reason = manifest["divergence"]["what"]
+    if status == "running" and not is_busy(run.path):
+        status, reason = "failed", "its process ended without a message"
+    metrics = {}
+    if status == "done":
         _check_test(manifest)
-        result["metrics"] = {
+        metrics = {
             **manifest["test"],
             "best_epoch": manifest["best_epoch"],
             "seconds_per_epoch": sum(line["seconds"] for line in history) / len(history),
             "parameters": manifest["parameters"],
         }
-    return result
+    return RunResult(
+        seed=planned["seed"],
+        place=planned["place"],
+        status=status,
+        reason=reason,
+        epochs=len(history),
+        identity=manifest["identity"],
+        metrics=metrics,
+    )
 
 
 def _check_test(manifest: dict[str, Any]) -> None:
-    """Whether the test metrics can be what they say."""
+    """Whether the test metrics are possible."""
     test, best = manifest["test"], manifest["best_epoch"]
-    shares = [test[name] for name in SHARES if name in test]
+    shares = [test[name] for name in PERCENT if name in test]
     if not {"accuracy", "mse", "mae"} & test.keys() or not all(0 <= share <= 1 for share in shares) or not best:
         raise DataError(f"manifest.json: the test metrics {test} of epoch {best} make no sense")
 
 
-def curves(histories: list[list[dict[str, Any]]]) -> dict[str, list[dict[str, float]]]:
-    """For each metric, epoch by epoch: mean, smallest and largest over the runs that got that far, and how many."""
+def curves(histories: list[list[dict[str, Any]]]) -> dict[str, tuple[tuple[float, ...], ...]]:
+    """For each metric one curve per run."""
     names = [n for n in (histories[0][0] if histories else {}) if n.startswith(("train_", "validation_"))]
-    found: dict[str, list[dict[str, float]]] = {}
-    for name in (n for n in names if n != "validation_seconds"):
-        found[name] = []
-        for epoch in range(max(map(len, histories))):
-            values = [history[epoch][name] for history in histories if epoch < len(history)]
-            point = {"epoch": epoch + 1, "mean": sum(values) / len(values), "low": min(values), "high": max(values)}
-            found[name].append({**point, "runs": len(values)})
-    return found
-
-
-def _counts(run: Run) -> np.ndarray | None:
-    """How often each class (a row) was taken for each (a column); None unless there is one class a sequence."""
-    saved = run.predictions()
-    answers, scores = saved["answers"], saved["predictions"]
-    if answers.ndim != 1 or answers.dtype.kind != "i":
-        return None
-    size = scores.shape[1]
-    return np.bincount(answers * size + scores.argmax(1), minlength=size * size).reshape(size, size)
-
-
-def confusion(counts: list[np.ndarray | None]) -> list[list[int]] | None:
-    """The same over all runs."""
-    known = [count for count in counts if count is not None]
-    return np.sum(known, 0).tolist() if known and len(known) == len(counts) else None
-
-
-def main_metric(run: dict[str, Any], loss: str) -> list[str]:
-    """What models are compared by: accuracy for classes, else the error, squared unless they learn by the absolute."""
-    return [name for name in ("accuracy", "mae" if loss == "mae" else "mse") if name in run["metrics"]][:1]
-
-
-def by_seed(models: dict[str, dict[str, Any]], metric: str) -> dict[str, dict[int, float]]:
-    """One number for each run that was finished."""
     return {
-        name: {run["seed"]: run["metrics"][metric] for run in entry["runs"] if run["status"] == "done"}
-        for name, entry in models.items()
+        name: tuple(tuple(line[name] for line in history) for history in histories)
+        for name in names
+        if name != "validation_seconds"
     }
 
 
-def comparisons(models: dict[str, dict[str, Any]], metric: str, base: str | None = None) -> list[stats.Comparison]:
-    """Every pair of models, or each with the base, over the seeds that both have finished."""
-    larger_is_better = metric not in SMALLER_IS_BETTER
-    return stats.compare(by_seed(models, metric), larger_is_better, base)
+def _confusion(run: Run) -> np.ndarray | None:
+    """The confusion matrix of a run; None unless there is one label per sequence."""
+    saved = run.predictions()
+    targets, scores = saved["answers"], saved["predictions"]
+    if targets.ndim != 1 or targets.dtype.kind != "i":
+        return None
+    from sklearn.metrics import confusion_matrix
+
+    matrix: np.ndarray = confusion_matrix(targets, scores.argmax(1), labels=np.arange(scores.shape[1]))
+    return matrix
 
 
-def mixtures(models: dict[str, dict[str, Any]]) -> list[str]:
-    """What was not the same for all runs though it should have been: a cell or data that changed between two sessions,
-    or another engine on another machine.
-    """
-    said = []
-    seen = {name: [run for run in entry["runs"] if "identity" in run] for name, entry in models.items()}
-    for name, runs in seen.items():
-        if len({run["identity"]["cell"] for run in runs}) > 1:
-            said.append(f"The equations of {name} were changed between its runs: they are not runs of one model.")
-        if len(engines := sorted({run["identity"]["engine"] for run in runs})) > 1:
-            said.append(f"The runs of {name} were done by different engines ({', '.join(engines)}): times are mixed.")
-    if len({run["identity"]["data"] for runs in seen.values() for run in runs}) > 1:
-        said.append("The data was changed between runs: they did not learn and were not tested on the same.")
-    return said
+def main_metric(metrics: dict[str, float], loss: str) -> str | None:
+    """What models are compared by: accuracy for classes, else the error, absolute where that is the loss."""
+    return next((name for name in ("accuracy", "mae" if loss == "mae" else "mse") if name in metrics), None)
 
 
-def unfinished(models: dict[str, dict[str, Any]]) -> list[str]:
-    """The runs that are not in the numbers, and why."""
-    by_fate: dict[tuple[str, str, str], list[str]] = {}
-    for name, entry in models.items():
-        for run in entry["runs"]:
-            if run["status"] != "done":
-                by_fate.setdefault((name, run["status"], run.get("reason", "")), []).append(str(run["seed"]))
-    said = []
-    for (name, status, reason), seeds in by_fate.items():
-        which, be = ("run", "is") if len(seeds) == 1 else ("runs", "are")
-        fate = status if status in ("failed", "diverged") else f"{be} {status}"
-        of = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}"
-        why = f" ({reason})" if reason else ""
-        said.append(f"The {which} of {name} with {of} {fate}{why} and {be} not in the numbers.")
-    return said
-
-
-def sentences(
-    models: dict[str, dict[str, Any]],
-    metric: str | None,
-    compared: list[stats.Comparison],
-    base: str | None = None,
-) -> list[str]:
-    """What can be said of the models, in words; and what cannot."""
-    said = []
-    if metric is None:
-        return ["No run has come to its end: there is nothing to compare."]
-    if len(models) == 1:
-        said.append("There is one model, and nothing to compare it with.")
-    pairs = {frozenset((c.a, c.b)) for c in compared}
-    for a, b in stats.paired(list(models), base):
-        if frozenset((a, b)) not in pairs:
-            said.append(f"{a} and {b} have no seed in common that both finished: they are not compared.")
-    return [*said, *(sentence(c, metric) for c in compared)]
-
-
-def amount(metric: str, value: float) -> str:
-    """A difference with its unit."""
-    return with_minus(f"{100 * value:.2f} points" if metric == "accuracy" else f"{value:.4g}")
-
-
-def with_minus(number: str) -> str:
-    """A number as it is printed, with a real minus before it; nothing has a sign that is nothing."""
-    bare = number.lstrip("-")
-    return bare if number == bare or not any(digit in bare for digit in "123456789") else f"−{bare}"
-
-
-def _without_learning(
-    models: dict[str, dict[str, Any]], metric: str | None, baseline: dict[str, Any] | None
-) -> list[str]:
-    """What guessing yields, and who is no better."""
-    if baseline is None or baseline["metric"] != metric:
-        return []
-    value, sign = baseline["value"], 1 if metric not in SMALLER_IS_BETTER else -1
-    known = {name: entry["statistics"][metric]["mean"] for name, entry in models.items() if entry["statistics"]}
-    poor = [name for name, mean in known.items() if sign * (mean - value) <= 0]
-    shown = f"{100 * value:.2f} %" if metric == "accuracy" else f"{value:.4g}"
-    worse = f", and {', '.join(poor)} {'is' if len(poor) == 1 else 'are'} no better than that" if poor else ""
-    return [f"Without learning {metric} is {shown} ({baseline['rule']}){worse}."]
-
-
-def _missing_for_effects(models: dict[str, dict[str, Any]], metric: str | None, design: dict[str, Any]) -> list[str]:
-    """Why effects are of fewer seeds than were run, or of none."""
-    if not design or metric is None:
-        return []
-    values = by_seed(models, metric)
-    lost = [name for name in design if len(values[name]) < len(models[name]["runs"])]
-    if not lost:
-        return []
-    kept = len(set.intersection(*(set(values[name]) for name in design)))
-    what = f"of the {kept} seeds that finished in all arms" if kept else "not computed: no seed finished in all arms"
-    return [f"The effects are {what} (runs are missing of {', '.join(lost)})."]
-
-
-def effect_sentence(effect: stats.Effect, metric: str, tested: int) -> str:
-    """One effect in words."""
-    seeds = f"{effect.n} seed{'s' if effect.n > 1 else ''}"
-    if abs(effect.difference) <= stats.ROUNDING:
-        unsure = "" if effect.p_adjusted is not None else "; no claim can be made"
-        return f"{effect.name}: no change in {metric} over {seeds}{unsure}."
-    direction = "more" if effect.difference > 0 else "less"
-    start = f"{effect.name}: {amount(metric, abs(effect.difference))} {direction} {metric}"
-    start += " than the two changes alone add up to" if "×" in effect.name else " on average over the arms"
-    if effect.low is None or effect.high is None or effect.p_adjusted is None:
-        return f"{start}; with {seeds} no claim can be made."
-    low, high = (effect.low, effect.high) if effect.difference > 0 else (-effect.high, -effect.low)
-    verdict = "an effect that can be called" if effect.called else "not an effect that can be called"
-    if not stats.pairing_suffices(effect.n, tested):
-        verdict = f"with {seeds} no effect can be called, however large"
-    return f"{start} ({between(metric, low, high, effect.n)}; p = {effect.p_adjusted:.3g} after Holm): {verdict}."
-
-
-def between(metric: str, low: float, high: float, n: int) -> str:
-    """An interval in words. Runs that all differ by the same amount have none that would mean anything."""
-    if high - low <= stats.ROUNDING:
-        return f"the same in all {n} seeds"
-    return f"95 % CI {amount(metric, low).removesuffix(' points')} to {amount(metric, high)}, paired by seed"
-
-
-def sentence(c: stats.Comparison, metric: str) -> str:
-    """One comparison in words."""
-
-    def shown(value: float) -> str:
-        return amount(metric, value)
-
-    size = shown(abs(c.difference))
-    direction = "above" if c.difference > 0 else "below"
-    start = f"{c.a} is {size} {direction} {c.b} in {metric}"
-    if not c.difference:
-        start = f"{c.a} and {c.b} are equal in {metric}"
-    if c.n < stats.ENOUGH:
-        return f"{start}; with {c.n} seed{'s' if c.n > 1 else ''} no claim can be made."
-    assert c.low is not None
-    assert c.high is not None
-    # In the direction of the sentence: "0.02 below (−0.01 to 0.05)" means that it may also be above.
-    low, high = (c.low, c.high) if c.difference >= 0 else (-c.high, -c.low)
-    verdict = "a difference that can be called" if c.called else "not a difference that can be called"
-    least = (
-        f"with {c.n} seeds of this spread one of {shown(c.smallest)} is called about every other time"
-        if c.smallest is not None
-        else f"with {c.n} seeds none could be, however large: more are needed"
-    )
-    test = "test of pairs" if c.paired else "test of all runs"
-    if c.smallest is not None and c.smallest < 1e-9:
-        least = "the runs have no spread to judge another difference by"
-    return (
-        f"{start} ({between(metric, low, high, c.n)}; {test}, p = {c.p_adjusted:.3g} after Holm): {verdict}; {least}."
-    )
+def by_seed(models: dict[str, ModelResult], metric: str) -> dict[str, BySeed]:
+    """One number for each finished run."""
+    return {name: {run.seed: run.metrics[metric] for run in model.done} for name, model in models.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from gatelab import sealed
 from gatelab.disk import foreign, within
@@ -11,14 +10,15 @@ from gatelab.errors import DataError
 from gatelab.experiments.bench import Watcher, bench, carried_out, checked
 from gatelab.experiments.config import NAME, BenchSpec
 from gatelab.experiments.executor import Executor
-from gatelab.experiments.record import EXPERIMENT
+from gatelab.experiments.record import EXPERIMENT, family
+from gatelab.experiments.results import Results
 
 STUDIES = "studies.json"
 
 
 def run(
     specs: dict[str, BenchSpec], directory: Path, executor: Executor, watcher: Watcher | None = None
-) -> list[dict[str, Any]]:
+) -> list[Results]:
     """The results of all studies. A study without a name is the only one, and has the directory for itself."""
     watcher = watcher or Watcher()
     if "" in specs:
@@ -30,7 +30,8 @@ def run(
         except ValueError as error:
             raise ValueError(f"in the study {name}: {error}") from error
     _claim(directory, list(specs))
-    return [carried_out(spec, plans[name], directory / name, executor, watcher) for name, spec in specs.items()]
+    tests = family(specs)
+    return [carried_out(spec, plans[name], directory / name, executor, watcher, tests) for name, spec in specs.items()]
 
 
 def places(directory: Path) -> dict[str, Path]:

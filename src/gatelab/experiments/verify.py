@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gatelab import sealed
 from gatelab.disk import foreign, within
 from gatelab.errors import DataError
 from gatelab.experiments import studies
 from gatelab.experiments.record import EXPERIMENT, RESULTS, read_experiment
-from gatelab.experiments.results import UNUSABLE, gather
+from gatelab.experiments.results import UNUSABLE, gather, read_results
 from gatelab.training import Run
 from gatelab.training.run import LOG, PROGRESS
 from gatelab.training.verify import Finding, verify
@@ -74,14 +73,9 @@ def _results(directory: Path, experiment: dict[str, object]) -> Iterator[Finding
     if not path.exists():
         return
     try:
-        saved = sealed.read_json(within(directory, path))
-        same = _numbers(saved) == _numbers(gather(experiment, directory))
+        same = read_results(directory) == gather(experiment, directory)
     except UNUSABLE as error:
         yield Finding(RESULTS, str(error) or type(error).__name__, good=False)
         return
     again = f"not those of the runs: make them again with gatelab report {directory}"
     yield Finding(RESULTS, "those of the runs" if same else again, good=same)
-
-
-def _numbers(results: dict[str, object]) -> str:
-    return sealed.sum_of({key: results.get(key) for key in ("models", "metric", "comparisons", "effects")})

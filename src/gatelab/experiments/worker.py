@@ -23,7 +23,7 @@ import torch
 from gatelab.disk import whole_file, within
 from gatelab.errors import DataError
 from gatelab.training import config, train
-from gatelab.training.progress import Reporter
+from gatelab.training.reporter import Reporter
 from gatelab.training.run import LOG, PROGRESS
 from gatelab.training.spec import RunSpec
 

@@ -1,8 +1,7 @@
-"""Text that comes from files where no template escapes it: in TeX, in Markdown, in a link, in the name of a file."""
+"""Text that comes from files where no template escapes it: in TeX, in Markdown, in a link."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from urllib.parse import quote
 
@@ -22,7 +21,6 @@ TEX = str.maketrans(
 MARKDOWN = re.compile(r"[\\`*\[\]|#~$]|(?<!\w)_+|^[-+](?!\w)|^\d+[.)](?!\w)")
 HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})  # not every Markdown knows \<
 KEPT = "+=,"  # beside letters, digits and "_.-", in the names that experiments accept
-LONGEST = 200  # bytes of a name: with what is put around it, 255 are the most that file systems take
 
 
 def one_line(text: str) -> str:
@@ -43,11 +41,3 @@ def markdown(text: str) -> str:
 def address(name: str) -> str:
     """The name of a folder beside a page as a link has it: it can be neither another place nor a script."""
     return quote(name, safe=KEPT, errors="replace")
-
-
-def file_name(name: str) -> str:
-    """A name as a part of a file's name, in which no folder can be; those that experiments accept stay the same."""
-    safe = re.sub(rf"[^\w.{KEPT}-]", lambda sign: quote(sign[0], safe="", errors="replace"), name)
-    if len(safe.encode()) <= LONGEST:
-        return safe
-    return f"{safe[: LONGEST // 8]}-{hashlib.sha256(safe.encode()).hexdigest()[:16]}"

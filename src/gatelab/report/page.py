@@ -1,70 +1,73 @@
-"""The report as one page that opens offline: the data is inside it, and so is the script that draws it."""
+"""The report as one page that opens offline: data and script are inside it."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from gatelab import style
-from gatelab.report import caution, wording
+from gatelab.experiments.results import ModelResult, Results
+from gatelab.formatting import PERCENT, TITLES
+from gatelab.report import tables
 from gatelab.report.markup import filled
-from gatelab.report.tables import TITLES, arms, cell, columns, compared, effects, interval
-from gatelab.training.objective import SHARES
-
-INTERVALS = (
-    "Intervals are each of one comparison by itself; p is corrected for all of them (Holm), and it is p that decides "
-    "what is called."
-)
+from gatelab.report.words import settings
+from gatelab.report.words.findings import family, findings
+from gatelab.report.words.limitations import limitations
 
 
 def page(
-    results: dict[str, Any],
+    results: Results,
     experiment: dict[str, Any],
     manifests: list[dict[str, Any]],
     title: str,
-    effects_picture: bytes | None = None,
+    effects_picture: tuple[bytes, bytes] | None = None,
 ) -> str:
-    """The whole page; `manifests` are those of the runs that there are."""
+    """The whole page; `manifests` are those of the runs that can be read."""
     return filled(
         "page.html",
         title=title,
         command=experiment["command"],
-        findings=results["sentences"],
-        metrics=[TITLES[name] for name in columns(results)],
+        findings=findings(results),
+        metrics=[TITLES[name] for name in tables.metrics(results)],
         numbers=_numbers(results),
-        arms=arms(results, experiment),
-        comparisons=compared(results),
-        effects=effects(results),
+        arms=tables.arms(results, experiment),
+        comparisons=tables.comparisons(results),
+        effects=tables.effects(results),
         effects_picture=effects_picture,
-        intervals=INTERVALS if any(c["p"] is not None for c in results["comparisons"]) else "",
-        limitations=caution.limitations(results, experiment),
-        models=wording.models(experiment, manifests),
-        settings=[("setting", "value"), *wording.settings(results, experiment, manifests)],
+        family=f"{family(results)} * significant at 5 %." if results.family.tests else "",
+        limitations=limitations(results, experiment),
+        models=settings.models(experiment, manifests),
+        settings=[("setting", "value"), *settings.settings(results, experiment, manifests)],
         equations=_equations(experiment),
         config=yaml.safe_dump(_without_folders(experiment["spec"]), sort_keys=False),
         data=_data(results),
     )
 
 
-def _data(results: dict[str, Any]) -> dict[str, Any]:
+def _data(results: Results) -> dict[str, Any]:
     """What the page's script draws."""
     models = {
         name: {
             "colour": style.colour(i),
             "dash": style.dash(i),
-            "curves": entry["curves"],
-            "test": entry["statistics"].get(results["metric"]),
-            "seeds": [run["seed"] for run in entry["runs"] if run["status"] == "done"],
-            "confusion": entry["confusion"],
+            "curves": {metric: _curve(model, metric) for metric in model.curves},
+            "test": asdict(results.means[name]) if name in results.means else None,
+            "seeds": [run.seed for run in model.done],
+            "confusion": model.confusion,
         }
-        for i, (name, entry) in enumerate(results["models"].items())
+        for i, (name, model) in enumerate(results.models.items())
     }
     return {
-        "models": models, "metric": results["metric"], "classes": results["classes"], "titles": TITLES,
-        "shares": list(SHARES),
+        "models": models, "metric": results.metric, "classes": results.classes, "titles": TITLES,
+        "percent": list(PERCENT),
     }  # fmt: skip
+
+
+def _curve(model: ModelResult, metric: str) -> dict[str, Any]:
+    return {"seeds": model.curves[metric], "mean": model.mean_curve(metric)}
 
 
 def _equations(experiment: dict[str, Any]) -> str:
@@ -84,17 +87,12 @@ def _without_folders(value: Any) -> Any:
     return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
-def _numbers(results: dict[str, Any]) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """Each model with its runs, and its numbers each with their interval in words."""
-    rows = []
-    for model, entry in results["models"].items():
-        done = f"{entry['counts'].get('done', 0)} of {len(entry['runs'])}"
-        rows.append((model, done, [_number(name, entry["statistics"].get(name)) for name in columns(results)]))
-    return rows
+def _numbers(results: Results) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """Each model with its runs, and its numbers, each with its confidence interval."""
+    names = tables.metrics(results)
+    return [(n, tables.finished(m), [_number(m, metric) for metric in names]) for n, m in results.models.items()]
 
 
-def _number(metric: str, summary: dict[str, Any] | None) -> tuple[str, str]:
-    if summary is None:
-        return "–", ""
-    known = summary["low"] is not None and metric != "parameters"
-    return cell(metric, summary), interval(metric, summary) if known else ""
+def _number(model: ModelResult, metric: str) -> tuple[str, str]:
+    summary = model.summaries.get(metric)
+    return tables.cell(model, metric), tables.interval(metric, summary) if summary else ""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+from gatelab import style
 from gatelab.report.markup import filled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with what was seen under it."""
+    """A heading with sentences, pictures and a table under it."""
 
     title: str
     sentences: list[str]
@@ -20,7 +24,7 @@ class Section:
     study: str = ""  # the folder beside this page that has more
 
 
-def page(title: str, facts: str, sections: list[Section], folder: Path) -> str:
-    """The whole page; the pictures are read from the folder they were saved in."""
-    pictures = {file: (folder / file).read_bytes() for section in sections for file in section.pictures}
+def page(title: str, facts: str, sections: list[Section], figures: dict[str, Figure]) -> str:
+    """The whole page, with its figures for light and dark pages. It darkens them: save them before."""
+    pictures = {file: style.for_page(figures[file]) for section in sections for file in section.pictures}
     return filled("sections.html", title=title, facts=facts, sections=sections, pictures=pictures)

@@ -6,133 +6,130 @@ import csv
 import io
 from typing import Any
 
-from gatelab.experiments.results import with_minus
-from gatelab.experiments.stats import ROUNDING
-from gatelab.report import escaping, wording
-from gatelab.training.objective import SHARES
+from gatelab.experiments.results import ModelResult, Results
+from gatelab.experiments.stats import Estimate, Summary
+from gatelab.formatting import PERCENT, TITLES, mean_and_sd, number, signed
+from gatelab.report import escaping
+from gatelab.report.words import settings
+from gatelab.report.words.findings import change_names, family, findings
 
-TITLES = {
-    "accuracy": "accuracy, %", "precision": "precision, %", "recall": "recall, %", "f1": "F1, %", "loss": "loss",
-    "mse": "MSE", "mae": "MAE", "best_epoch": "best epoch", "seconds_per_epoch": "s/epoch", "parameters": "parameters",
-}  # fmt: skip
-PLACES = {"best_epoch": 1, "seconds_per_epoch": 2}
+Rows = list[list[str]]  # the first row has the titles
+MISSING = "–"
 
 
-def columns(results: dict[str, Any]) -> list[str]:
-    """The metrics there are, in the order of their titles."""
-    known = {name for entry in results["models"].values() for name in entry["statistics"]}
+def metrics(results: Results) -> list[str]:
+    """The metrics that are known, in the order of their titles."""
+    known = {name for model in results.models.values() for name in model.summaries}
     return [name for name in TITLES if name in known]
 
 
-def number(metric: str, value: float) -> str:
-    if metric in SHARES:
-        return f"{100 * value:.2f}"
-    if metric == "parameters":
-        return f"{value:,.0f}"
-    if metric in PLACES:
-        return f"{value:.{PLACES[metric]}f}"
-    return f"{value:.4f}" if abs(value) >= 0.01 or value == 0 else f"{value:.3g}"
+def cell(model: ModelResult, metric: str, plus_minus: str = "±") -> str:
+    """Mean ± standard deviation of a model."""
+    if (summary := model.summaries.get(metric)) is None:
+        return MISSING
+    return mean_and_sd(metric, summary.mean, summary.sd, plus_minus)
 
 
-def cell(metric: str, summary: dict[str, Any], plus_minus: str = "±") -> str:
-    """Mean ± standard deviation; what cannot vary has none."""
-    mean = number(metric, summary["mean"])
-    if metric == "parameters" or summary["sd"] is None:
-        return mean
-    places = len(mean.partition(".")[2]) if "e" not in mean else None
-    scale = 100 if metric in SHARES else 1
-    deviation = number(metric, summary["sd"]) if places is None else f"{scale * summary['sd']:.{places}f}"
-    return f"{mean} {plus_minus} {deviation}"
+def finished(model: ModelResult) -> str:
+    """How many of a model's runs are in its numbers."""
+    return f"{len(model.done)} of {len(model.runs)}"
 
 
-def interval(metric: str, summary: dict[str, Any]) -> str:
-    """The 95 % interval in words; runs that all say the same have none that would mean anything."""
-    if summary["low"] == summary["high"]:
-        return f"all {len(summary['values'])} runs are equal"
-    return f"95 % interval {number(metric, summary['low'])} to {number(metric, summary['high'])}"
+def summaries(results: Results) -> Rows:
+    """Every model with its metrics."""
+    names = metrics(results)
+    rows = [["model", "runs", *(TITLES[name] for name in names)]]
+    return rows + [[n, finished(m), *(cell(m, name) for name in names)] for n, m in results.models.items()]
 
 
-def arms(results: dict[str, Any], experiment: dict[str, Any]) -> list[str]:
-    """What sets each arm of an ablation apart from its base, in words; nothing for other comparisons."""
+def interval(metric: str, summary: Summary) -> str:
+    """The confidence interval of one model's mean in words; empty where there is none."""
+    if summary.low is None or summary.high is None or metric == "parameters":
+        return ""
+    if summary.sd == 0:
+        return f"all {len(summary.values)} runs are equal"
+    return f"95 % CI {number(metric, summary.low)} to {number(metric, summary.high)}"
+
+
+def arms(results: Results, experiment: dict[str, Any]) -> list[str]:
+    """How each arm of an ablation differs from the base; empty for other comparisons."""
     if experiment["command"] != "ablate":
         return []
-    plain = results["models"][experiment["spec"]["base"]]["spec"]
-    said = []
-    for name, entry in results["models"].items():
+    base = results.models[experiment["spec"]["base"]].spec
+    lines = []
+    for name, model in results.models.items():
         changes = [
-            f"{key.replace('_', ' ')} {'none' if value is None else wording.plain(value) or 'none'}"
-            for key, value in entry["spec"].items()
-            if value != plain[key]
+            f"{key.replace('_', ' ')} {'none' if value is None else settings.plain(value) or 'none'}"
+            for key, value in model.spec.items()
+            if value != base[key]
         ]
-        said.append(f"{name}: {'; '.join(changes) if changes else 'the base'}")
-    return said
+        lines.append(f"{name}: {'; '.join(changes) if changes else 'the base'}")
+    return lines
 
 
-def compared(results: dict[str, Any]) -> list[list[str]]:
-    """The comparisons as rows of text, with a row of titles; none where nothing was compared."""
-    metric = results["metric"]
-    unit = "points" if metric in SHARES else TITLES.get(metric, "")
-    rows = [["better", "worse", f"difference, {unit}", "95 % interval", "p (Holm)", "P(a run is better)"]]
-    for c in results["comparisons"]:
-        row = [c["a"], c["b"], signed(metric, c["difference"])]
-        if c["p_adjusted"] is None:
-            rows.append([*row, "–", "–", "–"])
-            continue
-        between = _between(metric, c["low"], c["high"])
-        rows.append([*row, between, f"{c['p_adjusted']:.3g}", f"{100 * c['improvement']:.0f} %"])
-    return rows if len(rows) > 1 else []
+def comparisons(results: Results) -> Rows:
+    """The comparisons; empty where nothing was compared."""
+    if not results.comparisons:
+        return []
+    metric = results.metric or ""
+    rows = [["better", "worse", f"difference, {unit(metric)}", "95 % CI", "p (adjusted)", "probability of superiority"]]
+    for one in results.comparisons:
+        share = f"{100 * one.superiority:.0f} %" if one.difference.n > 1 else MISSING
+        rows.append([one.a, one.b, signed(metric, one.difference.mean), *_tested(metric, one.difference), share])
+    return rows
 
 
-def effects(results: dict[str, Any]) -> list[list[str]]:
-    """The effects of a factorial design as rows of text, with a row of titles; none where there is no such design."""
-    metric = results["metric"]
-    unit = "points" if metric in SHARES else TITLES.get(metric, "")
-    rows = [["factor (× interaction)", f"effect, {unit}", "95 % interval", "p (Holm)", "seeds"]]
-    for effect in results.get("effects", ()):
-        between = "–" if effect["low"] is None else _between(metric, effect["low"], effect["high"])
-        shown = signed(metric, effect["difference"])
-        p = "–" if effect["p_adjusted"] is None else f"{effect['p_adjusted']:.3g}"
-        rows.append([effect["name"], shown, between, p, str(effect["n"])])
-    return rows if len(rows) > 1 else []
+def effects(results: Results) -> Rows:
+    """The effects of a factorial design; empty where there is no such design."""
+    if not results.effects:
+        return []
+    metric = results.metric or ""
+    rows = [["factor (× interaction)", f"effect, {unit(metric)}", "95 % CI", "p (adjusted)", "seeds"]]
+    for one in results.effects:
+        size = one.difference
+        rows.append([change_names(one.changes), signed(metric, size.mean), *_tested(metric, size), str(size.n)])
+    return rows
 
 
-def signed(metric: str, value: float) -> str:
-    """A difference: points with two places, as sentences have them."""
-    return with_minus(f"{100 * value:+.2f}" if metric in SHARES else f"{value:+.3g}")
+def unit(metric: str) -> str:
+    """The unit of differences."""
+    return "points" if metric in PERCENT else TITLES.get(metric, "")
 
 
-def _between(metric: str, low: float, high: float) -> str:
-    return f"{signed(metric, low)} to {signed(metric, high)}" if high - low > ROUNDING else "the same in all seeds"
+def _tested(metric: str, size: Estimate) -> list[str]:
+    """Interval and p, or why there are none."""
+    if size.low is None or size.high is None or size.p_adjusted is None:
+        return ["same in all seeds" if size.constant and size.n > 1 else MISSING, MISSING]
+    p = f"{size.p_adjusted:.2g}" if size.p_adjusted >= 0.001 else "< 0.001"
+    return [f"{signed(metric, size.low)} to {signed(metric, size.high)}", f"{p}{' *' if size.significant else ''}"]
 
 
-def markdown(results: dict[str, Any], experiment: dict[str, Any], title: str) -> str:
-    """A summary: what was compared, the table, the findings in words."""
-    names = columns(results)
-    numbers = [["model", "runs", *(TITLES[name] for name in names)]]
-    for model, entry in results["models"].items():
-        done = entry["counts"].get("done", 0)
-        cells = [cell(name, entry["statistics"][name]) if name in entry["statistics"] else "–" for name in names]
-        numbers.append([model, f"{done} of {len(entry['runs'])}", *cells])
-    lines = [f"# {escaping.markdown(title)}", "", *_table(numbers)]
-    lines += ["Mean ± standard deviation over seeds, on the test set of the best validation epoch.", ""]
+def markdown(results: Results, experiment: dict[str, Any], title: str) -> str:
+    """A summary: the tables, and the findings in words."""
+    lines = [f"# {escaping.markdown(title)}", "", *_table(summaries(results))]
+    lines += [
+        "Mean ± standard deviation over seeds, on the test set, with the weights of the best validation epoch.",
+        "",
+    ]
     if differing := arms(results, experiment):
-        lines += ["What sets the arms apart:", "", *bullets(differing)]
-    metric = results["metric"]
-    means = {model: entry["statistics"].get(metric) for model, entry in results["models"].items()}
-    if known := {model: summary for model, summary in means.items() if summary and summary["low"] is not None}:
-        said = [f"{model}: {number(metric, mean['mean'])} ({interval(metric, mean)})" for model, mean in known.items()]
-        lines += [f"The mean {TITLES[metric]}:", "", *bullets(said)]
-    lines += [*_table(compared(results)), *_table(effects(results))]
-    lines += ["## What can be said", "", *bullets(results["sentences"])]
+        lines += ["How the arms differ from the base:", "", *bullets(differing)]
+    metric = results.metric or ""
+    if known := {name: mean for name, mean in results.means.items() if mean.low is not None}:
+        means = [f"{name}: {number(metric, mean.mean)} ({interval(metric, mean)})" for name, mean in known.items()]
+        lines += [f"Mean {TITLES[metric]} of each model:", "", *bullets(means)]
+    tested = [*_table(comparisons(results)), *_table(effects(results))]
+    lines += [*tested, *([f"{family(results)} \\* significant at 5 %.", ""] if tested and family(results) else [])]
+    lines += ["## Findings", "", *bullets(findings(results))]
     return "\n".join(lines)
 
 
-def _table(rows: list[list[str]]) -> list[str]:
-    """The lines of a table in Markdown whose first row are titles, and an empty one; none for no rows."""
+def _table(rows: Rows) -> list[str]:
+    """The lines of a table in Markdown, and an empty one; none for no rows."""
     return [row(rows[0]), rule(rows[0]), *map(row, rows[1:]), ""] if rows else []
 
 
 def row(cells: list[str]) -> str:
+    """One row of a table in Markdown."""
     return f"| {' | '.join(map(escaping.markdown, cells))} |"
 
 
@@ -146,24 +143,23 @@ def bullets(texts: list[str]) -> list[str]:
     return [*(f"- {escaping.markdown(text)}" for text in texts), ""]
 
 
-def comma_separated(results: dict[str, Any]) -> str:
+def comma_separated(results: Results) -> str:
     """A line for each run."""
-    text = io.StringIO()
-    names = columns(results)
+    text, names = io.StringIO(), metrics(results)
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["model", "seed", "status", *names])
-    for model, entry in results["models"].items():
-        for run in entry["runs"]:
-            writer.writerow([model, run["seed"], run["status"], *(run["metrics"].get(name, "") for name in names)])
+    for name, model in results.models.items():
+        for run in model.runs:
+            writer.writerow([name, run.seed, run.status, *(run.metrics.get(metric, "") for metric in names)])
     return text.getvalue()
 
 
-def latex(results: dict[str, Any]) -> str:
+def latex(results: Results) -> str:
     """A table for a paper, with booktabs."""
-    names = columns(results)
+    names = metrics(results)
     head = " & ".join(["Model", *(escaping.tex(TITLES[name]) for name in names)])
     lines = [r"\begin{tabular}{l" + "r" * len(names) + "}", r"\toprule", head + r" \\", r"\midrule"]
-    for model, entry in results["models"].items():
-        cells = [cell(n, entry["statistics"][n], r"$\pm$") if n in entry["statistics"] else "--" for n in names]
-        lines.append(" & ".join([escaping.tex(model), *cells]) + r" \\")
+    for name, model in results.models.items():
+        cells = [cell(model, metric, r"$\pm$").replace(MISSING, "--") for metric in names]
+        lines.append(" & ".join([escaping.tex(name), *cells]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])

@@ -1,13 +1,14 @@
-"""What a task yields to someone who learns nothing: the number that a trained model has to beat."""
+"""Trivial baselines, which a trained model has to beat: fitted on the training part, scored on the test part."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from gatelab.formatting import SMALLER_IS_BETTER, named
 from gatelab.tasks.examples import Examples
 
 if TYPE_CHECKING:
@@ -16,39 +17,55 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A score on the test set, and what does nothing to earn it."""
+    """A score on the test set, and the rule that earns it without learning."""
 
     rule: str
     metric: str  # "accuracy" or "mse"
     value: float
+    by_column: tuple[float, ...] = ()  # for numbers: the MSE of each target column, scaled as the targets are
 
     def __str__(self) -> str:
-        shown = f"accuracy {100 * self.value:.2f} %" if self.metric == "accuracy" else f"MSE {self.value:.4f}"
-        return f"{shown} ({self.rule})"
+        return f"{named(self.metric, self.value)} ({self.rule})"
+
+    def document(self) -> dict[str, Any]:
+        """As a file has it."""
+        return {**asdict(self), "by_column": list(self.by_column)}
+
+    @classmethod
+    def read(cls, document: dict[str, Any]) -> Baseline:
+        """From a file whose content was checked."""
+        return cls(**{**document, "by_column": tuple(document["by_column"])})
+
+    def beaten_by(self, value: float) -> bool:
+        """Whether a model with this value of the metric is better."""
+        return value < self.value if self.metric in SMALLER_IS_BETTER else value > self.value
 
 
-def commonest_class(task: Task) -> Baseline:
+def majority_class(task: Task) -> Baseline:
+    """Always the most frequent class of the training part."""
     assert task.classes is not None
-    commonest = int(torch.bincount(_answers(task, task.train)).argmax())
-    share = float((_answers(task, task.test) == commonest).double().mean())
-    return Baseline(f"always {task.classes[commonest]!r}, the commonest in training", "accuracy", share)
+    majority = int(torch.bincount(_targets(task, task.train)).argmax())
+    share = float((_targets(task, task.test) == majority).double().mean())
+    return Baseline(f"majority class of the training set, {task.classes[majority]!r}", "accuracy", share)
 
 
 def training_mean(task: Task) -> Baseline:
-    mean = _answers(task, task.train).mean(0)
-    error = (_answers(task, task.test) - mean).square().mean()
-    return Baseline("always the mean of training", "mse", float(error))
+    """Always the mean of the training part."""
+    mean = _targets(task, task.train).double().mean(0)
+    errors = (_targets(task, task.test) - mean).square().mean(0)
+    return Baseline("mean of the training set", "mse", float(errors.mean()), tuple(errors.tolist()))
 
 
-def same_as_now(task: Task, block: int = 4096) -> Baseline:
-    """For tasks whose answer at every step is what comes next: that nothing will change."""
-    total, count = 0.0, 0
+def persistence(task: Task, block: int = 4096) -> Baseline:
+    """For series: the next value is the current one."""
+    squares, count = torch.zeros(task.output_size, dtype=torch.float64), 0
     for index in torch.split(torch.arange(len(task.test)), block):
         x, y, _ = task.test.batch(index)
-        total += float((x[..., : y.shape[-1]] - y).double().square().sum())
-        count += y.numel()
-    return Baseline("the last value again", "mse", total / count)
+        squares += (task.unchanged(x) - y).double().square().flatten(0, -2).sum(0)
+        count += y[..., 0].numel()
+    errors = squares / count
+    return Baseline("persistence: the last value again", "mse", float(errors.mean()), tuple(errors.tolist()))
 
 
-def _answers(task: Task, part: Examples) -> Tensor:
+def _targets(task: Task, part: Examples) -> Tensor:
     return task.counted(part.targets, part.lengths)

@@ -1,4 +1,4 @@
-"""Sequences with what they should yield, kept small in memory and cut into batches of floats."""
+"""Sequences with their targets, stored compactly and cut into batches of floats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PADDING = 255  # the token beyond the end of a sequence
 
 
 class Batch(NamedTuple):
-    """What a model is given, and what it should answer."""
+    """Inputs and targets."""
 
     x: Tensor  # (B, T, D) float32
     y: Tensor  # classes: int64 (B,) or (B, T); values: float32 (B, K) or (B, T, K)
@@ -34,15 +34,21 @@ class Examples:
     targets: Tensor
     encoding: Encoding
     lengths: Tensor | None = None
+    per_step: bool = False  # whether there is a target at every step
 
     def __len__(self) -> int:
         return len(self.targets)
 
     def batch(self, index: Tensor) -> Batch:
-        """The examples at these places."""
-        rows = self.stored.index_select(0, index)
-        lengths = None if self.lengths is None else self.lengths.index_select(0, index)
-        return Batch(self.encoding(rows, index), self.targets.index_select(0, index), lengths)
+        """The examples with these indices, padded to the longest of them."""
+        if self.lengths is None:
+            rows, targets = self.stored.index_select(0, index), self.targets.index_select(0, index)
+            return Batch(self.encoding(rows, index), targets, None)
+        lengths = self.lengths.index_select(0, index)
+        longest = int(lengths.max())
+        rows = self.stored[:, :longest].index_select(0, index)
+        targets = (self.targets[:, :longest] if self.per_step else self.targets).index_select(0, index)
+        return Batch(self.encoding(rows, index), targets, lengths)
 
     def first(self, count: int) -> Batch:
         """The first few examples."""
@@ -69,6 +75,18 @@ class Floats:
     """Rows that are floats already."""
 
     def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
+        return rows
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Windows of a differenced series: the change before a window's first step is unknown and taken as 0."""
+
+    nothing: tuple[float, ...]  # no change, as the scaling has it, for each differenced column
+
+    def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
+        rows = rows.clone()
+        rows[:, 0, : len(self.nothing)] = torch.tensor(self.nothing, dtype=rows.dtype)
         return rows
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from pydantic import Field, field_validator
+from torch import Tensor
 
 from gatelab.errors import DataError
 from gatelab.tasks import own, pictures, series
-from gatelab.tasks.baseline import Baseline, same_as_now
+from gatelab.tasks.baseline import Baseline, persistence
 from gatelab.tasks.chance import divide, stream
 from gatelab.tasks.examples import Examples, Floats, Parts
 from gatelab.tasks.preparation import Numbers, Preparation
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet")
+DRIFT = 0.1  # the share of validation values outside the training range from which on a series is differenced
 
 
 class Files(Task):
@@ -41,6 +43,11 @@ class Files(Task):
     )
     inputs: tuple[str, ...] = Field((), description="of a table: further columns to read but not to forecast, a+b")
     length: int = Field(50, ge=1, description="of a table: steps of a window")
+    difference: bool | None = Field(
+        None,
+        description="of a table: forecast changes instead of levels, for series that drift; by default where more than "
+        f"{100 * DRIFT:.0f} % of the validation values lie outside the range of the training values",
+    )
     header: bool | None = Field(None, description="of a CSV: whether the first line names the columns; else it is seen")
 
     @field_validator("columns", "inputs", mode="before")
@@ -94,7 +101,24 @@ class Files(Task):
             label_type=content.label_type,
             output_size=numbers if content.classes is None else len(content.classes),
             target_scaling=scaling and Numbers.of(scaling),
+            differenced=self.is_differenced,
         )
+
+    @cached_property
+    def is_differenced(self) -> bool:
+        """Whether changes are forecast: as asked for, or as the validation part shows."""
+        content = self.content
+        if content.answers is not None:
+            return False
+        if self.difference is not None:
+            return self.difference
+        return series.outside_training_range(content.inputs, content.columns) > DRIFT
+
+    @cached_property
+    def _series(self) -> np.ndarray:
+        """The whole series as it is scaled: levels, or changes of the columns to forecast."""
+        content = self.content
+        return series.differenced(content.inputs, content.columns) if self.is_differenced else content.inputs
 
     @property
     def input_size(self) -> int:
@@ -147,7 +171,7 @@ class Files(Task):
     def scaling(self) -> series.Scaling:
         """Of the inputs, from the training part."""
         if self.content.answers is None:
-            return series.Scaling.of(self.content.inputs[: series.cuts(len(self.content.inputs))[1]])
+            return series.Scaling.of(self._series[: series.cuts(len(self._series))[1]])
         return series.Scaling.of(self._training_steps(self.content.inputs))
 
     @cached_property
@@ -180,9 +204,11 @@ class Files(Task):
         )
 
     def load(self) -> Parts:
-        content, inputs = self.content, self._scaled(self.scaling, self.content.inputs)
+        content = self.content
         if content.answers is None:
-            return series.windows(inputs, self.length, content.columns)
+            scaled = self._scaled(self.scaling, self._series)
+            return series.windows(scaled, self.length, content.columns, self.preparation.encoding)
+        inputs = self._scaled(self.scaling, content.inputs)
         answers = content.answers
         if self.target_scaling is not None:
             answers = self._scaled(self.target_scaling, answers)
@@ -190,7 +216,10 @@ class Files(Task):
             inputs[np.arange(inputs.shape[1]) >= content.lengths[:, None]] = 0
         x, y = torch.from_numpy(inputs), torch.from_numpy(answers)
         lengths = None if content.lengths is None else torch.from_numpy(content.lengths)
-        return Parts(*(Examples(x[p], y[p], Floats(), None if lengths is None else lengths[p]) for p in self._places))
+        ends = [None if lengths is None else lengths[indices] for indices in self._places]
+        return Parts(
+            *(Examples(x[p], y[p], Floats(), end, self.per_step) for p, end in zip(self._places, ends, strict=True))
+        )
 
     def _scaled(self, scaling: series.Scaling, values: np.ndarray) -> np.ndarray:
         scaled = scaling.apply(values)
@@ -204,11 +233,19 @@ class Files(Task):
             return {}
         split = content.names[: content.columns], content.names[content.columns :], content.left_out
         verbs = ("forecast", "only read", "left out")
-        said = [f"{verb}: {', '.join(names)}" for verb, names in zip(verbs, split, strict=True) if names]
-        return {"columns": "; ".join(said)}
+        columns = [f"{verb}: {', '.join(names)}" for verb, names in zip(verbs, split, strict=True) if names]
+        drift = series.outside_training_range(content.inputs, content.columns)
+        how = "changes from step to step" if self.is_differenced else "levels"
+        why = f"{100 * drift:.0f} % of the validation values lie outside the range of the training values"
+        return {"columns": "; ".join(columns), "forecast of": f"{how} ({why})"}
+
+    def unchanged(self, x: Tensor) -> Tensor:
+        if not self.is_differenced:
+            return super().unchanged(x)
+        return torch.tensor(self.preparation.no_change).expand(*x.shape[:2], -1)
 
     def baseline(self) -> Baseline:
-        return same_as_now(self) if self.content.answers is None else super().baseline()
+        return persistence(self) if self.content.answers is None else super().baseline()
 
     def picture(self) -> Figure:
         return pictures.windows(self, self.content.names) if self.classes is None else pictures.signals(self)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from gatelab.errors import DataError
 from gatelab.tasks.chance import stream
-from gatelab.tasks.examples import Encoding, Floats, OneHot, Pixels
-from gatelab.tasks.series import Scaling
+from gatelab.tasks.examples import Differences, Encoding, Floats, OneHot, Pixels
+from gatelab.tasks.series import Scaling, differenced
 
 Names = tuple[str, ...]
 
@@ -60,6 +60,7 @@ class Preparation(BaseModel):
     label_type: Literal["text", "integer", "boolean"] = "text"  # of the classes, as the data had them
     output_size: int = Field(ge=1)
     target_scaling: Numbers | None = None
+    differenced: bool = False  # of a series: the columns to forecast are changes from the step before
     scored_from: int | None = None  # where every step has an answer: the steps by which it is judged
     scored_to: int | None = None
 
@@ -84,6 +85,8 @@ class Preparation(BaseModel):
             raise ValueError(f"{len(self.classes)} classes do not fit output_size {self.output_size}")
         if self.target_scaling is not None and len(self.target_scaling.mean) != self.output_size:
             raise ValueError(f"target_scaling does not fit output_size {self.output_size}")
+        if self.differenced and not (self.forecasts and self.target_scaling is not None):
+            raise ValueError("only a series that is forecast can be differenced")
         if (self.kind == "image") != (self.side is not None) or (self.kind == "tokens") != bool(self.vocabulary):
             raise ValueError("an image has a side, tokens have a vocabulary, and nothing else has")
         return self
@@ -98,11 +101,19 @@ class Preparation(BaseModel):
             return OneHot(self.input_size)
         if self.kind == "image" and self.scaling is not None:
             return Pixels(self.scaling.mean[0], self.scaling.deviation[0])
-        return Floats()
+        return Differences(self.no_change) if self.differenced else Floats()
+
+    @property
+    def no_change(self) -> tuple[float, ...]:
+        """A change of 0 in each differenced column, as the scaling has it."""
+        assert self.target_scaling is not None
+        zeros = self.target_scaling.scaling().apply(np.zeros(self.output_size))
+        return tuple(zeros.tolist())
 
     def encode(self, values: np.ndarray) -> Tensor:
         """Raw sequences as the model reads them: numbers (N, T, D), or tokens (N, T)."""
         if self.kind == "numbers":
+            values = differenced(values, self.output_size) if self.differenced else values
             scaled = values.astype(np.float32) if self.scaling is None else self.scaling.scaling().apply(values)
             return torch.from_numpy(np.ascontiguousarray(scaled))
         encoded = self.encoding(torch.from_numpy(np.ascontiguousarray(values)), torch.arange(len(values)))
@@ -113,11 +124,12 @@ class Preparation(BaseModel):
         drawn = stream(0, "noise of new images").standard_normal((1, self.noise_pad, self.input_size))
         return torch.from_numpy(drawn.astype(np.float32)).expand(count, -1, -1)
 
-    def decode(self, output: np.ndarray) -> np.ndarray:
-        """A model's numbers in the units of the data."""
+    def decode(self, output: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+        """A model's output (…, K) in the units of the data; `inputs` (…, D) are the raw values that it followed."""
         if self.target_scaling is None:
             return output.astype(np.float64)
-        return self.target_scaling.scaling().undo(output.astype(np.float64))
+        values = self.target_scaling.scaling().undo(output.astype(np.float64))
+        return values + inputs[..., : self.output_size] if self.differenced else values
 
     @property
     def labels(self) -> np.ndarray | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from gatelab.tasks.examples import Examples, Floats, Parts
+from gatelab.tasks.examples import Encoding, Examples, Floats, Parts
 
 RULE = "by time: the first 70 % of the steps train, the next 15 % validate, the last 15 % test; no window crosses"
 
@@ -69,16 +69,36 @@ def least_steps(length: int) -> int:
     return steps
 
 
-def windows(scaled: np.ndarray, length: int, targets: int) -> Parts:
+def windows(scaled: np.ndarray, length: int, targets: int, encoding: Encoding | None = None) -> Parts:
     """Every window of the (S, D) series; the answer at each step is what the first `targets` columns are at the next.
 
     Windows overlap, and all are views of the one series.
     """
+    encoding = encoding or Floats()
     edges = cuts(len(scaled))
     parts = []
     for a, b in itertools.pairwise(edges):
         part = torch.from_numpy(np.ascontiguousarray(scaled[a:b]))
         seen = part[:-1].unfold(0, length, 1).transpose(1, 2)  # (N, T, D)
         next_ = part[1:, :targets].unfold(0, length, 1).transpose(1, 2)  # (N, T, K)
-        parts.append(Examples(seen, next_, Floats()))
+        parts.append(Examples(seen, next_, encoding, per_step=True))
     return Parts(*parts)
+
+
+def differenced(values: np.ndarray, targets: int) -> np.ndarray:
+    """The series with the first `targets` columns as changes from the step before; the first change is taken as 0."""
+    changes = values.copy()
+    changes[..., 1:, :targets] = np.diff(values[..., :targets], axis=-2)
+    changes[..., 0, :targets] = 0
+    return changes
+
+
+def outside_training_range(values: np.ndarray, targets: int) -> float:
+    """The share of validation values that lie outside the range of the training values, in the worst target column.
+
+    A network has not seen such values: where they are many, the level of the series drifts.
+    """
+    _, train_end, validation_end, _ = cuts(len(values))
+    train, validation = values[:train_end, :targets], values[train_end:validation_end, :targets]
+    outside = (validation < train.min(0)) | (validation > train.max(0))
+    return float(outside.mean(0).max())

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from gatelab.tasks import pictures, series
-from gatelab.tasks.baseline import Baseline, same_as_now
+from gatelab.tasks.baseline import Baseline, persistence
 from gatelab.tasks.chance import stream
 from gatelab.tasks.examples import Parts
 from gatelab.tasks.preparation import Numbers
@@ -75,7 +75,7 @@ class Sine(Task):
         return series.Ending(self.wave[-self.length :])
 
     def baseline(self) -> Baseline:
-        return same_as_now(self)
+        return persistence(self)
 
     def picture(self) -> Figure:
         return pictures.windows(self, ("wave",))

@@ -41,7 +41,8 @@ class Synthetic(Task):
         parts = []
         for a, b in itertools.pairwise(edges):
             ends = None if lengths is None else torch.from_numpy(lengths[a:b])
-            parts.append(Examples(torch.from_numpy(inputs[a:b]), torch.from_numpy(answers[a:b]), self.encoding(), ends))
+            x, y = torch.from_numpy(inputs[a:b]), torch.from_numpy(answers[a:b])
+            parts.append(Examples(x, y, self.encoding(), ends, self.per_step))
         return Parts(*parts)
 
 

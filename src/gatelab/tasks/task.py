@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from gatelab.errors import invalid
-from gatelab.tasks.baseline import Baseline, commonest_class, training_mean
+from gatelab.tasks.baseline import Baseline, majority_class, training_mean
 from gatelab.tasks.examples import Examples, Parts, inside
 from gatelab.tasks.preparation import Numbers, Preparation
 from gatelab.tasks.series import Ending, Scaling
@@ -123,6 +123,14 @@ class Task(BaseModel):
         """How answers that are numbers were scaled; None where they are as they were."""
         return None
 
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """What the numbers of a target are called."""
+        columns = self.preparation.columns if self.forecasts else ()
+        return columns[: self.output_size] or (
+            ("target",) if self.output_size == 1 else tuple(f"target {i + 1}" for i in range(self.output_size))
+        )
+
     @cached_property
     def preparation(self) -> Preparation:
         """All that lies between raw sequences and a model, and between its output and an answer."""
@@ -182,8 +190,12 @@ class Task(BaseModel):
     # What it says of itself.
 
     def baseline(self) -> Baseline:
-        """What can be had without learning."""
-        return training_mean(self) if self.classes is None else commonest_class(self)
+        """The trivial baseline."""
+        return training_mean(self) if self.classes is None else majority_class(self)
+
+    def unchanged(self, x: Tensor) -> Tensor:
+        """For series: what the target is at each step of the input (B, T, D) if the series stays where it is."""
+        return x[..., : self.output_size]
 
     def remarks(self) -> dict[str, str]:
         """What else there is to say, by name."""

@@ -1,10 +1,10 @@
-"""How much the loss depends on each step's state, written down epoch by epoch: vanishing made visible."""
+"""The norm of the loss gradient with respect to each step's state, recorded epoch by epoch: vanishing made visible."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -18,53 +18,64 @@ from gatelab.tasks.examples import inside
 from gatelab.training.objective import Objective
 
 FILE = "gradients.npz"
-EXAMPLES, STEPS = 32, 8192  # at most so many examples, and so many steps of all of them together
+EXAMPLES, STEPS = 32, 8192  # at most this many examples, and this many steps of all examples in total
 
 
 @dataclass(frozen=True)
 class Gradients:
-    """The length of ∂L/∂s_t: for each recorded epoch, layer, kind of state and step the mean over the examples."""
+    """‖∂L/∂s_t‖ for each recorded epoch, layer, state and step, averaged over the examples."""
 
     epochs: np.ndarray  # (E,), epochs done when it was measured; 0 is before training
-    norms: np.ndarray  # (E, L, S, T), NaN at steps that no example has
+    norms: np.ndarray  # (E, L, S, T), aligned as in `StepNorms`
+
+
+class StepNorms(NamedTuple):
+    """‖∂L/∂s_t‖ averaged over examples that may differ in length."""
+
+    by_step: np.ndarray  # (L, S, T): the last column is each example's own last step, the one before it the step before
+    first: np.ndarray  # (L, S): at each example's own first step
 
 
 def probe(part: Examples) -> Batch:
-    """The examples that are looked at: the first few of a part, always the same."""
-    longest = part.first(1).x.shape[1]
-    return part.first(max(1, min(EXAMPLES, STEPS // longest)))
+    """The first few examples of a part, always the same."""
+    return part.first(max(1, min(EXAMPLES, STEPS // part.stored.shape[1])))
 
 
-def gradient_norms(model: nn.Module, batch: Batch, objective: Objective) -> np.ndarray:
-    """(L, S, T): how long the total derivative of an example's loss by its state at each step is, forward direction.
+def gradient_norms(model: nn.Module, batch: Batch, objective: Objective) -> StepNorms:
+    """The norm of the total derivative of each example's loss with respect to its states, forward direction.
 
-    It counts every way to the loss, through later states too; h and c of an LSTM count each for itself.
+    The derivative is through all later states as well; h and c of an LSTM are two states.
     """
-    made = cast(Model, model)
-    training, _ = made.training, made.eval()
+    network = cast(Model, model)
+    training, _ = network.training, network.eval()
     try:
         with torch.enable_grad():
-            run = unroll(made.recurrent, batch.x, batch.lengths)
-            loss = objective.loss(made.answer(run.output, run.state, batch.x, batch.lengths), batch)
-            layers = run.histories[:: len(made.recurrent.directions)]
+            unrolled = unroll(network.recurrent, batch.x, batch.lengths)
+            loss = objective.loss(network.answer(unrolled.output, unrolled.state, batch.x, batch.lengths), batch)
+            layers = unrolled.histories[:: len(network.recurrent.directions)]
             nodes = [state for layer in layers for states in layer.states[1:] for state in states]
-            found = torch.autograd.grad(loss, nodes, allow_unused=True)
+            gradients = torch.autograd.grad(loss, nodes, allow_unused=True)
     finally:
-        made.train(training)
-    lengths = [torch.zeros(len(batch.x)) if value is None else value.norm(dim=1) for value in found]
-    shape = (len(layers), batch.x.shape[1], len(made.recurrent.cell.states), len(batch.x))  # (L, T, S, B)
-    # The loss is a mean over all answers, and an example's own a mean over its own.
-    there = inside(batch.x, batch.lengths)  # (B, T)
-    answers = there.double().sum(1) if objective.task.per_step else torch.ones(len(there), dtype=torch.float64)
-    sizes = answers.sum() / answers * torch.stack(lengths).reshape(shape).double()
-    exists = there.T[:, None]  # (T, 1, B)
-    mean = torch.where(exists, sizes, 0.0).sum(-1) / exists.sum(-1)  # nothing by nothing is NaN
-    return mean.transpose(1, 2).numpy()
+        network.train(training)
+    norms = [torch.zeros(len(batch.x)) if value is None else value.norm(dim=1) for value in gradients]
+    T, B = batch.x.shape[1], len(batch.x)
+    shape = (len(layers), T, len(network.recurrent.cell.states), B)  # (L, T, S, B)
+    # The loss is a mean over all targets of the batch; an example's own loss is a mean over its own targets.
+    exists = inside(batch.x, batch.lengths)  # (B, T)
+    targets = exists.double().sum(1) if objective.task.per_step else torch.ones(B, dtype=torch.float64)
+    sizes = targets.sum() / targets * torch.stack(norms).reshape(shape).double()
+    # Where lengths differ, "the last step" is each example's own: columns are shifted to end together.
+    ends = torch.full((B,), T) if batch.lengths is None else batch.lengths
+    source = torch.arange(T)[:, None] - (T - ends)  # (T, B), the step of each example in each column
+    aligned = sizes.gather(1, source.clamp(min=0)[None, :, None, :].expand(shape))
+    present = (source >= 0)[:, None]  # (T, 1, B)
+    mean = torch.where(present, aligned, 0.0).sum(-1) / present.sum(-1)  # NaN where no example has such a step
+    return StepNorms(mean.transpose(1, 2).numpy(), sizes[:, 0].mean(-1).numpy())
 
 
 def record(folder: Path, model: nn.Module, part: Examples, objective: Objective, epoch: int) -> None:
-    """Add the model as it is after so many epochs to what is written down; what is later than that is written anew."""
-    norms = gradient_norms(model, probe(part), objective)[None]
+    """Add the model after this number of epochs to the record; later epochs of an earlier attempt are dropped."""
+    norms = gradient_norms(model, probe(part), objective).by_step[None]
     epochs = np.array([epoch])
     if (before := read(folder)) is not None:
         earlier = before.epochs < epoch
@@ -74,7 +85,7 @@ def record(folder: Path, model: nn.Module, part: Examples, objective: Objective,
 
 
 def read(folder: Path) -> Gradients | None:
-    """What was written down in a run directory, if anything was."""
+    """The record of a run directory, if there is one."""
     path = folder / FILE
     if not path.is_file():
         return None

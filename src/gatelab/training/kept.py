@@ -62,7 +62,8 @@ def parts(path: Path, preparation: Preparation) -> Parts | None:
 def _part(name: str, arrays: dict[str, np.ndarray], preparation: Preparation) -> Examples:
     stored, targets = (torch.from_numpy(arrays[f"{name}_{what}"]) for what in ("stored", "targets"))
     lengths = arrays.get(f"{name}_lengths")
-    part = Examples(stored, targets, preparation.encoding, None if lengths is None else torch.from_numpy(lengths))
+    ends_of = None if lengths is None else torch.from_numpy(lengths)
+    part = Examples(stored, targets, preparation.encoding, ends_of, preparation.per_step)
     ends = torch.full((len(stored),), stored.shape[1]) if part.lengths is None else part.lengths
     encoded = part.first(1).x  # whether it can be read at all
     if len(stored) != len(targets) or len(ends) != len(stored) or encoded.shape[2] != preparation.input_size:

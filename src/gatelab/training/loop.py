@@ -1,4 +1,4 @@
-"""The training loop, top to bottom: epochs, batches, a step; evaluation; and the way back after a stop."""
+"""The training loop, top to bottom: epochs, batches, a step; evaluation; interrupting and resuming."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 from torch.optim import Optimizer
 
 from gatelab.tasks import Batch, Examples
@@ -18,9 +19,9 @@ from gatelab.training import build, checkpoint, gradients, optimizers, seeds
 from gatelab.training.checkpoint import Place
 from gatelab.training.identity import changed_cell, identity, refuse
 from gatelab.training.manifest import Status, now
-from gatelab.training.objective import Metrics, Objective, Tally, macro_metrics
+from gatelab.training.objective import DIVERGED, Metrics, Objective, Tally, macro_metrics, own_unit_errors
 from gatelab.training.process import Stop, alone_in, prepared, refuse_foreign, stoppable
-from gatelab.training.progress import Reporter
+from gatelab.training.reporter import Reporter
 from gatelab.training.run import Run
 from gatelab.training.schedule import Schedule
 from gatelab.training.spec import ModelSpec, RunSpec
@@ -30,7 +31,7 @@ FINAL = ("done", "diverged")  # the same run would end the same way
 
 
 class DivergenceError(Exception):
-    """A loss or a gradient that is no finite number."""
+    """A loss or gradient norm that is not finite, or a loss beyond any sense."""
 
     def __init__(self, what: str, epoch: int, batch: int | None, gradients: dict[str, float]) -> None:
         super().__init__(what)
@@ -39,12 +40,12 @@ class DivergenceError(Exception):
 
 
 class StoppedError(Exception):
-    """Someone asked the run to stop."""
+    """The run was asked to stop."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended."""
+    """The outcome of a run."""
 
     status: Status
     run: Run
@@ -54,7 +55,7 @@ class Outcome:
 
 @dataclass
 class Work:
-    """What the loop works on."""
+    """The state of the loop."""
 
     spec: RunSpec
     run: Run
@@ -77,11 +78,11 @@ def train(
     extend: bool = False,
     accept_changes: bool = False,
 ) -> Outcome:
-    """Train, keep the best validation epoch, and test it once. All of it is in the run directory afterwards.
+    """Train, keep the best validation epoch, and test it once. Everything is in the run directory afterwards.
 
-    A directory in which the same run was interrupted is resumed, bit for bit; one that holds anything else is refused.
-    With `extend` a run may be trained for more epochs than it had. What it was made with must be as it was, unless one
-    accepts changes. Ctrl-C saves after the batch and then raises KeyboardInterrupt, as it would anywhere.
+    An interrupted run in the directory is resumed, bit for bit; anything else there is an error. With `extend` a run
+    may be trained for more epochs than before. Equations and data must be unchanged, unless `accept_changes`. Ctrl-C
+    saves after the batch and then raises KeyboardInterrupt, as it would anywhere.
     """
     run, report = Run(Path(run_dir)), report or Reporter()
     spec = spec.model_copy(update={"task": spec.task.with_options()}) if run.exists() else spec  # data as it is now
@@ -113,7 +114,7 @@ def train(
 
 
 def _is_over(spec: RunSpec, run: Run, manifest: dict[str, Any], report: Reporter) -> bool:
-    """Whether nothing is left to do; of more epochs than before, what there is to say."""
+    """Whether nothing is left to do. Notes what more epochs than before will mean."""
     before, wanted = manifest["spec"]["training"]["num_epochs"], spec.training.num_epochs
     over = manifest["status"] in FINAL
     if over and (wanted == before or manifest["status"] == "diverged"):
@@ -136,13 +137,13 @@ def _is_over(spec: RunSpec, run: Run, manifest: dict[str, Any], report: Reporter
 
 
 def _until_the_end(work: Work) -> dict[str, Any]:
-    """How it ended, for the manifest."""
+    """Train and test. Returns the outcome, for the manifest."""
     try:
         fit(work)
-        _check_frozen(work)  # after the last epoch, and with the weights that are kept
-        metrics = test(work)
+        _check_frozen(work)  # after the last epoch, and with the best weights
+        facts = test(work)
         _check_frozen(work)
-        return {"status": "done", "test": metrics}
+        return {"status": "done", **facts}
     except StoppedError:
         _save(work)
         return {"status": "interrupted"}
@@ -151,7 +152,7 @@ def _until_the_end(work: Work) -> dict[str, Any]:
 
 
 def fit(work: Work) -> None:
-    """Epochs until there are enough, or until validation has not become better for long enough."""
+    """Epochs, up to their number or until early stopping."""
     place, training = work.place, work.spec.training
     while place.epoch < training.num_epochs and not (training.patience and place.waited >= training.patience):
         if place.batch == 0:
@@ -159,21 +160,22 @@ def fit(work: Work) -> None:
         train_epoch(work)
         begin = time.perf_counter()
         validation = evaluate(work.model, work.spec.task.validation, work.objective)[0]
-        _check_finite(work, "validation", validation)
+        _check_converging("validation", validation, place.epoch + 1, work.model)
         _end_epoch(work, validation, time.perf_counter() - begin)
     _record(work)
 
 
 def _record(work: Work) -> None:
-    """What was asked for beside the metrics, of the weights after so many epochs. It leaves the training as it is."""
+    """Record what the spec asks for beside the metrics. Training is not affected."""
     if "gradients" in work.spec.training.record:
         gradients.record(work.run.path, work.model, work.spec.task.validation, work.objective, work.place.epoch)
 
 
 def train_epoch(work: Work) -> None:
-    """One time through the training data, from where the run is."""
+    """One epoch, from the batch where the run is."""
     task, place, training = work.spec.task, work.place, work.spec.training
-    batches = torch.split(seeds.order(training.seed, place.epoch, len(task.train)), training.batch_size)
+    lengths = task.train.lengths if training.bucket_by_length else None
+    batches = seeds.batches(training.seed, place.epoch, len(task.train), training.batch_size, lengths)
     tally = checkpoint.restored_tally(work.objective, place.tally)
     begin = time.perf_counter() - place.seconds
     work.model.train()
@@ -191,10 +193,10 @@ def train_epoch(work: Work) -> None:
 
 
 def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally) -> float:
-    """Forwards, backwards, one step of the optimiser. Returns the length of the gradient before it was clipped."""
+    """Forward pass, backward pass, optimizer step. Returns the gradient norm before clipping."""
     model, optimizer, place = work.model, work.optimizer, work.place
     if work.spec.model.dropout or work.spec.model.head_dropout:
-        # The position decides about the dropout: nothing to save, and nothing else can disturb it.
+        # Seeded by position: there is no generator state to save, and nothing else can disturb it.
         torch.default_generator.manual_seed(seeds.number(work.spec.training.seed, "dropout", place.epoch, place.batch))
     optimizer.zero_grad(set_to_none=True)
     prediction: Tensor = model(batch.x, lengths=batch.lengths)
@@ -202,8 +204,8 @@ def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally) -> 
     loss.backward()  # type: ignore[no-untyped-call]
     norm = optimizers.gradient_norm(optimizer, work.spec.optimization.clip_norm)
     value = loss.item()
-    if not (math.isfinite(value) and math.isfinite(norm)):
-        what = f"the loss is {value}" if not math.isfinite(value) else f"the gradient's length is {norm}"
+    if not (value < DIVERGED and math.isfinite(norm)):
+        what = f"the loss is {value:.3g}" if not value < DIVERGED else f"the gradient norm is {norm}"
         raise DivergenceError(what, place.epoch + 1, place.batch + 1, optimizers.largest_gradients(model))
     optimizers.set_learning_rate(optimizer, learning_rate)
     optimizer.step()
@@ -213,38 +215,49 @@ def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally) -> 
 
 @torch.no_grad()
 def evaluate(model: nn.Module, part: Examples, objective: Objective) -> tuple[Metrics, Tensor]:
-    """The metrics on a part of the data, and the predictions. Draws nothing by chance and changes nothing."""
+    """The metrics on a part of the data, and the predictions. Nothing random, and nothing is changed."""
     training, _ = model.training, model.eval()
     tally, predictions = Tally(objective), []
     for index in torch.split(torch.arange(len(part)), EVALUATED_AT_ONCE):
         batch = part.batch(index)
         prediction: Tensor = model(batch.x, lengths=batch.lengths)
         tally.add(prediction, batch, objective.loss(prediction, batch).item())
-        predictions.append(prediction)
+        predictions.append(_padded(prediction, part))
     model.train(training)
     return tally.metrics(), torch.cat(predictions)
 
 
-def test(work: Work) -> Metrics:
-    """The weights of the best validation epoch on the test set, once, at the very end."""
-    task = work.spec.task
-    checkpoint.read_weights(work.run.best_path, work.model, work.place.best_epoch)
+def _padded(prediction: Tensor, part: Examples) -> Tensor:
+    """Predictions at every step, (B, T, …) with zeros up to the longest sequence of the whole part."""
+    missing = part.stored.shape[1] - prediction.shape[1] if part.per_step and part.lengths is not None else 0
+    return pad(prediction, (0, 0, 0, missing)) if missing else prediction
+
+
+def test(work: Work) -> dict[str, Any]:
+    """The test metrics with the weights of the best validation epoch, and the trivial baseline. Once, at the end."""
+    task, epoch = work.spec.task, work.place.best_epoch
+    checkpoint.read_weights(work.run.best_path, work.model, epoch)
     metrics, predictions = evaluate(work.model, task.test, work.objective)
-    _check_finite(work, "test", metrics)
-    work.run.write_predictions(predictions, task.test.targets, task.test.lengths)
-    return metrics | macro_metrics(task, predictions, task.test.targets, task.test.lengths)
+    _check_converging("test", metrics, epoch or 0, work.model)
+    targets, lengths, baseline = task.test.targets, task.test.lengths, task.baseline()
+    work.run.write_predictions(predictions, targets, lengths)
+    return {
+        "test": metrics | macro_metrics(task, predictions, targets, lengths),
+        "baseline": baseline.document(),
+        "errors": own_unit_errors(task, predictions, targets, lengths, baseline),
+    }
 
 
 def _check_frozen(work: Work) -> None:
-    """What is frozen must be as it was at the start, to the bit, whatever the optimiser did."""
+    """Frozen parameters must have their initial values, bit for bit, whatever the optimizer did."""
     now = frozen_values(work.spec.model, work.model)
     for name, value in work.manifest["frozen"].items():
         if now.get(name) != value:
-            raise RuntimeError(f"{name} was frozen and is not what it was at the start: the run is worthless")
+            raise RuntimeError(f"{name} was frozen and has changed: the run is invalid")
 
 
 def frozen_values(spec: ModelSpec, model: nn.Module) -> dict[str, str]:
-    """A check sum of each parameter that the spec wants frozen, by name, whether the model knows of it or not."""
+    """A checksum of each parameter that the spec freezes, by name, from the spec alone."""
     return {
         name: hashlib.sha256(value.detach().numpy().tobytes()).hexdigest()[:16]
         for name, value in model.named_parameters()
@@ -252,10 +265,10 @@ def frozen_values(spec: ModelSpec, model: nn.Module) -> dict[str, str]:
     }
 
 
-def _check_finite(work: Work, part: str, metrics: Metrics) -> None:
-    if not all(map(math.isfinite, metrics.values())):
-        what = f"the {part} loss is {metrics['loss']}"
-        raise DivergenceError(what, work.place.epoch + 1, None, optimizers.largest_gradients(work.model))
+def _check_converging(part: str, metrics: Metrics, epoch: int, model: nn.Module) -> None:
+    if not (metrics["loss"] < DIVERGED and all(map(math.isfinite, metrics.values()))):
+        what = f"the {part} loss is {metrics['loss']:.3g}"
+        raise DivergenceError(what, epoch, None, optimizers.largest_gradients(model))
 
 
 def _in_words(error: BaseException) -> str:
@@ -263,7 +276,7 @@ def _in_words(error: BaseException) -> str:
 
 
 def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, accept_changes: bool = False) -> Work:
-    """A new run, or one that was interrupted as it stood at its last checkpoint."""
+    """A new run, or an interrupted one at its last checkpoint."""
     if run.exists() and run.checkpoint_path.is_file():
         model = run.untrained(run.checkpoint_path)
     else:
@@ -296,7 +309,7 @@ def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, 
 
 
 def _changes(spec: RunSpec, run: Run, found: dict[str, str], threads: int) -> list[str]:
-    """What is not as it was when the run began."""
+    """What has changed since the run began."""
     manifest = run.manifest()
     differing = [what for what in found if manifest["identity"][what] != found[what]]
     said = [f"its {what} was {manifest['identity'][what][:12]} and is {found[what][:12]}" for what in differing]
@@ -311,7 +324,7 @@ def _changes(spec: RunSpec, run: Run, found: dict[str, str], threads: int) -> li
 
 
 def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:
-    """Write down the epoch; keep the weights if they are the best so far."""
+    """Record the epoch; keep the weights if they are the best so far."""
     place, task = work.place, work.spec.task
     trained = checkpoint.restored_tally(work.objective, place.tally).metrics()
     line = {
@@ -326,13 +339,12 @@ def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:
     }
     score = work.objective.score(validation)
     improved = place.best_score is None or score > place.best_score
-    # Small validation parts tie often, and the first of equals may have hardly learned: then the loss decides. It does
-    # not keep a run from stopping, though.
+    # Small validation sets tie often, and the first of equals may have hardly learned: then the loss decides.
     better = improved or (score == place.best_score and validation["loss"] < place.best_loss)
     if better:
         checkpoint.write_weights(work.run.best_path, work.model, place.epoch + 1)
         place.best_score, place.best_loss, place.best_epoch = score, validation["loss"], place.epoch + 1
-    place.waited = 0 if improved else place.waited + 1
+    place.waited = 0 if better else place.waited + 1
     work.schedule.observe(score)
     place.history.append(line)
     place.total_seconds += place.seconds + seconds

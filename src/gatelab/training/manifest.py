@@ -19,13 +19,28 @@ SCHEMA = 2  # 1 did not keep the equations, nor how the input was prepared
 Status = Literal["running", "done", "failed", "diverged", "interrupted"]
 
 
+class BaselineFacts(BaseModel):
+    """A `Baseline` as a file has it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    rule: str
+    metric: str
+    value: float
+    by_column: list[float]
+
+
 class Machine(BaseModel):
+    """The processor that a run used."""
+
     cpu: str
     cores: int | None
     system: str
 
 
 class Divergence(BaseModel):
+    """Where a run diverged."""
+
     what: str
     epoch: int
     batch: int | None
@@ -33,6 +48,8 @@ class Divergence(BaseModel):
 
 
 class Identity(BaseModel):
+    """What must stay the same for a run to be resumed."""
+
     engine: str
     cell: str
     data: str
@@ -59,6 +76,8 @@ class Facts(BaseModel):
     best_epoch: int | None = None
     epochs: int = 0
     test: dict[str, float] = {}
+    baseline: BaselineFacts | None = None
+    errors: dict[str, dict[str, float]] = {}
     error: str | None = None
     divergence: Divergence | None = None
 

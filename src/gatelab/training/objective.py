@@ -1,23 +1,24 @@
-"""What is made small, and how well it went: losses and metrics for every kind of task."""
+"""Losses and metrics for every kind of task."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, l1_loss, mse_loss
 
-from gatelab.tasks import Batch, Task
+from gatelab.tasks import Baseline, Batch, Task
 from gatelab.tasks.examples import inside
 from gatelab.training.spec import TrainingSpec
 
 Metrics = dict[str, float]
-SHARES = ("accuracy", "precision", "recall", "f1")  # metrics that are shown in percent
+DIVERGED = 1e6  # a loss from which no run recovers: scaled targets missed by a thousand standard deviations
 
 
 class Objective:
-    """The loss of a task, and what decides which weights are better."""
+    """The loss of a task, and the validation score that selects the weights."""
 
     def __init__(self, task: Task, spec: TrainingSpec) -> None:
         self.task = task
@@ -26,14 +27,14 @@ class Objective:
         self.monitor = spec.monitor if spec.monitor != "auto" else "accuracy" if self.classifies else "loss"
 
     def loss(self, prediction: Tensor, batch: Batch) -> Tensor:
-        """The mean over all answers that exist: (B, K) against (B,) or (B, K), or with a T in the middle."""
+        """The mean over all targets: (B, K) against (B,) or (B, K), or with a T in the middle."""
         prediction, answers = self.existing(prediction, batch), self.existing(batch.y, batch)
         if self.classifies:
             return cross_entropy(prediction, answers)
         return mse_loss(prediction, answers) if self.name == "mse" else l1_loss(prediction, answers)
 
     def existing(self, values: Tensor, batch: Batch) -> Tensor:
-        """Where there is an answer at every step: (B, T, …) → (M, …), without what lies beyond the end."""
+        """Where there is a target at every step: (B, T, …) → (M, …), without padding."""
         if not self.task.per_step:
             return values
         if batch.lengths is None:
@@ -41,13 +42,13 @@ class Objective:
         return values[inside(values, batch.lengths)]
 
     def score(self, metrics: Metrics) -> float:
-        """What is monitored, as a number of which more is better."""
+        """The monitored metric, with a sign so that larger is better."""
         return metrics["accuracy"] if self.monitor == "accuracy" else -metrics["loss"]
 
 
 @dataclass
 class Tally:
-    """Metrics over many batches, in which every answer has the same weight."""
+    """Metrics over many batches, every target with the same weight."""
 
     objective: Objective
     loss: float = 0.0
@@ -59,6 +60,7 @@ class Tally:
 
     @torch.no_grad()
     def add(self, prediction: Tensor, batch: Batch, loss: float) -> None:
+        """Count a batch whose mean loss is known."""
         goal = self.objective
         answers = goal.existing(batch.y, batch)
         self.loss += loss * len(answers)
@@ -73,6 +75,7 @@ class Tally:
             self.absolute += float(error.abs().mean()) * len(answers)
 
     def metrics(self) -> Metrics:
+        """The metrics of everything that was counted."""
         mean_loss = self.loss / self.answers
         if self.objective.classifies:
             return {"loss": mean_loss, "accuracy": self.hits / self.scored}
@@ -88,3 +91,21 @@ def macro_metrics(task: Task, prediction: Tensor, answers: Tensor, lengths: Tens
     said, right = (task.counted(v, lengths).numpy() for v in (prediction.argmax(-1), answers))
     precision, recall, f1, _ = precision_recall_fscore_support(right, said, average="macro", zero_division=0)
     return {"precision": float(precision), "recall": float(recall), "f1": float(f1)}
+
+
+def own_unit_errors(
+    task: Task, prediction: Tensor, targets: Tensor, lengths: Tensor | None, baseline: Baseline
+) -> dict[str, dict[str, float]]:
+    """RMSE and MAE of each target column in the data's own units, and the baseline's RMSE; for scaled targets."""
+    scaling = task.target_scaling
+    if task.classes is not None or scaling is None:
+        return {}
+    error = task.counted((prediction - targets).double(), lengths).reshape(-1, task.output_size)
+    deviation = scaling.deviation[: task.output_size]
+    rmse, mae = (values.numpy() * deviation for values in (error.square().mean(0).sqrt(), error.abs().mean(0)))
+    trivial = np.sqrt(baseline.by_column) * deviation
+    columns = task.target_names
+    return {
+        name: {"rmse": float(rmse[i]), "mae": float(mae[i]), "baseline_rmse": float(trivial[i])}
+        for i, name in enumerate(columns)
+    }

@@ -1,4 +1,4 @@
-"""What a run is: a task, a model, how it is optimised and for how long. The fields are the keys of a config file."""
+"""The specification of a run: task, model, optimization, training. The fields are the keys of a config file."""
 
 from __future__ import annotations
 
@@ -83,27 +83,30 @@ class ModelSpec(Section):
         cells.choose("gru"),
         description="a cell of the library (`gatelab cells`), or FILE.py:NAME for one of your own",
     )
-    hidden_size: int = Field(128, ge=1, description="H, the units of a layer")
-    num_layers: int = Field(1, ge=1, description="layers, one upon the other")
-    bidirectional: bool = Field(False, description="read from both ends")
-    residual: bool = Field(False, description="from the second layer on, add a layer's input to its output")
-    dropout: float = Field(0.0, ge=0, lt=1, description="between layers, while training")
-    head_dropout: float = Field(0.0, ge=0, lt=1, description="before the linear head, while training")
+    hidden_size: int = Field(128, ge=1, description="H, hidden units per layer")
+    num_layers: int = Field(1, ge=1, description="L, stacked layers")
+    bidirectional: bool = Field(False, description="add a second direction that reads from the end")
+    residual: bool = Field(False, description="residual connections from the second layer on")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout between layers")
+    head_dropout: float = Field(0.0, ge=0, lt=1, description="dropout before the linear head")
     read: Literal["last", "mean"] = Field(
-        "last", description="what the head sees where there is one answer: the last state, or the mean over the steps"
+        "last",
+        description="for one target per sequence, what the head reads: the last state, or the mean over the steps",
     )
     init: Literal["torch", "xavier"] = Field(
-        "torch", description="starting values: uniform ±1/√H, or Xavier W, orthogonal U and zero biases"
+        "torch", description="initialization: uniform ±1/√H, or Xavier W, orthogonal U and zero biases"
     )
-    gate_bias: dict[str, float] = Field({}, description="starting values of single biases, as {z: 1.0}")
-    chrono: int | None = Field(None, ge=2, description="spread the gates' time constants up to so many steps")
-    freeze: tuple[str, ...] = Field((), description="parameters that are not learned, as [b.z, b.r]")
-    freeze_at: float | None = Field(None, description="the value they are held at; without it, that of the start")
-    remove: dict[str, float] = Field({}, description="gates that are constants instead, as {r: 1.0}")
+    gate_bias: dict[str, float] = Field({}, description="initial values of single biases, as {z: 1.0}")
+    chrono: int | None = Field(
+        None, ge=2, description="chrono initialization: time constants spread up to this number of steps"
+    )
+    freeze: tuple[str, ...] = Field((), description="parameters that are not trained, as [b.z, b.r]")
+    freeze_at: float | None = Field(None, description="the value they are frozen at; by default their initial values")
+    remove: dict[str, float] = Field({}, description="gates that are replaced by constants, as {r: 1.0}")
     options: dict[str, Any] = Field(
-        {}, description="the cell's own numbers, as {epsilon: 1.0, learnable_epsilon: false}"
+        {}, description="hyperparameters of the cell, as {epsilon: 1.0, learnable_epsilon: false}"
     )
-    engine: Literal["auto", "fused", "native", "eager"] = Field("auto", description="what runs the cell")
+    engine: Literal["auto", "fused", "native", "eager"] = Field("auto", description="the engine that runs the cell")
 
     def equations(self) -> Cell:
         """The cell as it will run, without the gates that are removed."""
@@ -129,26 +132,23 @@ class ModelSpec(Section):
 
 
 class OptimizationSpec(Section):
-    """How the weights are moved."""
+    """The optimizer and its schedule."""
 
-    optimizer: Literal["adam", "adamw", "sgd", "rmsprop"] = Field("adam", description="the rule")
-    learning_rate: float = Field(1e-3, gt=0, description="of the start, after the warm-up")
-    weight_decay: float = Field(0.0, ge=0, description="pull of the weights towards 0")
-    momentum: float = Field(0.0, ge=0, lt=1, description="of sgd and rmsprop")
-    clip_norm: float | None = Field(1.0, gt=0, description="longest gradient that is followed; null follows all")
+    optimizer: Literal["adam", "adamw", "sgd", "rmsprop"] = Field("adam", description="the optimizer")
+    learning_rate: float = Field(1e-3, gt=0, description="initial learning rate, after the warm-up")
+    weight_decay: float = Field(0.0, ge=0, description="weight decay")
+    momentum: float = Field(0.0, ge=0, lt=1, description="momentum of sgd and rmsprop")
+    clip_norm: float | None = Field(1.0, gt=0, description="maximum gradient norm; null does not clip")
     schedule: Literal["constant", "cosine", "step", "plateau"] = Field(
         "constant",
-        description="of the learning rate: held, lowered epoch by epoch along a cosine towards final_learning_rate, "
-        "times step_factor every step_epochs, or times step_factor after plateau_patience epochs without a better "
-        "validation",
+        description="of the learning rate: constant, cosine decay to final_learning_rate, times step_factor every "
+        "step_epochs, or times step_factor after plateau_patience epochs without improvement in validation",
     )
-    final_learning_rate: float = Field(
-        0.0, ge=0, description="what cosine approaches, and below which plateau does not go"
-    )
-    step_epochs: int = Field(10, ge=1, description="epochs between two steps")
-    step_factor: float = Field(0.1, gt=0, lt=1, description="what step and plateau multiply by")
+    final_learning_rate: float = Field(0.0, ge=0, description="end of the cosine decay, and minimum of plateau")
+    step_epochs: int = Field(10, ge=1, description="epochs between steps")
+    step_factor: float = Field(0.1, gt=0, lt=1, description="factor of step and plateau")
     plateau_patience: int = Field(5, ge=1, description="epochs without improvement before plateau acts")
-    warmup_steps: int = Field(0, ge=0, description="batches in which the learning rate grows from 0, in a line")
+    warmup_steps: int = Field(0, ge=0, description="batches of linear warm-up of the learning rate")
 
     def conflicts(self) -> Iterator[Conflict]:
         if self.momentum and self.optimizer not in ("sgd", "rmsprop"):
@@ -160,25 +160,33 @@ class OptimizationSpec(Section):
 
 
 class TrainingSpec(Section):
-    """For how long, in what order, and when to stop."""
+    """Epochs, batches, seed, early stopping."""
 
-    num_epochs: int = Field(10, ge=1, description="times through the training data, at most")
-    batch_size: int = Field(128, ge=1, description="examples in a batch")
-    seed: int = Field(0, ge=0, lt=2**63, description="of starting values, order and dropout; the task has its own")
+    num_epochs: int = Field(10, ge=1, description="maximum number of epochs")
+    batch_size: int = Field(128, ge=1, description="examples per batch")
+    bucket_by_length: bool = Field(
+        False, description="make batches of sequences of similar length: less padding, faster, still shuffled"
+    )
+    seed: int = Field(
+        0, ge=0, lt=2**63, description="random seed of initialization, order and dropout; the task has its own"
+    )
     loss: Literal["auto", "cross_entropy", "mse", "mae"] = Field(
-        "auto", description="what is made small: auto is cross_entropy for classes and mse for numbers"
+        "auto", description="training loss: auto is cross_entropy for classes and mse for numbers"
     )
     patience: int | None = Field(
-        None, ge=1, description="stop after so many epochs without a better validation; null goes on to the end"
+        None,
+        ge=1,
+        description="early stopping after this number of epochs without improvement in validation; null never stops",
     )
     monitor: Literal["auto", "accuracy", "loss"] = Field(
-        "auto", description="the validation metric that decides what is better: auto is accuracy for classes, else loss"
+        "auto",
+        description="validation metric that selects the weights: auto is accuracy for classes, else loss",
     )
-    checkpoint_seconds: float = Field(60.0, gt=0, description="save at least so often, beside at each epoch")
-    threads: int | None = Field(None, ge=1, description="processor threads; null leaves it to torch")
+    checkpoint_seconds: float = Field(60.0, gt=0, description="longest time between checkpoints, beside one per epoch")
+    threads: int | None = Field(None, ge=1, description="CPU threads; null leaves it to torch")
     record: tuple[str, ...] = Field(
         (),
-        description="what to write down of every epoch beside the metrics, as [gradients]: how long they are by step",
+        description="what to record every epoch beside the metrics, as [gradients]: gradient norms by step",
     )
 
     @field_validator("record", mode="before")
@@ -218,11 +226,11 @@ ConfiguredTask = Annotated[Task, BeforeValidator(_task), PlainSerializer(_docume
 
 
 class RunSpec(Section):
-    """One training run, to the last detail."""
+    """One training run."""
 
     task: ConfiguredTask = Field(
         default_factory=lambda: tasks.get("digits"),
-        description="what is learned: a name, or a name and options (`gatelab tasks`)",
+        description="the task: a name, or a name and options (`gatelab tasks`)",
     )
     model: ModelSpec = ModelSpec()
     optimization: OptimizationSpec = OptimizationSpec()

@@ -148,7 +148,7 @@ def _step_by_step(data: Data, output: np.ndarray) -> tuple[Data, np.ndarray]:
 
 def _table(trained: Trained, data: Data, output: np.ndarray, proba: bool) -> Predictions:
     if trained.preparation.classes is None:
-        return _table_of_numbers(data, trained.preparation.decode(output))
+        return _table_of_numbers(data, trained.preparation.decode(output, np.empty(0)))
     classes, labels = trained.preparation.classes, data.labels
     said = [classes[place] for place in output.argmax(-1)]
     shares = softmax(output.astype(np.float64), -1)
@@ -201,7 +201,7 @@ def _of_series(trained: Trained, path: Path) -> Predictions:
     if len(values) < 2:
         raise DataError(f"{path} has {len(values)} line: expected two at least, one to read and one to predict")
     K = prepared.output_size
-    said, right = prepared.decode(_next_values(trained, values[:-1])), values[1:, :K]
+    said, right = prepared.decode(_next_values(trained, values[:-1]), values[:-1]), values[1:, :K]
     names = [str(line) for line in table.lines[1:]]
     title = "line"
     if table.stamps is not None and len(table.stamps) == len(values):

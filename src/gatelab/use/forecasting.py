@@ -88,18 +88,18 @@ def _further(trained: Trained, steps: int, future: Any) -> np.ndarray:
 
 @torch.no_grad()
 def _continued(trained: Trained, window: np.ndarray, steps: int, further: np.ndarray) -> np.ndarray:
-    """The window is read once; then the model reads its own answers, beside the further inputs."""
+    """The window is read once; then the model reads its own predictions, beside the further inputs."""
     prepared, module = trained.preparation, trained.module
     model = module.predictor if isinstance(module, Forecaster) else module
     assert isinstance(model, StepPredictor)
-    found, state = [], None
+    values, state, last = [], None, window[-1]
     with denormals_flushed():
         x = prepared.encode(window[None])  # (1, T, D)
         for step in range(steps):
             output, state = model.step(x, state)
-            found.append(output[0, -1])
+            values.append(prepared.decode(output[0, -1].numpy(), last))
             if step < len(further):
-                raw = np.concatenate([prepared.decode(output[0, -1].numpy()), further[step]])
-                x = prepared.encode(raw[None, None])
-                x[0, 0, : prepared.output_size] = output[0, -1]  # its own answer, to the bit
-    return prepared.decode(torch.stack(found).numpy())
+                last = np.concatenate([values[-1], further[step]])
+                x = prepared.encode(last[None, None])
+                x[0, 0, : prepared.output_size] = output[0, -1]  # its own prediction, bit for bit
+    return np.stack(values)

@@ -10,11 +10,11 @@ import torch
 from scipy.special import softmax
 
 from gatelab.errors import DataError
+from gatelab.formatting import named
 from gatelab.lang import Cell
 from gatelab.models import Model
 from gatelab.training import Run
 from gatelab.training.loop import EVALUATED_AT_ONCE
-from gatelab.training.objective import SHARES
 from gatelab.training.process import denormals_flushed
 from gatelab.use import inputs
 
@@ -54,7 +54,7 @@ class Trained:
         """
         given, output = self._output(X, lengths)
         labels = self.classes
-        answers = self.preparation.decode(output) if labels is None else labels[output.argmax(-1)]
+        answers = self.preparation.decode(output, given.values) if labels is None else labels[output.argmax(-1)]
         return self._shaped(given, answers)
 
     def predict_proba(self, X: Any, *, lengths: Any = None) -> Answers:
@@ -85,7 +85,7 @@ class Trained:
             "input": f"steps of {per_step} {read}{'s' if per_step > 1 else ''}, trained on {prepared.steps} steps"
             + (f"; columns {', '.join(prepared.columns)}" if prepared.columns else ""),
             "output": self._answered(),
-            "test": ", ".join(_shown(name, value) for name, value in manifest.get("test", {}).items())
+            "test": ", ".join(named(name, value) for name, value in manifest.get("test", {}).items())
             or "not tested yet",
             "weights": f"of epoch {self.run.best_epoch()}; the run is {manifest['status']}",
         }
@@ -131,10 +131,6 @@ class Trained:
         if self.preparation.per_step and given.lengths is not None:
             return [row[:end] for row, end in zip(answers, given.lengths, strict=True)]
         return answers[0] if given.single else answers
-
-
-def _shown(name: str, value: float) -> str:
-    return f"{name} {100 * value:.2f} %" if name in SHARES else f"{name} {value:.4g}"
 
 
 def load(path: Path | str) -> Trained:

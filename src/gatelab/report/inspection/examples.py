@@ -1,8 +1,8 @@
-"""A test example drawn: what is read over time, and what was answered."""
+"""A test example: the input over time, and the prediction."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -20,22 +20,22 @@ LINES = 4  # so many numbers a step are drawn as lines, more as a picture
 
 
 def named(task: Task, answer: np.ndarray) -> str:
-    """An answer in words: a class by its name, numbers as they are."""
+    """A target or prediction: a class by its name, numbers as they are."""
     if task.classes is not None:
         return task.classes[int(answer)]
     return ", ".join(f"{value:.3g}" for value in np.atleast_1d(answer))
 
 
-def verdict(found: Inspection, place: int) -> str:
-    """What is right and what was answered; where every step has an answer, how good they are."""
-    task, said = found.subject.task, found.answers
+def verdict(inspection: Inspection, place: int) -> str:
+    """Target and prediction; where there is a target at every step, how many are right or how large the error is."""
+    task, said = inspection.subject.task, inspection.answers
     if place >= len(said.right):
         return f"test example {place}"
     if not task.per_step:
-        return f"true: {named(task, said.right[place])}, answered: {named(task, said.said[place])}"
+        return f"true {named(task, said.right[place])}, predicted {named(task, said.said[place])}"
     if task.classes is not None:
-        return f"{100 * (1 - said.wrong[place]):.0f} % of its answers are right"
-    return f"mean error {said.wrong[place]:.3g}"
+        return f"{100 * (1 - said.wrong[place]):.0f} % of its targets predicted"
+    return f"mean absolute error {said.wrong[place]:.3g}"
 
 
 def draw_reading(axes: Axes, read: Reading) -> None:
@@ -58,42 +58,44 @@ def draw_reading(axes: Axes, read: Reading) -> None:
         if size > 1:
             axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7, handlelength=1)
     else:
-        axes.imshow(read.x.T, aspect="auto", cmap="gray", interpolation="nearest")
-        axes.set_ylabel("input")
-        axes.set_yticks([])
+        # The first feature is at the bottom, as in a spectrogram; of an image it is the left edge, at the top.
+        origin: Literal["upper", "lower"] = "upper" if read.image is not None else "lower"
+        axes.imshow(read.x.T, aspect="auto", cmap="gray", interpolation="nearest", origin=origin)
+        axes.set_ylabel("feature")
 
 
-def draw_example(axes: Axes, found: Inspection, place: int) -> None:
-    """One example with what was answered and what is right; mistakes in colour."""
-    task = found.subject.task
+def draw_example(axes: Axes, inspection: Inspection, place: int) -> None:
+    """One example with target and prediction; errors in colour."""
+    task = inspection.subject.task
     read = reading(task, place)
     if read.image is not None:
         axes.imshow(read.image, cmap="gray" if read.image.ndim == 2 else None, interpolation="nearest")
         axes.axis("off")
     elif read.words is not None:
-        _text(axes, found, place, read.words)
+        _text(axes, inspection, place, read.words)
         return
     elif task.per_step:
-        _answers_by_step(axes, found, place, len(read.x))
+        _answers_by_step(axes, inspection, place, len(read.x))
     else:
         draw_reading(axes, read)
-    wrong = task.classes is not None and found.answers.wrong[place] > 0
-    axes.set_title(_title(found, place), loc="center" if read.image is not None else "left", weight="normal", size=8,
-                   color=style.COLOURS[1] if wrong else style.INK)  # fmt: skip
+    wrong = task.classes is not None and inspection.answers.wrong[place] > 0
+    where: Literal["center", "left"] = "center" if read.image is not None else "left"
+    colour = style.COLOURS[1] if wrong else style.INK
+    axes.set_title(_title(inspection, place), loc=where, weight="normal", size=8, color=colour)
 
 
-def _title(found: Inspection, place: int) -> str:
-    task, said = found.subject.task, found.answers
+def _title(inspection: Inspection, place: int) -> str:
+    task, said = inspection.subject.task, inspection.answers
     if task.per_step or task.classes is None:
-        return f"example {place}: {verdict(found, place)}"
+        return f"example {place}: {verdict(inspection, place)}"
     if said.wrong[place] == 0:
         return named(task, said.said[place])
     right, answered = named(task, said.right[place]), named(task, said.said[place])
-    return f"{answered} ({100 * said.sure[place]:.0f} %)\nis {right}"
+    return f"predicted {answered} (p = {said.sure[place]:.2f})\ntrue {right}"
 
 
-def _answers_by_step(axes: Axes, found: Inspection, place: int, steps: int) -> None:
-    said, right = found.answers.said[place, :steps], found.answers.right[place, :steps]
+def _answers_by_step(axes: Axes, inspection: Inspection, place: int, steps: int) -> None:
+    said, right = inspection.answers.said[place, :steps], inspection.answers.right[place, :steps]
     said, right = (values[:, None] if values.ndim == 1 else values for values in (said, right))
     for column in range(min(3, right.shape[1])):
         axes.plot(right[:, column], ":", color=style.INK, linewidth=1.2)
@@ -101,15 +103,15 @@ def _answers_by_step(axes: Axes, found: Inspection, place: int, steps: int) -> N
     axes.locator_params(axis="x", integer=True)
 
 
-def _text(axes: Axes, found: Inspection, place: int, words: tuple[str, ...]) -> None:
+def _text(axes: Axes, inspection: Inspection, place: int, words: tuple[str, ...]) -> None:
     """Words in a line with the answer after them, or lines of what is read, right and answered at every step."""
-    task, said = found.subject.task, found.answers
+    task, said = inspection.subject.task, inspection.answers
     axes.axis("off")
     axes.set(xlim=(0, 1), ylim=(0, 1))
     wrong = said.wrong[place] > 0
     colour = style.COLOURS[1] if wrong else style.INK
     if not task.per_step:
-        sure = f" ({100 * said.sure[place]:.0f} %), is {named(task, said.right[place])}" if wrong else ""
+        sure = f" (p = {said.sure[place]:.2f}), true {named(task, said.right[place])}" if wrong else ""
         text = cut(" ".join(words))
         axes.text(0, 0.5, text, size=8, va="center", family="monospace")
         after = (4.82 * (len(text) + 2), 0)  # a letter of this size is so many points wide

@@ -1,4 +1,4 @@
-"""Gates and states drawn over time: heat maps under the input, lines of single units, and how values are spread."""
+"""Gates and states over time: heat maps below the input, single units as lines, distributions of values."""
 
 from __future__ import annotations
 
@@ -19,36 +19,38 @@ if TYPE_CHECKING:
 CHOSEN = 3  # units of each kind whose lines are drawn
 
 
-def heat_maps(found: Inspection) -> Figure:
-    """The input, and below it every gate and every state: units by steps, the slowest units at the top."""
-    seen, order = found.example, unit_order(found)
+def heat_maps(inspection: Inspection) -> Figure:
+    """The input, and below it every gate and state: units by steps, the slowest units at the top."""
+    traces, order = inspection.example, unit_order(inspection)
     with style.house():
-        figure = style.new_figure(9, 1.3 + 1.35 * len(seen.all))
-        heights = [0.3 if found.reading.words else 0.8, *[1.0] * len(seen.all)]
+        figure = style.new_figure(9, 1.3 + 1.35 * len(traces.all))
+        heights = [0.3 if inspection.reading.words else 0.8, *[1.0] * len(traces.all)]
         grid = figure.add_gridspec(len(heights), 2, width_ratios=[60, 1], height_ratios=heights)
         top = figure.add_subplot(grid[0, 0])
-        draw_reading(top, found.reading)
-        top.set_title(f"what is read: test example {found.sample}, {verdict(found, found.sample)}")
-        for row, (name, values) in enumerate(seen.all.items(), 1):
+        draw_reading(top, inspection.reading)
+        top.set_title(f"input: test example {inspection.sample}, {verdict(inspection, inspection.sample)}")
+        for row, (name, values) in enumerate(traces.all.items(), 1):
             axes = figure.add_subplot(grid[row, 0], sharex=top)
-            picture = _heat_map(axes, found, name, values[0, : len(found.reading.x), order].reshape(len(order), -1))
+            picture = _heat_map(
+                axes, inspection, name, values[0, : len(inspection.reading.x), order].reshape(len(order), -1)
+            )
             figure.colorbar(picture, cax=figure.add_subplot(grid[row, 1]))
-            axes.tick_params(labelbottom=row == len(seen.all))
+            axes.tick_params(labelbottom=row == len(traces.all))
         top.tick_params(labelbottom=False)
         axes.set_xlabel("step")
     return figure
 
 
-def _heat_map(axes: Axes, found: Inspection, name: str, values: np.ndarray) -> AxesImage:
-    """(units, steps); light is 0 where a value may have a sign, and shut where it lies between 0 and 1."""
-    cell = found.subject.cell
+def _heat_map(axes: Axes, inspection: Inspection, name: str, values: np.ndarray) -> AxesImage:
+    """(units, steps); light is 0."""
+    cell = inspection.subject.cell
     if name in cell.neutral:
         scale = {"cmap": "Blues", "vmin": 0.0, "vmax": 1.0}
     else:
         largest = max(1e-9, float(np.nanmax(np.abs(values))))
         scale = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest}
     role = f", {ROLES[cell.roles[name]]}" if name in cell.roles else ""
-    kind = "gate" if name in found.example.gates else "state"
+    kind = "gate" if name in inspection.example.gates else "state"
     axes.set_title(f"{kind} {name}{role}")
     axes.set_ylabel("unit")
     axes.set_yticks([])
@@ -58,54 +60,54 @@ def _heat_map(axes: Axes, found: Inspection, name: str, values: np.ndarray) -> A
 ROLES = {"keep": "keeps at 1", "write": "overwrites at 1", "add": "adds at 1"}
 
 
-def unit_order(found: Inspection) -> np.ndarray:
-    """The units from slow to quick: by time constant where a gate keeps, else by how little the state varies."""
-    if found.constants:
-        return (-next(iter(found.constants.values()))).argsort(kind="stable")
-    first = next(iter(found.probe.states.values()))
+def unit_order(inspection: Inspection) -> np.ndarray:
+    """The units from slow to fast: by implied time constant, else by how little the state varies."""
+    if inspection.constants:
+        return (-next(iter(inspection.constants.values()))).argsort(kind="stable")
+    first = next(iter(inspection.probe.states.values()))
     spread: np.ndarray = np.nanmean(np.nanstd(first, axis=1), axis=0)
     return spread.argsort(kind="stable")
 
 
-def unit_lines(found: Inspection) -> Figure:
-    """A few units one by one: those that vary most on this example, and the slowest."""
-    lively = liveliest(found.example, 0, CHOSEN)
-    slow = [unit for unit in unit_order(found) if unit not in lively][:CHOSEN]
+def unit_lines(inspection: Inspection) -> Figure:
+    """Single units: those that vary most on this example, and the slowest."""
+    lively = liveliest(inspection.example, 0, CHOSEN)
+    slow = [unit for unit in unit_order(inspection) if unit not in lively][:CHOSEN]
     chosen = [(unit, "varies most") for unit in lively] + [(unit, "slow") for unit in slow]
-    heights = [0.3 if found.reading.words else 0.7, *[1.0] * len(chosen)]
-    thick = 2 if len(found.reading.x) <= 200 else 1.2
+    heights = [0.3 if inspection.reading.words else 0.7, *[1.0] * len(chosen)]
+    thick = 2 if len(inspection.reading.x) <= 200 else 1.2
     with style.house():
         figure = style.new_figure(9, 1.6 + 1.15 * len(chosen))
         grid = figure.subplots(len(heights), 1, height_ratios=heights, sharex=True, squeeze=False)
-        draw_reading(grid[0, 0], found.reading)
+        draw_reading(grid[0, 0], inspection.reading)
         for axes, (unit, why) in zip(grid[1:, 0], chosen, strict=True):
             axes.axhline(0, color=style.FAINT, linewidth=0.5)
-            for number, (name, values) in enumerate(found.example.gates.items()):
+            for number, (name, values) in enumerate(inspection.example.gates.items()):
                 axes.plot(values[0, :, unit], color=style.colour(number), linewidth=1, label=f"gate {name}")
-            for name, dashes in zip(found.example.states, ("-", "--", ":", "-."), strict=False):
-                states = found.example.states[name]
+            for name, dashes in zip(inspection.example.states, ("-", "--", ":", "-."), strict=False):
+                states = inspection.example.states[name]
                 axes.plot(states[0, :, unit], dashes, color=style.INK, linewidth=thick, label=f"state {name}")
-            axes.set_title(f"unit {unit}{_constant(found, unit)}: {why}", size=9)
+            axes.set_title(f"unit {unit}{_constant(inspection, unit)}: {why}", size=9)
         grid[-1, 0].set_xlabel("step")
         handles, labels = grid[1, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=6)
     return figure
 
 
-def _constant(found: Inspection, unit: int) -> str:
-    values = next(iter(found.constants.values()), None)
+def _constant(inspection: Inspection, unit: int) -> str:
+    values = next(iter(inspection.constants.values()), None)
     return "" if values is None else f", time constant {values[unit]:.1f} steps"
 
 
-def values(found: Inspection) -> Figure | None:
-    """How the values of each gate are spread over all units, steps and examples."""
-    seen = found.probe
+def values(inspection: Inspection) -> Figure | None:
+    """Histograms of each gate over all units, steps and examples."""
+    seen = inspection.probe
     if not seen.gates:
         return None
     with style.house():
         figure = style.new_figure(9, 2.6)
         grid = figure.subplots(1, len(seen.gates), squeeze=False)[0]
-        for number, (axes, gate) in enumerate(zip(grid, found.gates, strict=True)):
+        for number, (axes, gate) in enumerate(zip(grid, inspection.gates, strict=True)):
             present = seen.gates[gate.name][seen.inside].ravel()
             low = 0.0 if gate.saturated is not None else min(-1.0, float(present.min()))
             axes.hist(present, bins=50, range=(low, max(1.0, float(present.max()))), color=style.colour(number),

@@ -1,4 +1,4 @@
-"""All files of an inspection: the pictures, and the page that holds them."""
+"""The files of an inspection: the figures, and the page that holds them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from gatelab import style
 from gatelab.analysis import Inspection
 from gatelab.disk import write_text
-from gatelab.report.inspection import agreement, answers, gates, memory, words
+from gatelab.report.inspection import agreement, gates, memory, predictions
 from gatelab.report.sections import Section, page
+from gatelab.report.words import inspection as words
 from gatelab.training.run import INSPECTION
 
 if TYPE_CHECKING:
@@ -19,107 +20,112 @@ PAGE = "inspect.html"
 FILES = {
     "gates.png": "Every gate and state over time",
     "units.png": "Single units over time",
-    "gate_values.png": "How the values of each gate are spread",
-    "sentence.png": "Gate and state of the units that carry number, word by word",
+    "gate_values.png": "Distribution of the values of each gate",
+    "sentence.png": "Gate and state of the units that encode number, word by word",
     "clamping.png": "Share of sentences whose verb flips",
-    "memory.png": "Decay of derivatives, and time constants",
-    "eigenvalues.png": "Eigenvalues of one step",
-    "gradients.png": "Length of the gradient by step",
-    "answers.png": "Test examples with their answers",
-    "mistakes.png": "The worst mistakes",
-    "confusion.png": "What was taken for what",
-    "numbers.png": "Answered against true",
+    "memory.png": "State sensitivity by lag, and implied time constants",
+    "eigenvalues.png": "Eigenvalues of the one-step Jacobian",
+    "gradients.png": "Gradient norm by step",
+    "predictions.png": "Test examples with predictions",
+    "errors.png": "The worst errors",
+    "confusion.png": "Confusion matrix",
+    "numbers.png": "Predicted against true",
 }
 
 
-def write_inspection(found: Inspection, directory: Path) -> Path:
+def write_inspection(inspection: Inspection, directory: Path) -> Path:
     """Pictures and page into a folder. Returns the page's path."""
-    there = [name for name in FILES if (directory / name).exists()]
-    is_ours = (directory / PAGE).is_file() or directory == found.subject.run.path / INSPECTION
-    if there and not is_ours:
-        raise ValueError(f"{directory} holds {there[0]} and no inspection: choose another folder with --out")
-    drawn = {name: figure for name, figure in _figures(found).items() if figure is not None}
-    write_text(directory / PAGE, "This inspection was not finished.\n")  # and is known as ours from now on
+    existing = [name for name in FILES if (directory / name).exists()]
+    is_ours = (directory / PAGE).is_file() or directory == inspection.subject.run.path / INSPECTION
+    if existing and not is_ours:
+        raise ValueError(f"{directory} holds {existing[0]} and no inspection: choose another folder with --out")
+    drawn = {name: figure for name, figure in _figures(inspection).items() if figure is not None}
+    write_text(directory / PAGE, "This inspection was not finished.\n")  # which marks the folder as an inspection
     for name in FILES:
-        (directory / name).unlink(missing_ok=True)  # of an earlier look, that may have had others
+        (directory / name).unlink(missing_ok=True)  # of an earlier inspection, which may have had others
     for name, figure in drawn.items():
         style.save(figure, directory / name)
-    run, cell = found.subject.run, found.subject.cell
-    layers = found.subject.recurrent.num_layers
-    where = f"layer {found.subject.layer} (of 0 to {layers - 1}), " if layers > 1 else ""
+    run, cell = inspection.subject.run, inspection.subject.cell
+    layers = inspection.subject.recurrent.num_layers
+    where = f"layer {inspection.subject.layer} (of 0 to {layers - 1}), " if layers > 1 else ""
     status = run.manifest()["status"]
     unfinished = "" if status == "done" else f" The run is not finished ({status})."
     facts = (
         f"gatelab inspect; {'/'.join(run.path.resolve().parts[-2:])}: weights of epoch {run.best_epoch()}, "
-        f"{where}"
-        f"{found.subject.recurrent.hidden_size} units; test example {found.sample} where one is shown.{unfinished} "
-        f"{found.subject.note}"
+        f"{where}{inspection.subject.recurrent.hidden_size} units; single example: test example {inspection.sample}."
+        f"{unfinished} {inspection.subject.note}"
     )
-    title = f"Inside {cell.name} on {found.subject.task.name}"
-    write_text(directory / PAGE, page(title, facts.strip(), list(_sections(found, drawn)), directory))
+    title = f"Inside {cell.name} on {inspection.subject.task.name}"
+    write_text(directory / PAGE, page(title, facts.strip(), list(_sections(inspection, drawn)), drawn))
     return directory / PAGE
 
 
-def _figures(found: Inspection) -> dict[str, Figure | None]:
-    sentences = found.agreement is not None
+def _figures(inspection: Inspection) -> dict[str, Figure | None]:
+    sentences = inspection.agreement is not None
     return {
-        "gates.png": gates.heat_maps(found),
-        "units.png": gates.unit_lines(found),
-        "gate_values.png": gates.values(found),
-        "sentence.png": agreement.sentence(found) if sentences else None,
-        "clamping.png": agreement.clamping(found) if sentences else None,
-        "memory.png": memory.decay(found),
-        "eigenvalues.png": memory.eigenvalues(found),
-        "gradients.png": memory.gradients(found),
-        "answers.png": answers.gallery(found),
-        "mistakes.png": answers.mistakes(found),
-        "confusion.png": answers.confusion(found),
-        "numbers.png": answers.agreement_of_numbers(found),
+        "gates.png": gates.heat_maps(inspection),
+        "units.png": gates.unit_lines(inspection),
+        "gate_values.png": gates.values(inspection),
+        "sentence.png": agreement.sentence(inspection) if sentences else None,
+        "clamping.png": agreement.clamping(inspection) if sentences else None,
+        "memory.png": memory.decay(inspection),
+        "eigenvalues.png": memory.eigenvalues(inspection),
+        "gradients.png": memory.gradients(inspection),
+        "predictions.png": predictions.gallery(inspection),
+        "errors.png": predictions.worst(inspection),
+        "confusion.png": predictions.confusion(inspection),
+        "numbers.png": predictions.predicted_against_true(inspection),
     }
 
 
-def _sections(found: Inspection, drawn: dict[str, Figure]) -> list[Section]:
+def _sections(inspection: Inspection, drawn: dict[str, Figure]) -> list[Section]:
     def pictures(*names: str) -> dict[str, str]:
         return {name: FILES[name] for name in names if name in drawn}
 
-    table = words.gate_table(found) if found.gates else []
-    made = [
+    table = words.gate_table(inspection) if inspection.gates else []
+    sections = [
         Section(
-            "Gates over time", words.gates(found), pictures("gates.png", "units.png", "gate_values.png"), table, GATES
+            "Gates over time",
+            words.gates(inspection),
+            pictures("gates.png", "units.png", "gate_values.png"),
+            table,
+            GATES,
         ),
-        Section("Memory", words.memory(found), pictures("memory.png"), note=MEMORY),
-        Section("One step", words.spectrum(found), pictures("eigenvalues.png")),
-        Section("Gradients", words.gradients(found), pictures("gradients.png"), note=GRADIENTS),
+        Section("State sensitivity", words.memory(inspection), pictures("memory.png"), note=MEMORY),
+        Section("One-step Jacobian", words.spectrum(inspection), pictures("eigenvalues.png")),
+        Section("Gradients", words.gradients(inspection), pictures("gradients.png"), note=GRADIENTS),
         Section(
-            "What the model says",
-            words.answers(found),
-            pictures("answers.png", "mistakes.png", "confusion.png", "numbers.png"),
-            note=ANSWERS,
+            "Predictions",
+            words.predictions(inspection),
+            pictures("predictions.png", "errors.png", "confusion.png", "numbers.png"),
+            note=PREDICTIONS,
         ),
     ]
-    if found.agreement is not None:
-        made.insert(1, Section("Subject and verb", agreement.story(found), pictures("sentence.png", "clamping.png")))
-    return made
+    if inspection.agreement is not None:
+        sections.insert(
+            1, Section("Subject-verb agreement", words.agreement(inspection), pictures("sentence.png", "clamping.png"))
+        )
+    return sections
 
 
 GATES = (
-    "Every vector that the equations name is a gate here, the candidate too. A gate that keeps holds on to the old "
-    "state at 1, one that writes overwrites it at 1, one that adds lets the new in. Units are sorted from slow (top) "
-    "to quick. Shut and open: the share of values within 0.05 of 0 and of 1. A unit is dead if its state varies less "
-    "than 1 % as much as the liveliest unit's. The table and the histograms are over many test examples, the "
-    "rest is one."
+    "Every vector that the equations name is shown as a gate, the candidate too. Roles: a gate that keeps retains the "
+    "old state at 1, one that writes overwrites it at 1, one that adds lets new content in at 1. Units are sorted from "
+    "slow (top) to fast. Closed and open: the share of values within 0.05 of 0 and of 1. A unit is dead if the "
+    "standard deviation of its state is below 1 % of the largest. The table and the histograms are over many test "
+    "examples, the other figures show one."
 )
 MEMORY = (
-    "s is the full state of the layer (h and c of an LSTM); the norm is the Frobenius norm over √n, so that a state "
-    "that is only kept has 1 at every lag. A time constant is −1 / ln of the mean share that a unit keeps of its "
-    "state in a step."
+    "State sensitivity is ‖∂s(T)/∂s(T−k)‖ / √n (Frobenius norm), where s is the full state of the layer (h and c of an "
+    "LSTM): 1 at every lag for a state that is only retained. The implied time constant of a unit is −1 / ln of the "
+    "mean share of its state that the gate retains per step."
 )
 GRADIENTS = (
-    "L is the loss, the derivative is total: through every later state. Several states of a cell count each for "
-    "itself; c of an LSTM at the last step goes on only through its h, and has none of its own. The probe is a few "
-    "validation examples."
+    "L is the loss of one example; the derivative is total, through every later state. Where lengths differ, sequences "
+    "are aligned at their last steps. h and c of an LSTM are shown separately; c at the last step reaches the loss "
+    "only through h. Means are over a few validation examples."
 )
-ANSWERS = (
-    "First the first test examples, then the worst mistakes, sorted by how sure the model was or how far off its "
-    "numbers are."
+PREDICTIONS = (
+    "First examples of the test set, then the worst errors, sorted by the predicted probability of the wrong class or "
+    "by the size of the error."
 )

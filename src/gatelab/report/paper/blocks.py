@@ -15,19 +15,23 @@ ROWS = 40  # of a table as wide as the page, which cannot go on over pages
 
 
 def heading(text: str, numbered: bool = True) -> Block:
+    """A heading."""
     return {"kind": "heading", "text": text, "numbered": numbered}
 
 
 def paragraph(*parts: Any) -> Block:
+    """A paragraph of strings, references and symbols."""
     return {"kind": "text", "parts": list(parts)}
 
 
 def bullets(sentences: list[str]) -> Block:
+    """A list."""
     # Some are read from a file, and what is no text there must not become a reference or a symbol here.
     return {"kind": "list", "items": [[str(sentence)] for sentence in sentences]}
 
 
 def ref(label: str) -> Block:
+    """A reference to a table or figure."""
     return {"ref": label}
 
 
@@ -40,6 +44,11 @@ def table(label: str, caption: str, head: list[str], rows: list[list[str]], **la
     """A table; `words` are the columns, counted from 0, that hold words instead of numbers."""
     layout = {"wide": False, "words": [0], **layout}
     return {"kind": "table", "label": label, "caption": caption, "head": head, "rows": rows, **layout}
+
+
+def figure(label: str, file: str, caption: str, wide: bool = False) -> Block:
+    """A picture, as wide as a column or as the page."""
+    return {"kind": "figure", "label": label, "file": file, "caption": caption, "wide": wide}
 
 
 def parted(whole: Block) -> Iterator[Block]:

@@ -1,104 +1,107 @@
-"""What came out, as a paper shows it: tables and figures as far as they fit, and the findings in words."""
+"""The results section of the paper: tables and figures as far as they fit, and the findings in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gatelab.experiments.results import Results
+from gatelab.formatting import counted
 from gatelab.report import tables
-from gatelab.report.paper.blocks import Block, Text, bullets, heading, paragraph, parted, ref, table
-from gatelab.report.wording import counted
-from gatelab.training.objective import SHARES
+from gatelab.report.figures import CURVES_NOTE, SEEDS_NOTE
+from gatelab.report.paper.blocks import Block, Text, bullets, figure, heading, paragraph, parted, ref, table
+from gatelab.report.words.findings import findings
 
-DRAWN = 8  # models up to which curves can be told apart
-COMPARED = 24  # models up to which every run has room in a figure
-PAIRS = 40  # of models, in a table
-SAID = 12  # findings in words
+MOST_CURVES = 8  # models up to which curves can be told apart
+MOST_ROWS = 24  # models up to which every run has room in a figure
+MOST_PAIRS = 40  # comparisons in a table
+MOST_FINDINGS = 12  # sentences
 
 
-def outcome(results: Block) -> Iterator[Block]:
+def outcome(results: Results) -> Iterator[Block]:
+    """All of the section."""
     yield heading("Results")
-    if results["metric"] is None:
+    if results.metric is None:
         yield paragraph("No run has finished: there is nothing to show.")
     else:
-        yield paragraph(ref("results"), " has the numbers", *_where_else(results))
-        yield from _numbers(results)
+        yield paragraph(*_overview(results))
+        yield from _summaries(results)
         yield from _figures(results)
-        if 0 < len(results["comparisons"]) <= PAIRS:
-            yield _pairs(results)
+        if 0 < len(results.comparisons) <= MOST_PAIRS:
+            yield _comparisons(results)
         if has_effects(results):
             yield _effects(results)
     yield from _findings(results)
 
 
-def has_effects(results: Block) -> bool:
-    """Whether this is a factorial ablation of which something can be shown."""
-    return bool(results.get("effects")) and results["metric"] is not None
+def has_effects(results: Results) -> bool:
+    """Whether this is a factorial ablation with effects to show."""
+    return bool(results.effects) and results.metric is not None
 
 
-def _numbers(results: Block) -> Iterator[Block]:
-    names = [name for name in tables.columns(results) if name != "parameters"]
-    rows = []
-    for model, entry in results["models"].items():
-        cells = [tables.cell(n, entry["statistics"][n]) if n in entry["statistics"] else "–" for n in names]
-        rows.append([model, f"{entry['counts'].get('done', 0)} of {len(entry['runs'])}", *cells])
+def _overview(results: Results) -> Text:
+    """Which figures and tables there are, in the order in which they come; what is too long is elsewhere."""
+    models, pairs = len(results.models), len(results.comparisons)
+    text: Text = [ref("results"), " lists the test results"]
+    text += [", ", ref("comparison"), " shows every run"] if models <= MOST_ROWS else []
+    if models <= MOST_CURVES:
+        curves = ["; ", ref("accuracies"), " and "] if results.metric == "accuracy" else ["; "]
+        text += [*curves, ref("losses"), " show training." if len(curves) > 1 else " shows training."]
+    else:
+        text.append(". The training curves are in report.html.")
+    if has_effects(results):
+        text += [" ", ref("effects drawn"), " and ", ref("effects"), " show the effects."]
+    if pairs > MOST_PAIRS:
+        text.append(f" The {pairs:,} comparisons are in results_summary.md.")
+    elif pairs:
+        text += [" ", ref("pairs"), " lists the comparisons."]
+    return text
+
+
+def _summaries(results: Results) -> Iterator[Block]:
+    keep = [place for place, name in enumerate(tables.metrics(results), 2) if name != "parameters"]
+    head, *rows = [[row[place] for place in (0, 1, *keep)] for row in tables.summaries(results)]
     caption = "Test results: mean ± standard deviation over the seeds that finished."
-    head = ["model", "runs", *(tables.TITLES[name] for name in names)]
     yield from parted(table("results", caption, head, rows, wide=True))
 
 
-def _where_else(results: Block) -> Text:
-    """Which figures and tables there are; what would be too long is where it can be looked up."""
-    models, pairs = len(results["models"]), len(results["comparisons"])
-    said: Text = [", ", ref("comparison"), " every run"] if models <= COMPARED else []
-    if models <= DRAWN:
-        more = [", ", ref("accuracies"), " and "] if results["metric"] == "accuracy" else [", "]
-        said += [*more, ref("losses"), " how they learned."]
-    else:
-        said.append(". The curves are in report.html.")
-    if has_effects(results):
-        said += [" ", ref("effects drawn"), " and ", ref("effects"), " have the effects."]
-    if pairs > PAIRS:
-        said.append(f" The {pairs:,} pairs are in results_summary.md.")
-    elif pairs:
-        said += [" ", ref("pairs"), " compares pair by pair."]
-    return said
-
-
-def _pairs(results: Block) -> Block:
-    rows = tables.compared(results)[1:]
-    unit = "points" if results["metric"] in SHARES else tables.TITLES[results["metric"]]
+def _comparisons(results: Results) -> Block:
+    _, *rows = tables.comparisons(results)
     caption = (
-        f"Pairs of models, the better one first: their difference in {unit}, its 95 % interval paired by seed, p after "
-        "Holm’s correction, and the share of pairs of runs in which the first is better."
+        f"Comparisons, the better model first: difference in {tables.unit(results.metric or '')}, simultaneous 95 % "
+        "confidence interval, Bonferroni-adjusted p (* significant at 5 %), and probability of superiority (PS)."
     )
     wide = max(len(row[0] + row[1]) for row in rows) > 36
-    head = ["better", "worse", "difference", "95 % interval", "p", "share"]
+    head = ["better", "worse", "difference", "95 % CI", "p", "PS"]
     return table("pairs", caption, head, rows, wide=wide, words=[0, 1])
 
 
-def _figures(results: Block) -> Iterator[Block]:
-    band = "Lines are means over the seeds, bands go from the smallest to the largest."
-    shown = [("comparison", "Every run on the test set: dots are seeds, diamonds means, bars 95 % intervals.", False)]
-    if results["metric"] == "accuracy":
-        shown.append(("accuracies", f"Validation accuracy over the epochs. {band}", False))
-    early = "A run that stopped early is in up to its end."
-    shown.append(("losses", f"Loss over the epochs, in training and in validation. {band} {early}", True))
+def _figures(results: Results) -> Iterator[Block]:
+    models = len(results.models)
+    if models <= MOST_ROWS:
+        yield figure("comparison", "comparison.pdf", f"Test results of every run. {_sentence(SEEDS_NOTE)}")
+    if models <= MOST_CURVES:
+        if results.metric == "accuracy":
+            yield figure("accuracies", "accuracies.pdf", f"Validation accuracy by epoch. {_sentence(CURVES_NOTE)}")
+        caption = f"Training and validation loss by epoch. {_sentence(CURVES_NOTE)}"
+        yield figure("losses", "losses.pdf", caption, wide=True)
     if has_effects(results):
-        caption = "Effects of the factors: diamonds are means over the seeds, bars 95 % intervals."
-        yield {"kind": "figure", "label": "effects drawn", "file": "effects.pdf", "caption": caption, "wide": False}
-    models = len(results["models"])
-    for name, caption, wide in shown if models <= DRAWN else shown[:1] if models <= COMPARED else []:
-        yield {"kind": "figure", "label": name, "file": f"{name}.pdf", "caption": caption, "wide": wide}
+        caption = "Effects of the factors: means over seeds, and simultaneous 95 % confidence intervals."
+        yield figure("effects drawn", "effects.pdf", caption)
 
 
-def _effects(results: Block) -> Block:
+def _sentence(note: str) -> str:
+    return f"{note[0].upper()}{note[1:]}."
+
+
+def _effects(results: Results) -> Block:
     head, *rows = tables.effects(results)
-    return table("effects", "Main effects and interactions of the factors, seed by seed.", head, rows)
+    caption = "Main effects and interactions of the factors, paired by seed; intervals and p as above."
+    return table("effects", caption, head, rows)
 
 
-def _findings(results: Block) -> Iterator[Block]:
+def _findings(results: Results) -> Iterator[Block]:
     yield heading("Findings")
-    said = results["sentences"]
-    yield bullets(said[:SAID])
-    if len(said) > SAID:
-        yield paragraph(f"{counted(len(said) - SAID, 'more finding')}: in words in results_summary.md.")
+    sentences = findings(results)
+    yield bullets(sentences[:MOST_FINDINGS])
+    if len(sentences) > MOST_FINDINGS:
+        yield paragraph(f"{counted(len(sentences) - MOST_FINDINGS, 'more finding')}: see results_summary.md.")

@@ -1,4 +1,4 @@
-"""How a run tells what it does: a live bar on a terminal, plain lines in a pipe, or nothing."""
+"""A training run on the terminal: a live bar, plain lines in a pipe, or nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from gatelab.training.objective import SHARES
+from gatelab.formatting import counted, named
+from gatelab.report.words.baseline import against_baseline, own_units
+from gatelab.training.reporter import Reporter
 from gatelab.training.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -19,33 +21,8 @@ if TYPE_CHECKING:
     from gatelab.training.objective import Tally
 
 
-class Reporter:
-    """What the loop calls. This one says nothing."""
-
-    def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
-        """Before the first batch."""
-
-    def batch(self, epoch: int, batch: int, batches: int, examples: int, tally: Tally) -> None:
-        """After each batch, with the number of examples seen in this epoch."""
-
-    def epoch(self, line: dict[str, Any], better: bool) -> None:
-        """After each epoch, with its line of metrics."""
-
-    def note(self, text: str) -> None:
-        """Something that the user should know."""
-
-    def close(self) -> None:
-        """When nothing more will come, even after an error."""
-
-    def end(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
-        """At the end, after `close`."""
-
-    def known(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
-        """Instead of all that: the run was over before."""
-
-
 class Lines(Reporter):
-    """A line an epoch: for pipes, logs and CI."""
+    """A line per epoch: for pipes, logs and CI."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False)
@@ -53,7 +30,7 @@ class Lines(Reporter):
     def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
         self.epochs = spec.training.num_epochs
         model = f"{spec.model.cell}, {manifest['parameters']:,} parameters"
-        threads = f"{manifest['threads']} thread{'s' if manifest['threads'] > 1 else ''}"
+        threads = counted(manifest["threads"], "thread")
         self.say(f"{spec.task.name}: {model}, seed {spec.training.seed}, {threads}")
         if place.epoch or place.batch:
             self.say(f"resuming in epoch {place.epoch + 1}, batch {place.batch + 1}")
@@ -64,7 +41,9 @@ class Lines(Reporter):
 
     def end(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
         if outcome.status == "done":
-            self.say(f"test, with the weights of epoch {outcome.best_epoch}: {_shown(outcome.test)}")
+            self.say(f"test (weights of epoch {outcome.best_epoch}): {metrics(outcome.test)}")
+            for sentence in (*against_baseline(outcome.test, manifest.get("baseline")), *own_units(manifest)):
+                self.say(sentence)
             self.say(f"The run is in {outcome.run.path}")
         elif outcome.status == "interrupted":
             self.say(f"interrupted; resume with: gatelab train --resume {shlex.quote(str(outcome.run.path))}")
@@ -77,40 +56,46 @@ class Lines(Reporter):
             self.say("try a smaller learning_rate, or clip_norm")
 
     def known(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
-        self.say(f"{outcome.run.path} is {outcome.status} already, since {manifest['ended']}")
+        self.say(f"{outcome.run.path} ended before ({outcome.status}, {manifest['ended']})")
         self.end(outcome, manifest)
 
     def note(self, text: str) -> None:
         self.say(f"note: {text}")
 
     def say(self, text: str) -> None:
+        """Print a line as it is."""
         self.console.print(text, soft_wrap=True, markup=False, emoji=False)
 
 
 class Bar(Lines):
-    """A live bar for the epoch under the lines of those that are over."""
+    """A live bar for the current epoch, below a line for each finished one."""
 
-    EVERY = 0.1  # seconds between two looks
+    EVERY = 0.1  # seconds between refreshes
     bar: Progress | None = None
 
     def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
         super().start(spec, manifest, place)
         left = TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True, min_width=5))
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=10), TextColumn("{task.fields[said]}"), left)
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=10),
+            TextColumn("{task.fields[metrics]}"),
+            left,
+        )
         self.bar = Progress(*columns, console=self.console, transient=True)
-        self.row = self.bar.add_task("starting", said="")
+        self.row = self.bar.add_task("starting", metrics="")
         self.bar.start()
-        self.looked = 0.0
+        self.refreshed = 0.0
         self.begin: tuple[float, int] | None = None  # when the first batch was over, and which one it was
 
     def batch(self, epoch: int, batch: int, batches: int, examples: int, tally: Tally) -> None:
         moment, done = time.monotonic(), epoch * batches + batch
         if self.begin is None:
-            self.begin = moment, done  # what came before it was compiling
-        if self.bar is None or moment - self.looked < self.EVERY:
+            self.begin = moment, done  # the time before it went into compiling
+        if self.bar is None or moment - self.refreshed < self.EVERY:
             return
-        self.looked = moment
-        parts = [f"{batch}/{batches}", *(_one(name, value) for name, value in tally.metrics().items())][:3]
+        self.refreshed = moment
+        parts = [f"{batch}/{batches}", *(named(name, value) for name, value in tally.metrics().items())][:3]
         begun, first = self.begin
         speed = f"{(done - first) * examples / batch / (moment - begun):,.0f}/s" if done > first else ""
         self.bar.update(
@@ -118,7 +103,7 @@ class Bar(Lines):
             description=f"epoch {epoch + 1}/{self.epochs}",
             completed=done,
             total=self.epochs * batches,
-            said="  ".join([*parts, speed]),
+            metrics="  ".join([*parts, speed]),
         )
 
     def close(self) -> None:
@@ -127,7 +112,7 @@ class Bar(Lines):
 
 
 def reporter(quiet: bool) -> Reporter:
-    """The right one for where the output goes."""
+    """The reporter for where the output goes."""
     if quiet:
         return Reporter()
     console = Console(highlight=False)
@@ -135,19 +120,16 @@ def reporter(quiet: bool) -> Reporter:
 
 
 def summary(line: dict[str, Any]) -> str:
-    """The metrics of training and validation, shortly."""
+    """The metrics of training and validation in one line."""
     parts = []
     for part in ("train", "validation"):
         own = {name.removeprefix(f"{part}_"): value for name, value in line.items() if name.startswith(f"{part}_")}
         own.pop("seconds", None)
         if own:
-            parts.append(f"{part} {_shown(own)}")
+            parts.append(f"{part} {metrics(own)}")
     return "  ".join(parts)
 
 
-def _shown(metrics: dict[str, float]) -> str:
-    return ", ".join(_one(name, value) for name, value in metrics.items())
-
-
-def _one(name: str, value: float) -> str:
-    return f"{name} {100 * value:.2f} %" if name in SHARES else f"{name} {value:.4f}"
+def metrics(values: dict[str, float]) -> str:
+    """accuracy 98.20 %, loss 0.0512."""
+    return ", ".join(named(name, value) for name, value in values.items())

@@ -1,4 +1,4 @@
-"""How a comparison is watched: a live table on a terminal, a line for each run in a pipe, or nothing."""
+"""An experiment on the terminal: a live table, a line for each run in a pipe, or nothing."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gatelab.experiments.bench import Watcher
 from gatelab.experiments.executor import Finished
 from gatelab.experiments.plan import Planned
 from gatelab.experiments.results import main_metric
+from gatelab.formatting import named
 from gatelab.training import Run
 from gatelab.training.run import PROGRESS
 
@@ -27,35 +28,33 @@ class LineWatcher(Watcher):
 
     def start(self, runs: list[Planned], over: list[Planned], directory: Path) -> None:
         self.runs, self.directory, self.begun = runs, directory, time.monotonic()
-        self.ended: dict[Path, str] = {run.place: "done before" for run in over}
-        before = f", {len(over)} of them done before" if over else ""
+        self.ended: dict[Path, str] = {run.place: "done earlier" for run in over}
+        before = f", {len(over)} of them finished earlier" if over else ""
         self.say(f"{len(runs)} runs{before}, in {directory}")
 
     def finished(self, finished: Finished) -> None:
         run = finished.run
         self.ended[run.place] = finished.status
-        self.say(f"{len(self.ended)}/{len(self.runs)}  {run.model}, seed {run.seed}: {self._said(finished)}")
+        self.say(f"{len(self.ended)}/{len(self.runs)}  {run.model}, seed {run.seed}: {self._outcome(finished)}")
 
-    def _said(self, finished: Finished) -> str:
+    def _outcome(self, finished: Finished) -> str:
         if finished.status != "done":
             return f"{finished.status} {finished.reason}".strip()
         manifest = Run(self.directory / finished.run.place).manifest()
         test = manifest["test"]
-        (metric,) = main_metric({"metrics": test}, manifest["spec"]["training"]["loss"])
-        score = (
-            f"accuracy {100 * test[metric]:.2f} %" if metric == "accuracy" else f"{metric.upper()} {test[metric]:.4f}"
-        )
-        return f"test {score}, epoch {manifest['best_epoch']} of {manifest['epochs']}"
+        metric = main_metric(test, manifest["spec"]["training"]["loss"]) or "loss"
+        return f"test {named(metric, test[metric])}, epoch {manifest['best_epoch']} of {manifest['epochs']}"
 
     def say(self, text: str) -> None:
+        """Print a line as it is."""
         self.console.print(text, markup=False, emoji=False, soft_wrap=True)
 
 
 class LiveWatcher(LineWatcher):
-    """A table of all runs, with where each of them is."""
+    """A table of all runs with their progress."""
 
     EVERY = 0.5  # seconds
-    MOST = 30  # rows; of more, only runs that are not over
+    MOST = 30  # rows; with more runs, only those that have not ended
 
     def start(self, runs: list[Planned], over: list[Planned], directory: Path) -> None:
         super().start(runs, over, directory)
@@ -73,7 +72,7 @@ class LiveWatcher(LineWatcher):
 
     def _table(self) -> Table:
         done = len(self.ended)
-        table = Table(title=f"{done} of {len(self.runs)} runs are over", title_justify="left", box=None, pad_edge=False)
+        table = Table(title=f"{done} of {len(self.runs)} runs ended", title_justify="left", box=None, pad_edge=False)
         for name in ("model", "seed", "status", "epoch", "best validation", "left"):
             table.add_column(name, justify="left" if name in ("model", "status") else "right")
         running = [run for run in self.runs if run.place not in self.ended]
@@ -103,7 +102,7 @@ class LiveWatcher(LineWatcher):
 
 
 def watcher(quiet: bool) -> Watcher:
-    """The right one for where the output goes."""
+    """The watcher for where the output goes."""
     if quiet:
         return Watcher()
     console = Console(highlight=False)

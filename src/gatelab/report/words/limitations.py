@@ -1,0 +1,71 @@
+"""What a reader must not conclude from an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gatelab.experiments.results import Results
+from gatelab.experiments.stats import FEWEST
+from gatelab.formatting import counted, listed
+
+FEW = 10  # seeds below which intervals depend on the distribution of the runs
+
+
+def limitations(results: Results, experiment: dict[str, Any]) -> list[str]:
+    """What the design cannot show, and what went wrong in it."""
+    return [
+        "Seeds vary the initialization, the order of the examples and dropout. The split of the data and the test set "
+        "are the same throughout: intervals and tests say nothing about other splits or other test sets.",
+        *_few_seeds(results),
+        *_unfinished(results),
+        *_budget(results, experiment),
+        *_sizes(results, experiment),
+        "One task was used; the results need not hold on others. Runs may have shared the machine, so times are "
+        "approximate.",
+    ]
+
+
+def _few_seeds(results: Results) -> Iterator[str]:
+    fewest = min(len(model.done) for model in results.models.values())
+    if fewest < FEWEST:
+        yield f"At least one model has {counted(fewest, 'finished run')}. With fewer than {FEWEST} nothing is tested."
+    elif fewest < FEW:
+        yield (
+            f"With {counted(fewest, 'finished run')} per model only large differences are detectable, and the interval "
+            "of a single model's mean is approximate if its runs are skewed."
+        )
+
+
+def _unfinished(results: Results) -> Iterator[str]:
+    excluded = []
+    for name, model in results.models.items():
+        excluded += [f"{number} of {name} {status}" for status, number in model.counts.items() if status != "done"]
+    if excluded:
+        yield (
+            f"Not all runs finished ({listed(excluded)}). They are excluded; if they failed because of the model, its "
+            "numbers are too good."
+        )
+
+
+def _budget(results: Results, experiment: dict[str, Any]) -> Iterator[str]:
+    epochs = experiment["spec"]["training"]["num_epochs"]
+    yield (
+        f"All models had the same budget, at most {counted(epochs, 'epoch')}, and the same hyperparameters of the "
+        "optimizer, which were not tuned: with tuning of its own a model may do better."
+    )
+    done = [run for model in results.models.values() for run in model.done]
+    last = sum(run.metrics["best_epoch"] >= epochs for run in done)
+    if last:
+        yield (
+            f"{last} of {counted(len(done), 'finished run')} {'was' if last == 1 else 'were'} best in the last epoch "
+            "of the budget and may not have converged."
+        )
+
+
+def _sizes(results: Results, experiment: dict[str, Any]) -> Iterator[str]:
+    sizes = [m.summaries["parameters"].mean for m in results.models.values() if "parameters" in m.summaries]
+    if sizes and max(sizes) > min(sizes):
+        matched = experiment["spec"].get("match") == "parameters"
+        why = "matched as closely as hidden sizes allow" if matched else "so a difference may be due to size"
+        yield f"Models have {min(sizes):,.0f} to {max(sizes):,.0f} parameters, {why}."

@@ -1,0 +1,160 @@
+"""The settings of an experiment, as the methods section of a paper lists them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gatelab.experiments.results import Results
+from gatelab.formatting import counted, duration
+from gatelab.lang.printing import GREEK
+from gatelab.training.spec import ModelSpec
+
+Facts = dict[str, Any]
+
+LOSSES = {"cross_entropy": "cross-entropy", "mse": "mean squared error", "mae": "mean absolute error"}
+INITIALIZATIONS = {"torch": "uniform ±1/√H", "xavier": "Xavier W, orthogonal U, zero biases"}
+OWN_COLUMNS = ("cell", "hidden_size", "num_layers", "options", "engine", "init")  # shown in columns of their own
+
+
+def shortened(names: list[str], length: int = 20) -> list[str]:
+    """Names that fit into a figure: of long ones the beginning and the end, numbered where that is ambiguous."""
+    short = [n if len(n) <= length else f"{n[: length - 9]}…{n[-8:]}" for n in names]
+    return [n if short.count(n) == 1 else f"{i}: {n}" for i, n in enumerate(short, 1)]
+
+
+def pairs(values: Facts) -> str:
+    """`name = value, name = value`."""
+    return ", ".join(f"{name} = {plain(value)}" for name, value in values.items())
+
+
+def plain(value: Any) -> str:
+    """A value of a config in one line."""
+    if isinstance(value, dict):
+        return pairs(value)
+    if isinstance(value, list):
+        return ", ".join(map(plain, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def task(spec: Facts) -> str:
+    """A task's name with its options; of a file only its name, since its folder means nothing to others."""
+    options = {name: value for name, value in spec.items() if name not in ("name", "data_dir")}
+    if isinstance(options.get("path"), str):
+        options["path"] = Path(options["path"]).name
+    return f"{spec['name']} ({pairs(options)})" if options else str(spec["name"])
+
+
+def cell(name: str) -> str:
+    """The name of a cell; NAME of FILE.py:NAME."""
+    return name.rpartition(":")[2]
+
+
+def data(facts: Facts) -> list[tuple[str, str]]:
+    """Input, target, examples, split and source of a task."""
+    return [
+        ("input", f"{counted(facts['steps'], 'step')} of {counted(facts['input_size'], 'feature')}"),
+        ("target", "one per step" if facts["per_step"] else "one per sequence"),
+        ("examples", "{:,} training, {:,} validation, {:,} test".format(*facts["sizes"])),
+        ("split", facts["split"].replace("`", "")),
+        ("source", facts["source"]),
+    ]
+
+
+def optimization(o: Facts) -> list[tuple[str, str]]:
+    """Optimizer, learning rate and gradient clipping."""
+    rate = f"{o['learning_rate']:g}"
+    schedules = {
+        "constant": f"{rate}, constant",
+        "cosine": f"{rate}, cosine decay to {o['final_learning_rate']:g}",
+        "step": f"{rate}, times {o['step_factor']:g} every {counted(o['step_epochs'], 'epoch')}",
+        "plateau": f"{rate}, times {o['step_factor']:g} after {counted(o['plateau_patience'], 'epoch')} "
+        "without improvement in validation",
+    }
+    more = {"weight decay": o["weight_decay"], "momentum": o["momentum"]}
+    rule = ", ".join([o["optimizer"], *(f"{name} {value:g}" for name, value in more.items() if value)])
+    warmup = f", linear warm-up over {o['warmup_steps']:,} batches" if o["warmup_steps"] else ""
+    clip = "none" if o["clip_norm"] is None else f"maximum norm {o['clip_norm']:g}"
+    return [("optimizer", rule), ("learning rate", schedules[o["schedule"]] + warmup), ("gradient clipping", clip)]
+
+
+def training(t: Facts, is_classes: bool) -> list[tuple[str, str]]:
+    """Loss, epochs, model selection and batch size."""
+    loss = t["loss"] if t["loss"] != "auto" else "cross_entropy" if is_classes else "mse"
+    monitor = t["monitor"] if t["monitor"] != "auto" else "accuracy" if is_classes else "loss"
+    patience = f", early stopping with patience {t['patience']}" if t["patience"] else ""
+    return [
+        ("loss", LOSSES[loss]),
+        ("epochs", f"at most {t['num_epochs']}{patience}"),
+        ("tested weights", f"epoch with the best validation {monitor}"),
+        ("batch size", f"{t['batch_size']:,}"),
+    ]
+
+
+def seeds(experiment: Facts) -> str:
+    """The seeds that were used."""
+    used = sorted({run["seed"] for run in experiment["runs"]})
+    return f"{used[0]} to {used[-1]}" if len(used) > 2 else " and ".join(map(str, used))
+
+
+def initialization(experiment: Facts) -> str:
+    """The initialization of the weights; by model where models differ."""
+    by_model = {
+        name: str(INITIALIZATIONS.get(spec["init"], spec["init"])) for name, spec in experiment["models"].items()
+    }
+    first, *others = dict.fromkeys(by_model.values())
+    return first if not others else "; ".join(f"{name}: {scheme}" for name, scheme in by_model.items())
+
+
+def particulars(spec: Facts, hyperparameters: Facts | None) -> str:
+    """The settings of a model that are not the defaults, and the hyperparameters of its cell."""
+    defaults = ModelSpec.model_construct().document()
+    parts = []
+    for name, value in spec.items():
+        if name in OWN_COLUMNS or value == defaults.get(name):
+            continue
+        shown = (
+            pairs(value) if isinstance(value, dict) else ", ".join(value) if isinstance(value, list) else plain(value)
+        )
+        parts.append(name.replace("_", " ") if value is True else f"{name.replace('_', ' ')} {shown}")
+    for name, option in (hyperparameters or {}).items():
+        how = "learned" if option["learned"] else "fixed"
+        parts.append(f"{GREEK.get(name, name)} = {option['value']:g} ({how})")
+    return "; ".join([*parts, *([pairs(spec["options"])] if hyperparameters is None and spec["options"] else [])])
+
+
+def hardware(manifests: list[Facts]) -> list[tuple[str, str]]:
+    """The machines and engines of the runs, each named once."""
+    machines = {
+        f"{each['cpu']}, {counted(each['cores'] or 1, 'core')}, {each['system']}"
+        for each in (m["machine"] for m in manifests)
+    }
+    engines = {f"{m['engine']}, {counted(m['threads'], 'thread')} per run" for m in manifests}
+    return [
+        (name, "; ".join(sorted(values))) for name, values in (("machine", machines), ("engine", engines)) if values
+    ]
+
+
+def settings(results: Results, experiment: Facts, manifests: list[Facts]) -> list[tuple[str, str]]:
+    """The settings that all runs share; `manifests` are those of the runs that can be read."""
+    spec = experiment["spec"]
+    rows = [("task", task(spec["task"]))]
+    rows += data(experiment["task"]) if "task" in experiment else [("data", "not recorded")]
+    rows += training(spec["training"], bool(results.classes)) + optimization(spec["optimization"])
+    rows += [("seeds", seeds(experiment)), ("initialization", initialization(experiment)), *hardware(manifests)]
+    rows.append(("versions", ", ".join(f"{name} {version}" for name, version in experiment["versions"].items())))
+    if results.seconds:
+        rows.append(("total time", duration(results.seconds)))
+    return rows
+
+
+def models(experiment: Facts, manifests: list[Facts]) -> list[list[str]]:
+    """The models as they were built, below a row of titles; empty columns are left out."""
+    rows = [["model", "H", "layers", "parameters", "cell", "other settings"]]
+    for name, spec in experiment["models"].items():
+        sizes = [f"{m['parameters']:,}" for m in manifests if m["spec"]["model"] == spec]  # a failed run has one too
+        own = particulars(spec, experiment.get("hyperparameters", {}).get(name))
+        layers = [str(spec["hidden_size"]), str(spec["num_layers"]), *(sizes[:1] or ["–"])]
+        rows.append([name, *layers, "" if cell(spec["cell"]) == name else cell(spec["cell"]), own])
+    kept = [i for i in range(6) if i < 4 or any(row[i] for row in rows[1:])]
+    return [[row[i] or "–" for i in kept] for row in rows]
