@@ -11,7 +11,6 @@ from scipy.special import softmax
 from sklearn.metrics import confusion_matrix
 
 from gatelab.analysis.subject import Subject
-from gatelab.tasks import Task
 
 EVALUATED = 500  # examples, where the run has no predictions yet
 
@@ -41,7 +40,8 @@ def answers(subject: Subject) -> Answers:
     """From the run's predictions on its test set; of a run that has none yet, the first test examples."""
     scores, right, lengths = _predictions(subject)
     task = subject.task
-    exists = _counted(task, right, lengths)
+    ends = None if lengths is None else torch.from_numpy(lengths)
+    exists = task.scored(torch.from_numpy(right), ends).numpy()
     if task.classes is None:
         error = np.abs(scores - right).mean(-1)
         unsure = np.full(len(right), np.nan)
@@ -67,17 +67,6 @@ def _predictions(subject: Subject) -> tuple[np.ndarray, np.ndarray, np.ndarray |
         found = {"predictions": said.numpy(), "answers": batch.y.numpy()}
         found |= {} if batch.lengths is None else {"lengths": batch.lengths.numpy()}
     return found["predictions"].astype(np.float64), found["answers"], found.get("lengths")
-
-
-def _counted(task: Task, right: np.ndarray, lengths: np.ndarray | None) -> np.ndarray:
-    """Which answers count: (N,), or (N, T) where every step has one."""
-    if not task.per_step:
-        return np.ones(len(right), bool)
-    counts = np.zeros(right.shape[:2], bool)
-    counts[:, task.scored_steps] = True
-    if lengths is not None:
-        counts &= np.arange(right.shape[1]) < lengths[:, None]
-    return counts
 
 
 def _mean(values: np.ndarray, counted: np.ndarray) -> np.ndarray:

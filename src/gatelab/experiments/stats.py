@@ -10,6 +10,7 @@ exactly when its test is significant. (Holm's correction rejects a little more, 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from dataclasses import dataclass
@@ -96,6 +97,7 @@ def critical_value(n: int, tests: int) -> float:
     return float(t.isf(LEVEL / (2 * tests), n - 1))
 
 
+@functools.cache
 def detectable(n: int, tests: int) -> float:
     """The true mean, in standard deviations of the differences, that is significant with 50 % power.
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LONG_NAME = 12  # letters from which on a name does not fit beside its line
+ORDERS = 5.0  # the ratio from which on losses are drawn on a logarithmic scale
 LETTER = 0.085  # inches of a bold letter beside a line
 SEEDS_NOTE = "dots: seeds; diamonds: means; bars: 95 % confidence intervals of the means"
 EFFECTS_TITLE = "Effects of the factors: means over seeds, simultaneous 95 % confidence intervals"
@@ -49,8 +50,8 @@ def loss_curves(results: Results, models: list[str], size: Size = (9, 3.8), note
         figure = style.new_figure(*size)
         for axes, part in zip(figure.subplots(1, 2, sharey=True), ("train", "validation"), strict=True):
             _models(axes, results, models, f"{part}_loss")
-            axes.set(title=f"{'training' if part == 'train' else part} loss", xlabel="epoch", yscale="log")
-        figure.axes[0].set_ylabel("loss (log scale)")
+            axes.set(title=f"{'training' if part == 'train' else part} loss", xlabel="epoch")
+        figure.axes[0].set_ylabel(_loss_scale(figure))
         _name_lines(figure)
         figure.supxlabel(note, size=7.5, color=style.FAINT)
     return figure
@@ -93,7 +94,7 @@ def model_curves(results: Results, name: str) -> Figure:
 
 
 def comparison(
-    results: Results, models: list[str], size: Size | None = None, title: str = f"Test set. {SEEDS_NOTE}"
+    results: Results, models: list[str], size: Size | None = None, title: str = f"Test set; {SEEDS_NOTE}"
 ) -> Figure:
     """Every seed a dot, the mean and its confidence interval below them."""
     assert results.metric is not None
@@ -260,6 +261,15 @@ def _halo() -> Callable[..., None]:
     from matplotlib.patheffects import withStroke
 
     return withStroke(linewidth=3, foreground=style.PAPER)  # type: ignore[return-value]
+
+
+def _loss_scale(figure: Figure) -> str:
+    """A logarithmic axis where losses differ by orders of magnitude; returns its label."""
+    values = np.concatenate([np.asarray(line.get_ydata(), float) for axes in figure.axes for line in axes.lines])
+    if not (values > 0).all() or values.max() < ORDERS * values.min():
+        return "loss"
+    figure.axes[0].set_yscale("log")
+    return "loss (log scale)"
 
 
 def _zoom(axes: Axes, results: Results, models: list[str], metric: str) -> None:

@@ -110,13 +110,17 @@ class Task(BaseModel):
         """Where every step has an answer: the steps by which it is judged."""
         return slice(None)
 
-    def counted(self, answers: Tensor, lengths: Tensor | None) -> Tensor:
-        """The answers by which it is judged, one after the other: (B, …) as they are, of (B, T, …) the scored steps."""
+    def scored(self, targets: Tensor, lengths: Tensor | None) -> Tensor:
+        """Which targets count in the metrics: (B,), or (B, T) where there is one at every step."""
         if not self.per_step:
-            return answers
-        counts = torch.zeros(answers.shape[:2], dtype=torch.bool)
+            return torch.ones(len(targets), dtype=torch.bool)
+        counts = torch.zeros(targets.shape[:2], dtype=torch.bool)
         counts[:, self.scored_steps] = True
-        return answers[counts & inside(answers, lengths)]
+        return counts & inside(targets, lengths)
+
+    def counted(self, values: Tensor, lengths: Tensor | None) -> Tensor:
+        """Of targets or predictions those that count in the metrics, (M, …)."""
+        return values[self.scored(values, lengths)]
 
     @property
     def target_scaling(self) -> Scaling | None:

@@ -1,0 +1,185 @@
+"""The sentences of an experiment follow from its numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gatelab import formatting
+from gatelab.experiments import stats
+from gatelab.experiments.results import Family, ModelResult, Results, RunResult
+from gatelab.report.words import findings
+from gatelab.report.words.limitations import limitations
+from gatelab.tasks import Baseline
+
+
+def results_of(values: dict[str, list[float]], metric="accuracy", tests=1, base=None, design=None, **more) -> Results:
+    """Results with these values by model and seed."""
+    models = {
+        name: ModelResult(
+            spec={},
+            runs=tuple(
+                RunResult(seed=seed, place=f"{name}{seed}", status="done", metrics={metric: v, "best_epoch": 1})
+                for seed, v in enumerate(own)
+            ),
+            summaries={metric: stats.summarise(own)} if own else {},
+        )
+        for name, own in values.items()
+    }
+    by_seed = {name: dict(enumerate(own)) for name, own in values.items()}
+    larger = metric == "accuracy"
+    return Results(
+        schema=2, metric=metric, seconds=1.0, classes=(), base=base, design=design or {}, models=models,
+        baseline=more.pop("baseline", None), family=Family(tests=tests, **more),
+        comparisons=tuple(stats.compare(by_seed, tests, larger, base)),
+        effects=tuple(stats.effects(by_seed, design or {}, tests)),
+    )  # fmt: skip
+
+
+CLEAR = {"gru": [0.9, 0.91, 0.905, 0.902, 0.908], "rnn": [0.8, 0.81, 0.806, 0.801, 0.807]}
+CLOSE = {"gru": [0.9, 0.8, 0.85, 0.87, 0.83], "rnn": [0.89, 0.81, 0.86, 0.84, 0.82]}
+
+
+def test_a_comparison_gives_difference_interval_p_verdict_and_power():
+    (clear,) = findings.findings(results_of(CLEAR))
+    assert clear == (
+        "gru is 10.02 points above rnn in accuracy (95 % CI 9.92 to 10.12 points, p < 0.001): significant at 5 %. "
+        "Detectable with 50 % power: 0.10 points."
+    )
+    (close,) = findings.findings(results_of(CLOSE))
+    assert "p = 0.47): not significant." in close
+
+
+def test_errors_are_worded_in_the_direction_of_the_sentence():
+    (sentence,) = findings.findings(results_of(CLOSE, "mse"))
+    assert sentence.startswith("rnn is 0.006 below gru in MSE (95 % CI −0.01478 to 0.02678,")
+
+
+def test_what_is_not_tested_is_said():
+    (few,) = findings.findings(results_of({"gru": [0.9, 0.8], "rnn": [0.7, 0.9]}))
+    assert few.endswith("; not tested with 2 seeds.")
+    (constant,) = findings.findings(results_of({"gru": [0.9] * 4, "rnn": [0.5] * 4}))
+    assert (
+        constant == "gru is 40.00 points above rnn in accuracy in each of 4 seeds; without variance there is no test."
+    )
+    assert findings.findings(results_of({"gru": [0.5, 0.6, 0.7]})) == [
+        "There is one model and nothing to compare it with."
+    ]
+    apart = results_of({"gru": [0.5], "rnn": []})
+    assert "gru and rnn are not compared: no seed finished for both." in findings.findings(apart)
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "poor"),
+    [
+        ("accuracy", (0.2, 0.05), "b"),
+        ("mse", (0.05, 0.2), "b"),
+        ("accuracy", (0.2, 0.1), "b"),
+        ("mse", (0.1, 0.05), "a"),
+    ],
+)
+def test_a_model_that_does_not_beat_the_trivial_baseline_is_named(metric, values, poor):
+    baseline = Baseline("majority class", metric, 0.1)
+    results = results_of({"a": [values[0]], "b": [values[1]]}, metric, baseline=baseline)
+    shown = "10.00 %" if metric == "accuracy" else "0.1000"
+    name = "accuracy" if metric == "accuracy" else "MSE"
+    assert findings.baseline(results) == [
+        f"Trivial baseline (majority class): {name} {shown}. {poor} does not beat it."
+    ]
+    other = Baseline("mean", "mae", 0.1)
+    assert findings.baseline(results_of({"a": [0.5]}, "mse", baseline=other)) == []
+
+
+def test_the_family_is_named():
+    design = {f"{i}{j}": {"i": str(i), "j": str(j)} for i in (0, 1) for j in (0, 1)}
+    values = {arm: [0.1, 0.2, 0.3] for arm in design}
+    alone = findings.family(results_of(values, tests=6, base="00", design=design))
+    assert "One family of 6 tests: the 3 comparisons and 3 effects of this experiment." in alone
+    several = findings.family(results_of(values, tests=12, base="00", design=design, studies=("one", "other")))
+    assert "One family of 12 tests: all comparisons and effects of the 2 studies (one, other)." in several
+    assert "need no correction" in findings.family(results_of(CLEAR, tests=1))
+
+
+def test_effects_in_words():
+    design = {f"{i}{j}": {"i": str(i), "j": str(j)} for i in (0, 1) for j in (0, 1)}
+    random = np.random.RandomState(0)
+    values = {arm: list(0.5 - 0.02 * int(arm[0]) + 0.001 * random.normal(size=5)) for arm in design}
+    first, second, both = (
+        findings.effect(one, "accuracy") for one in results_of(values, tests=6, base="00", design=design).effects
+    )
+    assert first.startswith("i: 0 → 1 (main effect): −2.03 points in accuracy (95 % CI −2.21 to −1.86 points, ")
+    assert first.endswith("p < 0.001): significant at 5 %.")
+    assert second.startswith("j: 0 → 1 (main effect): ")
+    assert both.startswith("i: 0 → 1 × j: 0 → 1 (interaction): ")
+    assert both.endswith("): not significant.")
+
+
+def test_effects_of_fewer_seeds_say_so():
+    design = {"a": {"f": "0"}, "b": {"f": "1"}}
+    results = results_of({"a": [0.5, 0.6, 0.7], "b": [0.6, 0.8, 0.7]}, base="a", design=design, tests=2)
+    assert findings.incomplete_effects(results) == []
+    failed = results.models["b"].runs[0].model_copy(update={"status": "failed", "metrics": {}})
+    b = results.models["b"].model_copy(update={"runs": (failed, *results.models["b"].runs[1:])})
+    lost = results.model_copy(update={"models": {**results.models, "b": b}})
+    assert findings.incomplete_effects(lost) == [
+        "The effects use the 2 seeds that all arms finished (runs of b are missing)."
+    ]
+
+
+def test_excluded_runs_are_named_with_the_reason():
+    def run(seed, status, reason=""):
+        return RunResult(seed=seed, place=str(seed), status=status, reason=reason)
+
+    runs = (run(0, "missing"), run(1, "missing"), run(2, "failed", "MemoryError"), run(3, "running"))
+    assert findings.unfinished({"a": ModelResult(spec={}, runs=runs)}) == [
+        "a, seeds 0, 1: are missing and are excluded from all numbers.",
+        "a, seed 2: failed (MemoryError) and is excluded from all numbers.",
+        "a, seed 3: is running and is excluded from all numbers.",
+    ]
+
+
+def test_runs_that_do_not_belong_together_are_pointed_out():
+    def model(*identities):
+        runs = (
+            RunResult(
+                seed=i, place=str(i), identity=dict(zip(("engine", "cell", "data"), one, strict=True)) if one else {}
+            )
+            for i, one in enumerate(identities)
+        )
+        return ModelResult(spec={}, runs=tuple(runs))
+
+    assert not findings.mixtures({"gru": model("abc", "abc"), "rnn": model("adc"), "lstm": model("")})
+    assert "engines (a, x)" in findings.mixtures({"gru": model("abc", "xbc")})[0]
+    assert "The equations of gru were changed" in findings.mixtures({"gru": model("abc", "axc")})[0]
+    assert "The data was changed" in findings.mixtures({"gru": model("abc"), "rnn": model("abx")})[0]
+
+
+def test_the_answer_in_brief():
+    assert findings.in_brief(results_of(CLEAR)) == (
+        "The difference in accuracy is significant at 5 %: gru is better than rnn."
+    )
+    assert findings.in_brief(results_of(CLOSE)).startswith("No difference in accuracy is significant at 5 %")
+    assert findings.in_brief(results_of({"gru": [0.5, 0.6]})) == (
+        "gru reaches accuracy 55.00 % (standard deviation 7.1) over 2 runs."
+    )
+
+
+def test_limitations_name_few_seeds_and_runs_at_the_end_of_the_budget():
+    experiment = {"spec": {"training": {"num_epochs": 1}}}
+    text = " ".join(limitations(results_of(CLEAR), experiment))
+    assert "With 5 finished runs per model only large differences are detectable" in text
+    assert "10 of 10 finished runs were best in the last epoch" in text
+    few = " ".join(limitations(results_of({"a": [0.1], "b": [0.2, 0.3]}), experiment))
+    assert "At least one model has 1 finished run. With fewer than 3 nothing is tested." in few
+
+
+def test_numbers_as_they_are_printed():
+    printed = {"-1.2e-05": "−1.2e-05", "-0.00": "0.00", "+0.00": "0.00", "+0.50": "+0.50", "-3 points": "−3 points"}
+    assert {number: formatting.with_minus(number) for number in printed} == printed
+    assert formatting.mean_and_sd("accuracy", 0.98765, 0.00123) == "98.77 ± 0.12"
+    assert formatting.mean_and_sd("parameters", 12345, 0.0) == "12,345"
+    assert formatting.mean_and_sd("mse", 0.00012, 0.00003) == "0.00012 ± 0.00003"
+    assert (formatting.p_value(0.0004), formatting.p_value(0.0123)) == ("p < 0.001", "p = 0.012")
+    assert [formatting.duration(s) for s in (12, 300, 7200)] == ["12 seconds", "5 minutes", "2.0 hours"]
+    assert formatting.file_name("init_z=0,freeze=b.z") == "init_z=0__freeze=b.z"
+    assert formatting.file_name("../x") == "..%2Fx"
