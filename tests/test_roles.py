@@ -64,6 +64,15 @@ def test_the_share_of_the_old_state_that_stays_is_known_where_the_gate_enters_li
     assert space["c"].kept("z") == (SHARES[way] and pytest.approx(SHARES[way]))
 
 
+def test_a_share_that_is_the_same_at_both_ends_and_not_in_between_is_no_line():
+    @cell
+    def mine(x, h, c, W):
+        z = sigmoid(W.z(x))
+        return z * h + W.n(x), (1 + z * (1 - z)) * c + W.n(x)
+
+    assert mine.kept("z") is None
+
+
 def test_a_gate_that_rules_two_states_in_opposite_ways_has_no_role():
     @cell
     def mine(x, h, c, W):
