@@ -106,6 +106,40 @@ def test_the_base_of_a_design_is_what_its_effects_refer_to():
     assert parsed(factors=levels).base == "start=high,hidden_size=5"
 
 
+def test_an_arm_without_changes_beside_a_design_is_not_the_reference_of_its_effects():
+    spec = parsed(factors={"init_z": [1, 2]}, arms={"plain": {}})
+    assert spec.base == "init_z=1"
+    assert list(spec.design) == ["init_z=1", "init_z=2"]
+
+
+def test_the_level_none_takes_away_what_the_base_freezes():
+    base = {**SMALL["model"], "freeze": ["b.r"], "freeze_at": 0.5}
+    levels = {"freeze": ["none", ["b.z"]], "hidden_size": [5, 6]}
+    models = parsed(model=base, factors=levels).models
+    assert {name: (model.freeze, model.freeze_at) for name, model in models.items()} == {
+        "freeze=none,hidden_size=5": ((), None),
+        "freeze=none,hidden_size=6": ((), None),
+        "freeze=b.z,hidden_size=5": (("b.z",), 0.5),
+        "freeze=b.z,hidden_size=6": (("b.z",), 0.5),
+    }
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_none_of_one_factor_gives_way_to_what_another_sets(first):
+    """In whatever order the factors are written."""
+    factors = {"a": {"no": {"freeze": "none"}, "yes": {"freeze": ["b.z"]}}, "b": {"no": {}, "yes": {"freeze": ["b.r"]}}}
+    ordered = {name: factors[name] for name in sorted(factors, key=lambda name: name != first)}
+    spec = parsed(model={**SMALL["model"], "freeze": ["b.n"]}, factors=ordered)
+    frozen = {tuple(spec.design[name].values()): set(model.freeze) for name, model in spec.models.items()}
+    by_levels = {(a, b): frozen[(a, b) if first == "a" else (b, a)] for a in ("no", "yes") for b in ("no", "yes")}
+    assert by_levels == {
+        ("no", "no"): set(),
+        ("no", "yes"): {"b.r"},
+        ("yes", "no"): {"b.z"},
+        ("yes", "yes"): {"b.z", "b.r"},
+    }
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -165,6 +199,8 @@ def test_what_factors_change_stands_side_by_side():
 
     both = parsed(factors=two({"freeze": ["b.z"], "init": {"b.z": 1}}, {"freeze": ["b.r"]})).models["a=yes,b=yes"]
     assert (both.freeze, both.gate_bias) == (("b.z", "b.r"), {"z": 1.0})
+    both = parsed(factors=two({"freeze": ["b.z", "b.n"]}, {"freeze": ["b.r", "b.z"]})).models["a=yes,b=yes"]
+    assert both.freeze == ("b.z", "b.n", "b.r")  # what both freeze is named once
     both = parsed(factors=two({"remove": {"r": 1}}, {"remove": {"z": 0.5}})).models["a=yes,b=yes"]
     assert both.remove == {"r": 1.0, "z": 0.5}
     base = {**SMALL["model"], "remove": {"r": 1}, "gate_bias": {"z": 2}}

@@ -74,6 +74,27 @@ def test_a_summary_counts_what_is_there():
     assert seen.all.keys() == {"z", "h"}
 
 
+def test_shut_and_open_are_within_a_twentieth_of_the_ends():
+    z = np.array([0.01, 0.04, 0.06, 0.09, 0.5, 0.91, 0.94, 0.96, 0.97, 0.99], np.float32).reshape(2, 5, 1)
+    seen = gates.Traces({"z": z}, {"h": z}, np.ones((2, 5), bool))
+    (gate,) = analysis.summaries(held(0.5).cell, seen)
+    assert (gate.shut, gate.open) == pytest.approx((0.2, 0.3))
+
+
+def test_the_liveliest_units_are_those_of_the_first_state_along_that_example_alone():
+    random = np.random.RandomState(0)
+    scales = np.array([[0.1, 3.0, 1.0, 2.0], [2.0, 0.1, 3.0, 1.0]])  # (B, H)
+    h = (scales[:, None] * random.normal(size=(2, 6, 4)) + [50.0, -50.0, 0.0, 0.0]).astype(np.float32)
+    h[1, 4:] = np.nan  # beyond the end
+    c = h[::-1, :, ::-1]
+    seen = gates.Traces({}, {"h": h, "c": c}, ~np.isnan(h[..., 0]))
+    for sample, end in ((0, 6), (1, 4)):
+        spread = [float(np.std(h[sample, :end, unit])) for unit in range(4)]
+        expected = sorted(range(4), key=lambda unit: -spread[unit])
+        assert gates.liveliest(seen, sample, 4).tolist() == expected
+        assert gates.liveliest(seen, sample, 2).tolist() == expected[:2]
+
+
 def test_what_is_beyond_the_end_is_not_seen():
     """Whatever stands in the padding, an example in a batch looks as it does alone."""
     seen = looked_at(classifier("lstm"))
@@ -359,6 +380,37 @@ def test_all_units_clamped_are_the_opposite_sentence(cell):
     assert clamping.update_gate(seen.cell) == {"gru": "z", "lstm": "i", "agru": "z", "rnn": None}[cell]
 
 
+def sigmoid_of(v: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-v))
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_a_clamp_holds_its_units_of_one_layer_from_the_subject_on(layer):
+    """Against a GRU of two layers in plain NumPy, in which the same units are overwritten by hand."""
+    model, scores = classifier("gru", 6, SENTENCES, layers=2), []
+    seen = looked_at(model, SENTENCES, layer)
+    batch, units = seen.examples(6), np.array([4, 1])
+    donor, _ = seen.history(torch.randn_like(batch.x), batch.lengths)
+    p = [{n: v.numpy() for n, v in each["fwd"].named_parameters()} for each in model.recurrent.layers]
+    expected = []
+    for row, length in enumerate(batch.lengths.tolist()):
+        h = [np.zeros(6), np.zeros(6)]
+        for t in range(length):
+            x = batch.x[row, t].numpy()
+            for k in range(2):
+                r, z = (sigmoid_of(p[k][f"W.{g}"] @ x + p[k][f"U.{g}"] @ h[k] + p[k][f"b.{g}"]) for g in "rz")
+                n = np.tanh(p[k]["W.n"] @ x + p[k]["b.n"] + r * (p[k]["U.n"] @ h[k] + p[k]["b.hn"]))
+                h[k] = (1 - z) * n + z * h[k]
+                if k == layer and t >= 1:  # the subject is the second word
+                    h[k][units] = donor.states[t + 1][0][row, units].numpy()
+                x = h[k]
+        expected.append(model.head[-1].weight.numpy() @ h[1] + model.head[-1].bias.numpy())
+    model.head.register_forward_hook(lambda head, states, output: scores.append(output))
+    answered = clamping.clamped(seen, batch.x, batch.lengths, donor.states, units)
+    np.testing.assert_allclose(scores[0], expected, atol=1e-12)
+    assert answered.tolist() == np.argmax(expected, 1).tolist()
+
+
 def test_an_untrained_model_has_nothing_to_clamp():
     model = classifier("gru", 4, SENTENCES)
     model.head[-1].weight.data.zero_()
@@ -394,6 +446,37 @@ def test_answers_at_every_step_count_where_they_are_scored(tmp_path):
     assert found.wrong.tolist() == [0.5, 0.0]
     assert found.mistakes(5).tolist() == [0]
     assert found.confusion.sum() == 4
+
+
+def test_how_sure_is_of_the_worst_mistake_that_counts(tmp_path):
+    """Every step by hand: not of right answers, not of steps that are not scored, not beyond an end."""
+    task = tasks.get("copy", length=2, pause=2, symbols=4, size=10)
+    right = torch.tensor([[0, 0, 0, 0, 1, 2], [0, 0, 0, 0, 3, 4], [0, 0, 0, 0, 2, 2], [0, 0, 0, 0, 1, 1]])
+    sizes = np.array([  # of the score of what is said; the others are 0
+        [9.0, 1.0, 1.0, 1.0, 2.0, 7.0],
+        [1.0, 1.0, 1.0, 1.0, 3.0, 1.0],
+        [1.0, 1.0, 1.0, 1.0, 1.0, 8.0],
+        [1.0, 1.0, 1.0, 1.0, 6.0, 5.0],
+    ])  # fmt: skip
+    mistaken = np.array([  # right[0, 5] is surest and right; [0, 0] does not count; [2, 5] is beyond the end
+        [True, False, False, False, True, False],
+        [False, False, False, False, True, True],
+        [False, False, False, False, True, True],
+        [False, False, False, False, False, False],
+    ])  # fmt: skip
+    said = (right + torch.from_numpy(mistaken)) % 5
+    scores = torch.nn.functional.one_hot(said, 5) * torch.from_numpy(sizes)[..., None]
+    Run(tmp_path).write_predictions(scores, right, torch.tensor([6, 6, 5, 6]))
+    seen = looked_at(StepPredictor("gru", task.input_size, 3, task.output_size), task, path=tmp_path)
+    answers = analysis.answers(seen)
+    probability = np.exp([2.0, 3.0, 1.0]) / (np.exp([2.0, 3.0, 1.0]) + 4)
+    np.testing.assert_allclose(answers.sure, [*probability, 0.0])
+    np.testing.assert_allclose(answers.wrong, [0.5, 1.0, 1.0, 0.0])
+    expected = np.zeros((5, 5), int)
+    for row, step in [(0, 4), (0, 5), (1, 4), (1, 5), (2, 4), (3, 4), (3, 5)]:
+        expected[right[row, step], said[row, step]] += 1
+    assert answers.confusion.tolist() == expected.tolist()
+    assert answers.mistakes(4).tolist() == [1, 0]  # of the two examples that can be shown
 
 
 def test_answers_beyond_an_end_do_not_count(tmp_path):

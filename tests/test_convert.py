@@ -109,6 +109,23 @@ def test_what_is_frozen_stays_frozen():
     assert [n for n, p in layer.to_torch().named_parameters() if not p.requires_grad] == ["weight_hh_l0"]
 
 
+def test_one_frozen_gate_does_not_freeze_the_others_of_its_matrix():
+    """torch has the gates in one tensor: it is frozen when all of them are, each family by itself."""
+    layer = Recurrent("gru", D, H).freeze("W.z", "U.r", "b.z", "b.hn")
+    assert all(parameter.requires_grad for parameter in layer.to_torch().parameters())
+    layer.freeze("W")
+    assert [n for n, p in layer.to_torch().named_parameters() if not p.requires_grad] == ["weight_ih_l0"]
+
+
+def test_a_bias_learns_if_one_of_its_two_parts_does():
+    module = nn.GRU(D, H)
+    module.bias_ih_l0.requires_grad_(False)
+    assert all(parameter.requires_grad for parameter in from_torch(module).parameters())
+    module.bias_hh_l0.requires_grad_(False)
+    frozen = {n for n, p in from_torch(module).named_parameters() if not p.requires_grad}
+    assert frozen == {f"layers.0.fwd.b.{gate}" for gate in ("r", "z", "n", "hn")}
+
+
 def test_training_mode_is_kept():
     assert not from_torch(nn.GRU(D, H).eval()).training
     assert not Recurrent("gru", D, H).eval().to_torch().training

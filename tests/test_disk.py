@@ -25,6 +25,49 @@ def test_what_fails_half_way_leaves_the_old_file_and_nothing_else(tmp_path):
     assert os.listdir(tmp_path) == ["kept.txt"]
 
 
+def test_an_interrupt_just_after_the_renaming_stays_an_interrupt(tmp_path, monkeypatch):
+    rename = os.replace
+
+    def rename_and_interrupt(*names):
+        rename(*names)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", rename_and_interrupt)
+
+    def write():
+        with whole_file(tmp_path / "file") as file:
+            file.write(b"whole")
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert (tmp_path / "file").read_bytes() == b"whole"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders cannot be synchronised elsewhere")
+@pytest.mark.parametrize("sync", [True, False])
+def test_the_content_is_on_the_disk_before_its_name_and_the_name_before_it_returns(tmp_path, monkeypatch, sync):
+    calls, fsync, rename = [], os.fsync, os.replace
+
+    def recorded_fsync(handle):
+        status = os.fstat(handle)
+        fsync(handle)
+        calls.append(("fsync", status.st_ino, status.st_size if stat.S_ISREG(status.st_mode) else None))
+
+    def recorded_rename(source, target):
+        rename(source, target)
+        calls.append(("rename", os.stat(target).st_ino, None))
+
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(os, "replace", recorded_rename)
+    path = tmp_path / "new" / "file"
+    with whole_file(path, sync=sync) as file:
+        file.write(b"all of it")  # still in Python's buffer
+    file_number, folder_number = path.stat().st_ino, path.parent.stat().st_ino
+    renamed = ("rename", file_number, None)
+    assert calls == ([("fsync", file_number, 9), renamed, ("fsync", folder_number, None)] if sync else [renamed])
+
+
 def test_it_makes_folders_and_gives_usual_rights(tmp_path):
     path = tmp_path / "new" / "folder" / "file"
     with whole_file(path) as file:

@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 from gatelab import tasks
 from gatelab.errors import DataError
+from gatelab.tasks.tables import read_csv
 
 
 def series_file(folder: Path, rows: int = 200, header: str = "date,a,b") -> Path:
@@ -119,6 +120,7 @@ def test_parquet_is_read_too(tmp_path):
         ("a,b\n1,2\n", {}, "has 1 lines: windows of 50 in each of the three parts need at least"),
         ("a,b\n1,2\n", {"columns": "a", "inputs": "a"}, "'a' is named twice"),
         ('a,b\n1,"2\n', {}, "cannot be read as a CSV file"),
+        ('a,b\n1,2\n3,"1,500"\n5,6\n', {}, "line 3, column 'b': '1,500' is not a number"),  # it is not 1.5
     ],
 )
 def test_a_bad_table_is_refused_in_words(tmp_path, text, options, message):
@@ -128,6 +130,27 @@ def test_a_bad_table_is_refused_in_words(tmp_path, text, options, message):
         tasks.get("files", path=path, **options).load()
     assert "bad.csv" in str(raised.value)
     assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["", "late", "", "", "", ""], "words"),  # a gap is neither
+        (["7", "late", "", "", "", ""], "words"),  # as many words as numbers
+        (["", "", "", "", "", ""], "numbers"),
+        (["7", "", "", "", "", ""], "numbers"),
+        (["7", "8", "late", "", "", ""], "a mistake"),
+    ],
+)
+def test_a_half_empty_column_is_what_its_filled_cells_are(tmp_path, cells, kind):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "\n".join(f"{i},{cell}" for i, cell in enumerate(cells)))
+    if kind == "a mistake":
+        with pytest.raises(DataError, match="line 4, column 'b': 'late' is not a number"):
+            read_csv(path)
+    else:
+        table = read_csv(path)
+        assert (list(table.columns), table.others) == ((["a"], ("b",)) if kind == "words" else (["a", "b"], ()))
 
 
 def test_gaps_in_columns_that_are_not_wanted_do_not_matter(tmp_path):

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
-from test_trace import EXPRESSIONS, random_cell
+from hypothesis import strategies as st
+from test_trace import EXPRESSIONS, NAMES
 
 from gatelab import I, Recurrent, cell, cells, cos, exp, learned, relu, sigmoid, sin, softplus, tanh
 from gatelab.engine.fused import build, function, memory
@@ -225,13 +226,68 @@ def test_cells_nobody_planned_for(made, watch):
     compare(layer, exact, torch.randn(4, 5, 3), random_states(layer, 4), lengths=[5, 2, 1, 4], gates=watch)
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
-@given(EXPRESSIONS, EXPRESSIONS)
-def test_random_cells(first, second):
-    layer, exact = pair(
-        random_cell(f"tanh({first})", f"0.5 * tanh({second}) - 0.5 * tanh(W.p(x) + U.q(h) + b.p)"), 2, 5
-    )
-    compare(layer, exact, torch.randn(3, 4, 2), random_states(layer, 3))
+@cell
+def dividing(x, h, W, U, b, *, rate=learned(0.7)):
+    n = tanh(W.n(x) + U.n(h / b.tau) + b.n)
+    return h + rate * (n - h / b.tau)
+
+
+@pytest.mark.parametrize("H", [5, 21, 37])
+def test_lanes_beyond_the_last_unit_are_in_no_sum(H):
+    """Vectors are padded with zeros: where a cell divides by one, those lanes are NaN, whatever the unit count."""
+    layer, exact = pair(dividing, 3, H)
+    tau = torch.linspace(1.5, 3.0, H)
+    for one in (layer, exact):
+        one.layers[0]["fwd"].b.tau.data.copy_(tau)
+    for arguments in ({}, {"lengths": [6, 2, 1, 4]}, {"gates": True}):
+        compare(layer, exact, torch.randn(4, 6, 3), random_states(layer, 4), **arguments)
+
+
+MATRICES = [
+    "(U.n - U.n.T - gamma * I)",
+    "(U.n - U.n.T - softplus(gamma) * I)",
+    "(0.5 * U.n.T + gamma * U.q)",
+    "(U.q - rate * I)",
+]
+
+
+def random_cell(matrices: list[str], gate: str, first: str, second: str):
+    """A gated cell of two states, with matrix expressions and learned numbers, around expressions nobody wrote."""
+    space = {"cell": cell, "learned": learned, "I": I, **NAMES}
+    lines = [
+        "@cell",
+        "def random(x, h, c, W, U, b, *, rate=learned(0.7), gamma=learned(0.1)):",
+        f"    z = sigmoid(W.z(x) + {gate})",
+        f"    n = tanh({matrices[0]}(z * h) + rate * tanh({first}) + gamma * b.n)",
+        f"    return z * h + (1 - z) * n, 0.5 * c + 0.5 * tanh({matrices[1]}(c - n) + {second})",
+    ]
+    exec("\n".join(lines), space)
+    return space["random"]
+
+
+RANDOM_CASES = [  # threads, whether they share out columns, shape, lengths
+    (1, False, (3, 4, 2, 5), None),
+    (1, False, (4, 5, 3, 21), [5, 2, 1, 4]),
+    (2, False, (9, 4, 1, 37), [1, 4, 3, 4, 2, 4, 4, 1, 3]),
+    (3, False, (7, 3, 2, 16), None),
+    (3, True, (2, 4, 2, 70), [2, 4]),
+]
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@given(st.permutations(MATRICES), EXPRESSIONS, EXPRESSIONS, EXPRESSIONS, st.booleans())
+def test_random_cells(matrices, gate, first, second, watch):
+    """In sizes below, above and between whole vectors; with lengths and gates; rows and columns shared by threads."""
+    made, before = random_cell(matrices, gate, first, second), torch.get_num_threads()
+    try:
+        for threads, team, (B, T, D, H), lengths in RANDOM_CASES:
+            torch.set_num_threads(threads)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(function, "TEAM_BYTES", 0 if team else function.TEAM_BYTES)
+                layer, exact = pair(made, D, H)
+                compare(layer, exact, torch.randn(B, T, D), random_states(layer, B), lengths=lengths, gates=watch)
+    finally:
+        torch.set_num_threads(before)
 
 
 # -- promises ---------------------------------------------------------------------------------------------------------

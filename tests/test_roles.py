@@ -44,6 +44,35 @@ def test_naming_what_lies_between_changes_nothing(body, expected):
     assert space["c"].roles == expected
 
 
+SHARES = {
+    "z * h + (1 - z) * n": (0.0, 1.0),
+    "h + 0.5 * z * (n - h)": (1.0, 0.5),
+    "z * z * h + n": None,  # a mean z says nothing about the mean of its square
+    "(1 - z) ** 2 * h + n": None,
+    "z * (1 - z) * h + n": None,  # the same at both ends
+    "z * z * (3 - 2 * z) * h + n": None,  # on the line at 0, at a half and at 1
+    "z * h * h + n": None,  # not a share of h
+    "z * n * h": None,  # the input has a say in it
+    "h + z * n": None,  # it does not rule the old state
+}
+
+
+@pytest.mark.parametrize("way", SHARES)
+def test_the_share_of_the_old_state_that_stays_is_known_where_the_gate_enters_linearly_and_alone(way):
+    space = {"cell": cell, "sigmoid": sigmoid, "tanh": tanh}
+    exec(f"@cell\ndef c(x, h, W, U, b):\n    z = sigmoid(W.z(x))\n    n = tanh(W.n(x))\n    return {way}", space)
+    assert space["c"].kept("z") == (SHARES[way] and pytest.approx(SHARES[way]))
+
+
+def test_a_share_that_is_the_same_at_both_ends_and_not_in_between_is_no_line():
+    @cell
+    def mine(x, h, c, W):
+        z = sigmoid(W.z(x))
+        return z * h + W.n(x), (1 + z * (1 - z)) * c + W.n(x)
+
+    assert mine.kept("z") is None
+
+
 def test_a_gate_that_rules_two_states_in_opposite_ways_has_no_role():
     @cell
     def mine(x, h, c, W):

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from gatelab import style, tasks
-from gatelab.tasks import Task
+from gatelab.tasks import Examples, Task
+from gatelab.tasks.examples import Floats, Parts
 from gatelab.tasks.images import Published
 from gatelab.tasks.preparation import Preparation
 from gatelab.training import kept
@@ -177,6 +178,36 @@ def test_it_describes_itself(task):
     else:
         assert description.baseline.value > 0
     assert all(field.description for field in type(task).model_fields.values())
+
+
+def with_answers(name: str, train: list, test: list, lengths: list | None = None) -> Task:
+    """A task whose answers to learn from and to be judged by are these; nothing is learned from its inputs."""
+
+    def part(answers: list, ends: list | None = None) -> Examples:
+        targets = torch.tensor(answers)
+        return Examples(targets, targets, Floats(), None if ends is None else torch.tensor(ends))
+
+    task = tasks.get(name)
+    return task.reopened(task.preparation, Parts(part(train, lengths), part(test), part(test)))
+
+
+def test_the_baseline_of_classes_is_the_commonest_of_training():
+    """Not of the test part, which nobody may look at before: there it would be right more often."""
+    baseline = with_answers("recall", train=[3, 3, 3, 2, 2], test=[2, 2, 2, 3]).baseline()
+    assert (baseline.metric, baseline.value) == ("accuracy", 0.25)
+    assert baseline.rule == "always 'D', the commonest in training"
+
+
+def test_the_baseline_of_numbers_is_the_mean_of_training():
+    baseline = with_answers("adding", train=[[1.0], [3.0]], test=[[5.0], [6.0]]).baseline()
+    assert (baseline.metric, baseline.value) == ("mse", pytest.approx((3**2 + 4**2) / 2))
+
+
+def test_the_baseline_at_every_step_leaves_out_what_lies_beyond_an_end():
+    """Of the training answers the last two are scored; of the first of them one is inside its sequence."""
+    train = [[0, 0, 0, 0, 1, 2], [0, 0, 0, 0, 1, 3], [0, 0, 0, 0, 2, 2]]
+    task = with_answers("copy:length=2,pause=2,symbols=4", train, [[2, 2, 2, 2, 1, 1], [2, 2, 2, 2, 1, 2]], [5, 5, 5])
+    assert task.baseline().value == 0.75  # always 1; over all steps it would be 0, over all scored ones 2
 
 
 def test_it_draws_itself(task, tmp_path):

@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load_file
 from sklearn import metrics as sklearn_metrics
 
+import gatelab
 from gatelab import tasks
 from gatelab.errors import DataError
 from gatelab.training import (
@@ -26,6 +27,7 @@ from gatelab.training import (
     RunSpec,
     TrainingSpec,
     build,
+    checkpoint,
     gradients,
     seeds,
     train,
@@ -155,6 +157,56 @@ def test_the_tested_weights_are_those_of_the_best_validation_epoch(tmp_path):
         assert test[name] == getattr(sklearn_metrics, function)(right, said, average="macro", zero_division=0)
 
 
+@pytest.fixture(scope="module")
+def worsening(tmp_path_factory) -> Run:
+    """A run that is best in the middle: its learning rate grows without end, and dropout is at work."""
+    options = {"learning_rate": 5.0, "warmup_steps": 200}
+    model = {"head_dropout": 0.3}
+    return train(spec(model=model, optimization=options, num_epochs=6), tmp_path_factory.mktemp("worsening") / "r").run
+
+
+def scored_by_hand(run: Run, weights: dict, part: tasks.Examples) -> tuple[torch.Tensor, float, float]:
+    """The scores, the mean loss and the accuracy of these weights on a part of the data."""
+    model = build.model(run.spec().model, run.spec().task, seed=1)
+    model.load_state_dict(weights)
+    batch = part.first(len(part))
+    with torch.no_grad():
+        scores = model.eval()(batch.x)
+    loss = torch.nn.functional.cross_entropy(scores, batch.y)
+    return scores, float(loss), float((scores.argmax(1) == batch.y).double().mean())
+
+
+def test_the_best_weights_are_tested_and_not_the_last_ones(worsening):
+    lines, manifest = worsening.metrics(), worsening.manifest()
+    assert manifest["best_epoch"] < len(lines) == 6
+    scores, loss, accuracy = scored_by_hand(worsening, load_file(worsening.best_path), worsening.spec().task.test)
+    np.testing.assert_allclose(worsening.predictions()["predictions"], scores, atol=1e-4)
+    assert (manifest["test"]["loss"], manifest["test"]["accuracy"]) == pytest.approx((loss, accuracy), rel=1e-4)
+
+
+def test_epochs_are_judged_by_the_validation_part_without_dropout(worsening):
+    saved = load_file(worsening.checkpoint_path)
+    last = {name.removeprefix("model."): value for name, value in saved.items() if name.startswith("model.")}
+    lines, best_epoch = worsening.metrics(), worsening.manifest()["best_epoch"]
+    for line, weights in ((lines[-1], last), (lines[best_epoch - 1], load_file(worsening.best_path))):
+        _, loss, accuracy = scored_by_hand(worsening, weights, worsening.spec().task.validation)
+        assert (line["validation_loss"], line["validation_accuracy"]) == pytest.approx((loss, accuracy), rel=1e-4)
+
+
+def test_a_file_with_the_weights_of_another_epoch_is_refused(tmp_path):
+    model, path = torch.nn.Linear(2, 1), tmp_path / "best.safetensors"
+    checkpoint.write_weights(path, model, 2)
+    saved = model.weight.detach().clone()
+    model.weight.data.zero_()
+    with pytest.raises(DataError, match="holds the weights of epoch 2, expected those of epoch 3"):
+        checkpoint.read_weights(path, model, 3)
+    assert not model.weight.any()
+    for epoch in (2, None):  # that one, or whichever there is
+        model.weight.data.zero_()
+        checkpoint.read_weights(path, model, epoch)
+        assert torch.equal(model.weight, saved)
+
+
 def test_a_run_gives_its_model_back(tmp_path):
     """A forecaster for a series, whose numbers can be brought back to its own units."""
     run = train(spec("sine:duration=400,length=20", num_epochs=1), tmp_path / "run").run
@@ -207,6 +259,20 @@ def test_the_same_seed_is_the_same_run_and_gives_every_architecture_the_same_bat
     assert a.best_path.read_bytes() == b.best_path.read_bytes()
     train(spec(model={"num_layers": 2, "dropout": 0.3, "head_dropout": 0.2}, seed=1), tmp_path / "d")
     assert lines_without_times(a) != lines_without_times(Run(tmp_path / "d"))
+
+
+def test_every_batch_of_every_epoch_has_a_dropout_of_its_own(tmp_path, monkeypatch):
+    masks, dropout = [], torch.nn.functional.dropout
+
+    def watched(values, p, training, inplace):
+        dropped = dropout(values, p, training, inplace)
+        if training:
+            masks.append((dropped == 0).numpy().tobytes())
+        return dropped
+
+    monkeypatch.setattr(torch.nn.functional, "dropout", watched)
+    train(spec("recall:delay=2,size=60", {"head_dropout": 0.5}, num_epochs=3, batch_size=30), tmp_path / "run")
+    assert len(set(masks)) == len(masks) == 6  # two batches an epoch
 
 
 def test_the_process_is_left_as_it_was(tmp_path):
@@ -262,6 +328,21 @@ def test_divergence_is_written_down_with_the_largest_gradients(tmp_path):
     before = outcome.run.manifest_path.read_bytes()
     assert train(spec("adding:size=200,length=10", optimization=options), tmp_path / "run").status == "diverged"
     assert outcome.run.manifest_path.read_bytes() == before
+
+
+@pytest.mark.parametrize("clip_norm", [None, 1.0])
+def test_a_gradient_that_is_not_finite_ends_a_run_before_it_reaches_the_weights(tmp_path, clip_norm):
+    """1 / (1 + exp(v)) is 0 for a large v, and by the chain rule its derivative is 0 · ∞."""
+
+    @gatelab.cell
+    def overflowing(x, h, W, U, b):
+        return gatelab.tanh(W.n(x) + U.n(h)) + 1 / (1 + gatelab.exp(200 + b.v))
+
+    model = {"cell": overflowing, "hidden_size": 4, "engine": "eager"}
+    outcome = train(spec("recall:delay=2,size=60", model, {"clip_norm": clip_norm}), tmp_path / "run")
+    assert outcome.status == "diverged"
+    facts = outcome.run.manifest()["divergence"]
+    assert (facts["what"], facts["epoch"], facts["batch"]) == ("the gradient's length is nan", 1, 1)
 
 
 def test_divergence_that_only_validation_or_test_shows(tmp_path):
@@ -356,6 +437,25 @@ def test_interrupted_and_continued_is_the_same_to_the_bit(tmp_path, optimizer):
     outcome = train(made, tmp_path / "pieces")
     assert_same_run(outcome.run, whole.run)
     assert len(outcome.run.manifest()["resumed"]) == 4
+
+
+def test_metrics_that_are_not_those_of_the_checkpoint_are_written_again(tmp_path):
+    """As after a kill between the two: behind the checkpoint at the very end, or ahead of it in the middle."""
+    made = spec("recall:delay=2,size=60")
+    run = train(made, tmp_path / "run").run
+    lines = run.metrics()
+    run.write_metrics(lines[:-1])
+    run.write_manifest(run.manifest() | {"status": "interrupted"})
+    assert train(made, run.path).status == "done"
+    assert run.metrics() == lines
+
+    class Look(Reporter):
+        def start(self, spec, manifest, place):
+            assert run.metrics() == lines == place.history
+
+    run.write_metrics([*lines, lines[-1] | {"epoch": 4}])
+    assert train(spec("recall:delay=2,size=60", num_epochs=4), run.path, Look(), extend=True).status == "done"
+    assert [line["epoch"] for line in run.metrics()] == [1, 2, 3, 4]
 
 
 def test_the_best_weights_can_be_read_while_a_run_goes_on(tmp_path):
@@ -606,3 +706,10 @@ def test_seeds_are_these_on_every_machine():
     assert len({seeds.number(s, p, e) for s in range(5) for p in ("order", "dropout") for e in range(5)}) == 50
     assert math.log2(max(seeds.number(s, "order") for s in range(100))) < 63
     assert sorted(seeds.order(1, 2, 10).tolist()) == list(range(10))
+
+
+def test_every_epoch_has_an_order_of_its_own():
+    orders = [tuple(seeds.order(seed, epoch, 30).tolist()) for seed in range(3) for epoch in range(5)]
+    assert len(set(orders)) == 15
+    assert all(sorted(order) == list(range(30)) for order in orders)
+    assert orders[0] == tuple(seeds.order(0, 0, 30).tolist())

@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -39,8 +39,22 @@ def whole_file(path: Path, sync: bool = True) -> Iterator[BinaryIO]:
             os.chmod(file.name, 0o666 & ~_umask())  # a temporary file is for its owner alone, the final one is not
             os.replace(file.name, path)
         except BaseException:
-            os.unlink(file.name)
+            Path(file.name).unlink(missing_ok=True)  # an interrupt may come just after the renaming
             raise
+    if sync:
+        _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the folder's list of names on the disk, so that a renaming survives a power failure. Systems that cannot do
+    this for a folder are left alone.
+    """
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -19,6 +19,7 @@ from gatelab.lang.graph import Graph, Node, evaluate
 
 Role = Literal["keep", "write", "add"]
 TINY = 1e-9
+ALONG = (0.0, 0.2, 0.5, 0.7, 1.0)  # values at which a gate is held; a smooth step has 0, ½ and 1 in common with a line
 
 
 def roles(graph: Graph, options: Mapping[str, float]) -> dict[str, Role]:
@@ -61,7 +62,7 @@ def kept(graph: Graph, options: Mapping[str, float], gate: str) -> tuple[float, 
     answers = set()
     for state, new in zip(graph.states, graph.new_states, strict=True):
         shares = []
-        for held in (0.0, 0.5, 1.0):
+        for held in ALONG:
             asked = [
                 [_evaluated(graph, options, new, {"state": {state: old}}, graph.gates[gate], held, seed)
                  for old in (0.0, 1.0, 2.0)]
@@ -69,9 +70,12 @@ def kept(graph: Graph, options: Mapping[str, float], gate: str) -> tuple[float, 
             ]  # fmt: skip
             found = [after - before for values in asked for before, after in itertools.pairwise(values)]
             shares.append((found[0], max(found) - min(found)))
-        (shut, _), (half, _), (full, _) = shares
-        if abs(full - shut) > TINY:  # it rules this state
-            alone = max(spread for _, spread in shares) < TINY and abs(shut + full - 2 * half) < TINY
+        shut, full = shares[0][0], shares[-1][0]
+        if any(abs(share - shut) > TINY for share, _ in shares):  # it rules this state
+            off_the_line = (
+                abs(share - shut - held * (full - shut)) for held, (share, _) in zip(ALONG, shares, strict=True)
+            )
+            alone = max(spread for _, spread in shares) < TINY and max(off_the_line) < TINY
             answers.add((shut, full) if alone else None)
     return answers.pop() if len(answers) == 1 else None
 
