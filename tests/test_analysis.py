@@ -420,17 +420,17 @@ def test_an_untrained_model_has_nothing_to_clamp():
     assert not found.decides
 
 
-# Answers.
+# Predictions.
 
 
 def test_mistakes_are_sorted_by_how_sure_they_were(tmp_path):
     run = Run(tmp_path)
     scores = torch.tensor([[0.0, 3.0], [1.0, 0.0], [0.0, 1.0], [0.0, 9.0]])
     run.write_predictions(scores, torch.tensor([0, 0, 0, 1]), None)
-    found = analysis.answers(looked_at(classifier("gru", 3, SENTENCES), SENTENCES, path=tmp_path))
-    assert found.mistakes(5).tolist() == [0, 2]
+    found = analysis.predictions_of(looked_at(classifier("gru", 3, SENTENCES), SENTENCES, path=tmp_path))
+    assert found.worst(5).tolist() == [0, 2]
     assert found.confusion.tolist() == [[1, 2], [0, 1]]
-    assert found.sure[0] == pytest.approx(1 / (1 + math.exp(-3)))
+    assert found.confidence[0] == pytest.approx(1 / (1 + math.exp(-3)))
 
 
 def test_answers_at_every_step_count_where_they_are_scored(tmp_path):
@@ -441,10 +441,10 @@ def test_answers_at_every_step_count_where_they_are_scored(tmp_path):
     scores[1, 0] = torch.tensor([0.0, 9.0, 0.0, 0.0, 0.0])  # wrong where it does not count
     Run(tmp_path).write_predictions(scores, right, None)
     model = StepPredictor("gru", task.input_size, 3, task.output_size)
-    found = analysis.answers(looked_at(model, task, path=tmp_path))
-    assert found.counted.sum(1).tolist() == [2, 2]
-    assert found.wrong.tolist() == [0.5, 0.0]
-    assert found.mistakes(5).tolist() == [0]
+    found = analysis.predictions_of(looked_at(model, task, path=tmp_path))
+    assert found.scored.sum(1).tolist() == [2, 2]
+    assert found.error.tolist() == [0.5, 0.0]
+    assert found.worst(5).tolist() == [0]
     assert found.confusion.sum() == 4
 
 
@@ -468,15 +468,15 @@ def test_how_sure_is_of_the_worst_mistake_that_counts(tmp_path):
     scores = torch.nn.functional.one_hot(said, 5) * torch.from_numpy(sizes)[..., None]
     Run(tmp_path).write_predictions(scores, right, torch.tensor([6, 6, 5, 6]))
     seen = looked_at(StepPredictor("gru", task.input_size, 3, task.output_size), task, path=tmp_path)
-    answers = analysis.answers(seen)
+    answers = analysis.predictions_of(seen)
     probability = np.exp([2.0, 3.0, 1.0]) / (np.exp([2.0, 3.0, 1.0]) + 4)
-    np.testing.assert_allclose(answers.sure, [*probability, 0.0])
-    np.testing.assert_allclose(answers.wrong, [0.5, 1.0, 1.0, 0.0])
+    np.testing.assert_allclose(answers.confidence, [*probability, 0.0])
+    np.testing.assert_allclose(answers.error, [0.5, 1.0, 1.0, 0.0])
     expected = np.zeros((5, 5), int)
     for row, step in [(0, 4), (0, 5), (1, 4), (1, 5), (2, 4), (3, 4), (3, 5)]:
         expected[right[row, step], said[row, step]] += 1
     assert answers.confusion.tolist() == expected.tolist()
-    assert answers.mistakes(4).tolist() == [1, 0]  # of the two examples that can be shown
+    assert answers.worst(4).tolist() == [1, 0]  # of the two examples that can be shown
 
 
 def test_answers_beyond_an_end_do_not_count(tmp_path):
@@ -487,19 +487,19 @@ def test_answers_beyond_an_end_do_not_count(tmp_path):
     said[0, 3] += 1.0
     said[0, 4:] += 100.0
     Run(tmp_path).write_predictions(said, right, lengths)
-    found = analysis.answers(looked_at(Forecaster("gru", 1, 3), task, path=tmp_path))
-    assert found.wrong[0] == pytest.approx(0.25)
-    assert not found.wrong[1:].any()
-    assert not found.counted[0, 4:].any()
+    found = analysis.predictions_of(looked_at(Forecaster("gru", 1, 3), task, path=tmp_path))
+    assert found.error[0] == pytest.approx(0.25)
+    assert not found.error[1:].any()
+    assert not found.scored[0, 4:].any()
 
 
 def test_numbers_are_sorted_by_their_error_and_made_where_a_run_has_none(tmp_path):
     task = tasks.get("sine", duration=200, length=10)
     seen = looked_at(Forecaster("gru", 1, 3), task, path=tmp_path)
-    found = analysis.answers(seen)
-    worst = found.mistakes(3)
+    found = analysis.predictions_of(seen)
+    worst = found.worst(3)
     batch = seen.examples(500)
     error = (seen.model(batch.x) - batch.y).abs().mean((1, 2))
     assert worst.tolist() == error.argsort(descending=True)[:3].tolist()
     assert found.confusion is None
-    assert predictions.EVALUATED >= len(found.right) == len(task.test)
+    assert predictions.EVALUATED >= len(found.targets) == len(task.test)

@@ -38,7 +38,7 @@ def test_they_are_autograds_on_a_gru_unrolled_by_hand():
     task = tasks.get("digits", limit=50)
     model = SequenceClassifier("gru", 8, 5, 10, 1, dropout=0)
     batch = task.validation.first(4)
-    norms = gradients.gradient_norms(model, batch, Objective(task, TrainingSpec()))
+    norms = gradients.gradient_norms(model, batch, Objective(task, TrainingSpec())).by_step
     p, h, states = model.recurrent.layers[0]["fwd"], torch.zeros(4, 5, requires_grad=True), []
     for x in batch.x.transpose(0, 1):
         r = torch.sigmoid(x @ p.W.r.T + h @ p.U.r.T + p.b.r)
@@ -58,7 +58,7 @@ def test_where_every_step_answers_the_last_state_matters_only_to_the_last():
     task = tasks.get("sine", duration=200, length=10)
     model = StepPredictor("lstm", 1, 4, 1)
     batch = task.validation.first(3)
-    norms = gradients.gradient_norms(model, batch, Objective(task, TrainingSpec()))
+    norms = gradients.gradient_norms(model, batch, Objective(task, TrainingSpec())).by_step
     off = (model(batch.x) - batch.y)[:, -1].detach().abs().mean()
     weight = model.head[-1].weight.detach().norm()
     assert norms.shape == (1, 2, 10)
@@ -66,23 +66,23 @@ def test_where_every_step_answers_the_last_state_matters_only_to_the_last():
     assert norms[0, 1, -1] == 0  # c matters through a next step alone
 
 
-def test_steps_beyond_the_end_are_left_out():
+def test_steps_that_no_example_has_are_nan():
     task = tasks.get("agreement", size=100, gap=6, shortest_gap=2)
     model = SequenceClassifier("gru", task.input_size, 4, 2, 1, dropout=0)
     batch = task.validation.first(16)
-    norms = gradients.gradient_norms(model, batch, Objective(task, TrainingSpec()))
+    norms = gradients.gradient_norms(model, batch, Objective(task, TrainingSpec())).by_step
     shortest = torch.nonzero(batch.lengths == batch.lengths.min()).flatten()
     cut = batch._replace(x=batch.x[shortest], y=batch.y[shortest], lengths=batch.lengths[shortest])
-    few = gradients.gradient_norms(model, cut, Objective(task, TrainingSpec()))
+    few = gradients.gradient_norms(model, cut, Objective(task, TrainingSpec())).by_step
     end = int(batch.lengths.min())
-    assert np.isnan(few[0, 0, end:]).all()
-    assert not np.isnan(few[0, 0, :end]).any()
-    assert not np.isnan(norms[0, 0, : int(batch.lengths.max())]).any()
+    assert np.isnan(few[0, 0, :-end]).all()
+    assert not np.isnan(few[0, 0, -end:]).any()
+    assert not np.isnan(norms[0, 0]).any()
 
 
 @pytest.mark.parametrize("name", ["digits:limit=50", "sine:duration=200,length=8"])
 def test_each_example_counts_with_its_own_loss_to_its_own_end(name):
-    """One answer a sequence, and one at every step: what a batch of unequal lengths has is the mean of its examples."""
+    """One target per sequence, and one per step: the norms of a batch are the means over its examples, end to end."""
     task = tasks.get(name)
     kind = StepPredictor if task.per_step else SequenceClassifier
     model, goal = (
@@ -90,12 +90,14 @@ def test_each_example_counts_with_its_own_loss_to_its_own_end(name):
         Objective(task, TrainingSpec()),
     )
     batch, ends = doubled(task.validation.first(4)), [3, 8, 5, 3]
-    found = gradients.gradient_norms(model, batch._replace(lengths=torch.tensor(ends)), goal)
-    alone = np.full((4, *found.shape), np.nan)
+    ours = gradients.gradient_norms(model, batch._replace(lengths=torch.tensor(ends)), goal)
+    alone, first = np.full((4, *ours.by_step.shape), np.nan), []
     for row, end in enumerate(ends):
         one = Batch(batch.x[[row], :end], batch.y[[row], :end] if task.per_step else batch.y[[row]], None)
-        alone[row, ..., :end] = gradients.gradient_norms(model, one, goal)
-    np.testing.assert_allclose(found, np.nanmean(alone, axis=0), rtol=1e-9)
+        alone[row, ..., -end:] = gradients.gradient_norms(model, one, goal).by_step  # the last step is its own last
+        first.append(alone[row, ..., -end])
+    np.testing.assert_allclose(ours.by_step, np.nanmean(alone, axis=0), rtol=1e-9)
+    np.testing.assert_allclose(ours.first, np.mean(first, axis=0), rtol=1e-9)
 
 
 def test_of_two_directions_the_forward_one_is_told_layer_by_layer():
@@ -114,7 +116,7 @@ def test_of_two_directions_the_forward_one_is_told_layer_by_layer():
         done = unroll(model.recurrent, batch.x, change=moved)
         return goal.loss(model.answer(done.output, done.state, batch.x, None), batch).item()
 
-    found = gradients.gradient_norms(model, batch, goal)
+    found = gradients.gradient_norms(model, batch, goal).by_step
     assert found.shape == (2, 2, 8)
     for layer, kind, step in itertools.product(range(2), range(2), (0, 5, 7)):
         ends = [[loss(2 * layer, step, kind, unit, by) for by in (1e-5, -1e-5)] for unit in range(3)]
@@ -129,7 +131,7 @@ def test_a_cell_that_remembers_nothing_has_a_gradient_at_its_end_alone():
 
     task = tasks.get("digits", limit=50)
     model = SequenceClassifier(forgetful, 8, 3, 10, 1, dropout=0).requires_grad_(False)
-    norms = gradients.gradient_norms(model, task.validation.first(4), Objective(task, TrainingSpec()))
+    norms = gradients.gradient_norms(model, task.validation.first(4), Objective(task, TrainingSpec())).by_step
     assert not norms[0, 0, :-1].any()
     assert norms[0, 0, -1] > 0
 
@@ -150,7 +152,7 @@ def test_the_weights_are_the_same_to_the_bit_with_and_without(tmp_path, cell):
     assert (found.norms[:, :, 0] > 0).all()
     best = gradients.gradient_norms(
         recorded.model(), gradients.probe(spec().task.validation), Objective(spec().task, TrainingSpec())
-    )
+    ).by_step
     np.testing.assert_allclose(found.norms[recorded.manifest()["best_epoch"]], best, rtol=1e-6)
 
 

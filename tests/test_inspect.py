@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 from gatelab import analysis, style
 from gatelab.cli import app
-from gatelab.report.inspection import agreement, words
+from gatelab.report.words import inspection as words
 from gatelab.training import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, train
 from gatelab.training.reporter import Reporter
 
-ALWAYS = {"gates.png", "units.png", "memory.png", "eigenvalues.png", "gradients.png", "answers.png"}
+ALWAYS = {"gates.png", "units.png", "memory.png", "eigenvalues.png", "gradients.png", "predictions.png"}
 RUNS = {
     "digits": ("digits:limit=100", {"hidden_size": 6}, {"record": "gradients"}),
     "agreement": ("agreement:size=1000,gap=4,shortest_gap=2", {"hidden_size": 8}, {"num_epochs": 6}),
@@ -141,15 +141,15 @@ def test_the_forward_direction_of_a_two_way_layer_is_looked_at(runs):
 def test_the_words_say_what_the_numbers_say(runs):
     found = analysis.inspect(runs("agreement"))
     carried = found.agreement
-    told = " ".join(agreement.story(found))
+    told = " ".join(words.agreement(found))
     clamped, chance = carried.flips_of_few
-    assert f"flip in {100 * clamped:.0f} % of {carried.tried} sentences" in told
-    assert f"by chance, in {100 * chance:.0f} % (20 draws" in told
-    for claim, true in {"gate opens” ": carried.opens, "stays shut” ": carried.stays_shut}.items():
+    assert f"flips was/were in {100 * clamped:.0f} % of {carried.tried} sentences" in told
+    assert f"random other units, in {100 * chance:.0f} % (20 draws" in told
+    for claim, true in {"gate opens” ": carried.opens, "stays closed” ": carried.stays_shut}.items():
         assert claim + ("is true" if true else "is not true") in told
     assert carried.flips[-1] == 1.0  # all of a GRU's state is all it knows
-    hits = np.trace(found.answers.confusion) / found.answers.confusion.sum()
-    assert f"{100 * hits:.2f} %" in words.answers(found)[0]
+    hits = np.trace(found.predictions.confusion) / found.predictions.confusion.sum()
+    assert f"{100 * hits:.2f} %" in words.predictions(found)[0]
     assert float(hits) == pytest.approx(found.subject.run.manifest()["test"]["accuracy"])
     rows = words.gate_table(found)
     assert [row[0] for row in rows] == ["gate", "r", "z", "n"]

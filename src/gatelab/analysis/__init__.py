@@ -5,10 +5,10 @@ from gatelab.analysis.eigenvalues import Spectrum, spectrum
 from gatelab.analysis.gates import GateSummary, Traces, dead_units, summaries, traces
 from gatelab.analysis.horizon import Memory, memory, time_constants
 from gatelab.analysis.inspection import Inspection, inspect
-from gatelab.analysis.predictions import Answers, answers
+from gatelab.analysis.predictions import Predictions, predictions_of
 from gatelab.analysis.subject import Subject, load
 
 __all__ = [
-    "Agreement", "Answers", "GateSummary", "Inspection", "Memory", "Spectrum", "Subject", "Traces", "agreement",
-    "answers", "dead_units", "inspect", "load", "memory", "spectrum", "summaries", "time_constants", "traces",
+    "Agreement", "GateSummary", "Inspection", "Memory", "Predictions", "Spectrum", "Subject", "Traces", "agreement",
+    "dead_units", "inspect", "load", "memory", "predictions_of", "spectrum", "summaries", "time_constants", "traces",
 ]  # fmt: skip

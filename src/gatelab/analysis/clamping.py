@@ -82,18 +82,18 @@ class Agreement:
 
 
 def agreement(subject: Subject, sentences: int = SENTENCES) -> Agreement:
-    """Find the units that carry number, and clamp them."""
+    """Find the units that encode number, and clamp them."""
     task, H = subject.task, subject.recurrent.hidden_size
     assert isinstance(task, Sentences)
     batch = subject.examples(sentences)
     assert batch.lengths is not None
-    tokens = task.test.stored[: len(batch.y)]
-    seen, said = subject.history(batch.x, batch.lengths, watch=True)
+    tokens = task.test.stored[: len(batch.y), : batch.x.shape[1]]
+    seen, prediction = subject.history(batch.x, batch.lengths, watch=True)
     correlations, lasts = _carriers(seen, batch.y)
     ranked = np.argsort(-np.abs(correlations), kind="stable")
     other = task.encoding()(opposite(task, tokens), torch.arange(len(tokens))).double()
-    donor, answered = subject.history(other, batch.lengths)
-    sure = (said.argmax(1) == batch.y) & (answered.argmax(1) == 1 - batch.y)
+    donor, opposite_prediction = subject.history(other, batch.lengths)
+    sure = (prediction.argmax(1) == batch.y) & (opposite_prediction.argmax(1) == 1 - batch.y)
     counts = np.unique([*(2**i for i in range(H.bit_length()) if 2**i <= H), H])
     random = np.random.RandomState(0)
 
@@ -158,7 +158,7 @@ def opposite(task: Sentences, tokens: Tensor) -> Tensor:
 
 
 def clamped(subject: Subject, x: Tensor, lengths: Tensor, donor: list[States], units: np.ndarray) -> Tensor:
-    """What the model answers if these units have the donor's states from just after the subject on."""
+    """The predictions if these units have the donor's states from just after the subject on."""
     held = torch.from_numpy(np.ascontiguousarray(units))
 
     def change(run: int, step: int, states: States) -> States:

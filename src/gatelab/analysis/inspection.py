@@ -11,7 +11,7 @@ from gatelab.analysis.clamping import Agreement, agreement
 from gatelab.analysis.eigenvalues import Spectrum, spectrum
 from gatelab.analysis.gates import GateSummary, Traces, dead_units, summaries, traces
 from gatelab.analysis.horizon import Memory, memory, time_constants
-from gatelab.analysis.predictions import Answers, answers
+from gatelab.analysis.predictions import Predictions, predictions_of
 from gatelab.analysis.reading import Reading, reading
 from gatelab.analysis.subject import Subject, checked_sample, doubled, load
 from gatelab.tasks.agreement import Agreement as Sentences
@@ -39,7 +39,7 @@ class Inspection:
     spectrum: Spectrum
     recorded: Gradients | None
     gradient: StepNorms  # of the weights as they are
-    answers: Answers
+    predictions: Predictions
     agreement: Agreement | None
 
 
@@ -63,6 +63,6 @@ def inspect(path: Path | str, sample: int = 0, layer: int | None = None, *, acce
         spectrum(subject, example),
         gradients.read(subject.run.path),
         gradients.gradient_norms(subject.model, held, Objective(task, subject.run.spec().training)),
-        answers(subject),
+        predictions_of(subject),
         agreement(subject) if isinstance(task, Sentences) else None,
     )

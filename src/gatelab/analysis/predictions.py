@@ -1,4 +1,4 @@
-"""What the model says on the test set, where it is wrong, and how sure it was."""
+"""Predictions on the test set: which are wrong, and how confident they were."""
 
 from __future__ import annotations
 
@@ -16,62 +16,61 @@ EVALUATED = 500  # examples, where the run has no predictions yet
 
 
 @dataclass(frozen=True)
-class Answers:
-    """Answers for whole sequences, or at every step: classes, or numbers."""
+class Predictions:
+    """Predictions for whole sequences, or at every step: classes, or numbers."""
 
-    said: np.ndarray  # (N,) or (N, T) classes, or (N, K) or (N, T, K) numbers
-    right: np.ndarray  # the same of what was right
-    counted: np.ndarray  # (N,) or (N, T), whether there is such an answer and it counts
-    sure: np.ndarray  # (N,), the probability given to what was said; where there are several, of the worst mistake
-    wrong: np.ndarray  # (N,), how wrong: for classes the share of wrong answers, for numbers the mean size of the error
-    confusion: np.ndarray | None  # (C, C), true by said
-    at_hand: int  # the first so many can be shown as examples
+    predicted: np.ndarray  # (N,) or (N, T) classes, or (N, K) or (N, T, K) numbers
+    targets: np.ndarray  # of the same shape
+    scored: np.ndarray  # (N,) or (N, T), whether there is such a target and it counts
+    confidence: np.ndarray  # (N,), the probability of the predicted class; of several per sequence, of the worst error
+    error: np.ndarray  # (N,), for classes the share of wrong predictions, for numbers the mean absolute error
+    confusion: np.ndarray | None  # (C, C), true by predicted
+    available: int  # the first this many examples can be shown
 
-    def mistakes(self, count: int) -> np.ndarray:
-        """The examples with the worst answers, among those at hand: most sure of what is wrong, or farthest off."""
-        score = self.wrong if self.confusion is None else np.where(self.wrong > 0, self.sure, -1.0)
-        score = np.where(np.arange(len(score)) < self.at_hand, score, -1.0)
-        worst = np.argsort(-score, kind="stable")[:count]
-        found: np.ndarray = worst[(self.wrong[worst] > 0) & (worst < self.at_hand)]
-        return found
+    def worst(self, count: int) -> np.ndarray:
+        """The available examples with the worst predictions: most confident in a wrong class, or farthest off."""
+        score = self.error if self.confusion is None else np.where(self.error > 0, self.confidence, -1.0)
+        score = np.where(np.arange(len(score)) < self.available, score, -1.0)
+        ranked = np.argsort(-score, kind="stable")[:count]
+        wrong: np.ndarray = ranked[(self.error[ranked] > 0) & (ranked < self.available)]
+        return wrong
 
 
-def answers(subject: Subject) -> Answers:
+def predictions_of(subject: Subject) -> Predictions:
     """From the run's predictions on its test set; of a run that has none yet, the first test examples."""
-    scores, right, lengths = _predictions(subject)
+    scores, targets, lengths = _saved(subject)
     task = subject.task
     ends = None if lengths is None else torch.from_numpy(lengths)
-    exists = task.scored(torch.from_numpy(right), ends).numpy()
+    scored = task.scored(torch.from_numpy(targets), ends).numpy()
     if task.classes is None:
-        error = np.abs(scores - right).mean(-1)
-        unsure = np.full(len(right), np.nan)
-        return Answers(scores, right, exists, unsure, _mean(error, exists), None, len(task.test))
-    said = scores.argmax(-1)
+        size = np.abs(scores - targets).mean(-1)
+        unknown = np.full(len(targets), np.nan)
+        return Predictions(scores, targets, scored, unknown, _mean(size, scored), None, len(task.test))
+    predicted = scores.argmax(-1)
     probability = softmax(scores, -1).max(-1)
-    off = said != right
-    confusion = confusion_matrix(right[exists], said[exists], labels=np.arange(len(task.classes)))
-    sure = probability
-    if task.per_step:
-        sure = np.where(off & exists, probability, 0.0).max(1)
-    return Answers(said, right, exists, sure, _mean(off, exists), confusion, len(task.test))
+    wrong = predicted != targets
+    confusion = confusion_matrix(targets[scored], predicted[scored], labels=np.arange(len(task.classes)))
+    confidence = np.where(wrong & scored, probability, 0.0).max(1) if task.per_step else probability
+    return Predictions(predicted, targets, scored, confidence, _mean(wrong, scored), confusion, len(task.test))
 
 
-def _predictions(subject: Subject) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    found: dict[str, Any]
+def _saved(subject: Subject) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Scores or numbers, targets, and lengths where sequences differ."""
+    arrays: dict[str, Any]
     if (subject.run.path / "predictions.npz").is_file():
-        found = subject.run.predictions()
+        arrays = subject.run.predictions()
     else:
         batch = subject.examples(EVALUATED)
         with torch.no_grad():
-            said = subject.model(batch.x, lengths=batch.lengths)
-        found = {"predictions": said.numpy(), "answers": batch.y.numpy()}
-        found |= {} if batch.lengths is None else {"lengths": batch.lengths.numpy()}
-    return found["predictions"].astype(np.float64), found["answers"], found.get("lengths")
+            output = subject.model(batch.x, lengths=batch.lengths)
+        arrays = {"predictions": output.numpy(), "answers": batch.y.numpy()}
+        arrays |= {} if batch.lengths is None else {"lengths": batch.lengths.numpy()}
+    return arrays["predictions"].astype(np.float64), arrays["answers"], arrays.get("lengths")
 
 
-def _mean(values: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """An example's mean over what counts of it."""
+def _mean(values: np.ndarray, scored: np.ndarray) -> np.ndarray:
+    """The mean of each example over its scored targets."""
     if values.ndim == 1:
         return values.astype(np.float64)
-    found: np.ndarray = np.where(counted, values, 0.0).sum(1) / np.maximum(1, counted.sum(1))
-    return found
+    mean: np.ndarray = np.where(scored, values, 0.0).sum(1) / np.maximum(1, scored.sum(1))
+    return mean

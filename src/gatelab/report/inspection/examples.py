@@ -19,23 +19,23 @@ TEXT = 96  # so many letters fit in a line
 LINES = 4  # so many numbers a step are drawn as lines, more as a picture
 
 
-def named(task: Task, answer: np.ndarray) -> str:
+def named(task: Task, value: np.ndarray) -> str:
     """A target or prediction: a class by its name, numbers as they are."""
     if task.classes is not None:
-        return task.classes[int(answer)]
-    return ", ".join(f"{value:.3g}" for value in np.atleast_1d(answer))
+        return task.classes[int(value)]
+    return ", ".join(f"{number:.3g}" for number in np.atleast_1d(value))
 
 
 def verdict(inspection: Inspection, place: int) -> str:
     """Target and prediction; where there is a target at every step, how many are right or how large the error is."""
-    task, said = inspection.subject.task, inspection.answers
-    if place >= len(said.right):
+    task, outcome = inspection.subject.task, inspection.predictions
+    if place >= len(outcome.targets):
         return f"test example {place}"
     if not task.per_step:
-        return f"true {named(task, said.right[place])}, predicted {named(task, said.said[place])}"
+        return f"true {named(task, outcome.targets[place])}, predicted {named(task, outcome.predicted[place])}"
     if task.classes is not None:
-        return f"{100 * (1 - said.wrong[place]):.0f} % of its targets predicted"
-    return f"mean absolute error {said.wrong[place]:.3g}"
+        return f"{100 * (1 - outcome.error[place]):.0f} % of its targets predicted"
+    return f"mean absolute error {outcome.error[place]:.3g}"
 
 
 def draw_reading(axes: Axes, read: Reading) -> None:
@@ -75,55 +75,57 @@ def draw_example(axes: Axes, inspection: Inspection, place: int) -> None:
         _text(axes, inspection, place, read.words)
         return
     elif task.per_step:
-        _answers_by_step(axes, inspection, place, len(read.x))
+        _predictions_by_step(axes, inspection, place, len(read.x))
     else:
         draw_reading(axes, read)
-    wrong = task.classes is not None and inspection.answers.wrong[place] > 0
+    wrong = task.classes is not None and inspection.predictions.error[place] > 0
     where: Literal["center", "left"] = "center" if read.image is not None else "left"
     colour = style.COLOURS[1] if wrong else style.INK
     axes.set_title(_title(inspection, place), loc=where, weight="normal", size=8, color=colour)
 
 
 def _title(inspection: Inspection, place: int) -> str:
-    task, said = inspection.subject.task, inspection.answers
+    task, outcome = inspection.subject.task, inspection.predictions
     if task.per_step or task.classes is None:
         return f"example {place}: {verdict(inspection, place)}"
-    if said.wrong[place] == 0:
-        return named(task, said.said[place])
-    right, answered = named(task, said.right[place]), named(task, said.said[place])
-    return f"predicted {answered} (p = {said.sure[place]:.2f})\ntrue {right}"
+    if outcome.error[place] == 0:
+        return named(task, outcome.predicted[place])
+    true, predicted = named(task, outcome.targets[place]), named(task, outcome.predicted[place])
+    return f"predicted {predicted} (p = {outcome.confidence[place]:.2f})\ntrue {true}"
 
 
-def _answers_by_step(axes: Axes, inspection: Inspection, place: int, steps: int) -> None:
-    said, right = inspection.answers.said[place, :steps], inspection.answers.right[place, :steps]
-    said, right = (values[:, None] if values.ndim == 1 else values for values in (said, right))
-    for column in range(min(3, right.shape[1])):
-        axes.plot(right[:, column], ":", color=style.INK, linewidth=1.2)
-        axes.plot(said[:, column], color=style.colour(column), linewidth=1.1)
+def _predictions_by_step(axes: Axes, inspection: Inspection, place: int, steps: int) -> None:
+    outcome = inspection.predictions
+    both = outcome.predicted[place, :steps], outcome.targets[place, :steps]
+    predicted, targets = (values[:, None] if values.ndim == 1 else values for values in both)
+    for column in range(min(3, targets.shape[1])):
+        axes.plot(targets[:, column], ":", color=style.INK, linewidth=1.2)
+        axes.plot(predicted[:, column], color=style.colour(column), linewidth=1.1)
     axes.locator_params(axis="x", integer=True)
 
 
 def _text(axes: Axes, inspection: Inspection, place: int, words: tuple[str, ...]) -> None:
-    """Words in a line with the answer after them, or lines of what is read, right and answered at every step."""
-    task, said = inspection.subject.task, inspection.answers
+    """Words in a line and the prediction after them; with targets at every step, lines of input, true and predicted."""
+    task, outcome = inspection.subject.task, inspection.predictions
     axes.axis("off")
     axes.set(xlim=(0, 1), ylim=(0, 1))
-    wrong = said.wrong[place] > 0
+    wrong = outcome.error[place] > 0
     colour = style.COLOURS[1] if wrong else style.INK
     if not task.per_step:
-        sure = f" (p = {said.sure[place]:.2f}), true {named(task, said.right[place])}" if wrong else ""
+        truth = f" (p = {outcome.confidence[place]:.2f}), true {named(task, outcome.targets[place])}" if wrong else ""
         text = cut(" ".join(words))
         axes.text(0, 0.5, text, size=8, va="center", family="monospace")
         after = (4.82 * (len(text) + 2), 0)  # a letter of this size is so many points wide
-        axes.annotate(f"→ {named(task, said.said[place])}{sure}", (0, 0.5), xytext=after, textcoords="offset points",
+        axes.annotate(f"→ {named(task, outcome.predicted[place])}{truth}", (0, 0.5), xytext=after,
+                      textcoords="offset points",
                       size=8.5, va="center", color=colour, weight="bold")  # fmt: skip
         return
     assert task.classes is not None
     shown = slice(-min(len(words), 60), None)
-    lines = {"read": words, "right": tuple(task.classes[int(i)] for i in said.right[place][: len(words)])}
-    lines["answered"] = tuple(task.classes[int(i)] for i in said.said[place][: len(words)])
+    lines = {"input": words, "true": tuple(task.classes[int(i)] for i in outcome.targets[place][: len(words)])}
+    lines["predicted"] = tuple(task.classes[int(i)] for i in outcome.predicted[place][: len(words)])
     for row, (name, line) in enumerate(lines.items()):
-        ink = colour if name == "answered" else style.INK
+        ink = colour if name == "predicted" else style.INK
         axes.text(0, 0.85 - 0.32 * row, name, size=8, va="center", color=style.FAINT)
         axes.text(0.1, 0.85 - 0.32 * row, " ".join(line[shown]), size=8, va="center", family="monospace", color=ink)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def gallery(inspection: Inspection) -> Figure:
     """Test examples: the first ones, or of a series windows that do not overlap, from all of the test part."""
-    known, count = min(len(inspection.answers.right), inspection.answers.at_hand), _shown(inspection)
+    known, count = min(len(inspection.predictions.targets), inspection.predictions.available), _shown(inspection)
     if inspection.subject.task.forecasts:
         apart = inspection.subject.task.steps
         return _grid(inspection, spread_out(np.arange(known), apart, count))
@@ -28,8 +28,8 @@ def gallery(inspection: Inspection) -> Figure:
 
 def worst(inspection: Inspection) -> Figure | None:
     """The examples with the worst predictions, the worst first; of a series, windows that do not overlap."""
-    task, answers = inspection.subject.task, inspection.answers
-    ranked = answers.mistakes(len(answers.right) if task.forecasts else _shown(inspection))
+    task, outcome = inspection.subject.task, inspection.predictions
+    ranked = outcome.worst(len(outcome.targets) if task.forecasts else _shown(inspection))
     if task.forecasts:
         ranked = without_overlap(ranked, task.steps, _shown(inspection))
     return _grid(inspection, ranked) if len(ranked) else None
@@ -54,7 +54,7 @@ def without_overlap(windows: np.ndarray, apart: int, count: int) -> np.ndarray:
 
 def confusion(inspection: Inspection) -> Figure | None:
     """The confusion matrix of the test set, where targets are classes."""
-    counts, classes = inspection.answers.confusion, inspection.subject.task.classes
+    counts, classes = inspection.predictions.confusion, inspection.subject.task.classes
     if counts is None or classes is None:
         return None
     return confusion_matrix(counts, list(classes), "Confusion matrix, % of each true class, test set")
@@ -62,17 +62,17 @@ def confusion(inspection: Inspection) -> Figure | None:
 
 def predicted_against_true(inspection: Inspection) -> Figure | None:
     """A scatter plot, where targets are numbers."""
-    if inspection.answers.confusion is not None:
+    if inspection.predictions.confusion is not None:
         return None
-    counted = inspection.answers.counted
-    right, said = inspection.answers.right[counted].ravel(), inspection.answers.said[counted].ravel()
-    few = np.linspace(0, len(right) - 1, min(len(right), 3000)).astype(int)
+    outcome = inspection.predictions
+    true, predicted = (values[outcome.scored].ravel() for values in (outcome.targets, outcome.predicted))
+    few = np.linspace(0, len(true) - 1, min(len(true), 3000)).astype(int)
     with style.house():
         figure = style.new_figure(4.6, 4.2)
         axes = figure.subplots()
-        ends = [min(right.min(), said.min()), max(right.max(), said.max())]
+        ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
         axes.plot(ends, ends, color=style.FAINT, linewidth=0.8)
-        axes.plot(right[few], said[few], "o", markersize=3, alpha=0.35, color=style.COLOURS[0], mew=0)
+        axes.plot(true[few], predicted[few], "o", markersize=3, alpha=0.35, color=style.COLOURS[0], mew=0)
         axes.set(xlabel="true", ylabel="predicted", title="Predicted against true, test set")
     return figure
 

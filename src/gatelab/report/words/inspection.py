@@ -114,14 +114,14 @@ def gradients(inspection: Inspection) -> list[str]:
 
 def predictions(inspection: Inspection) -> list[str]:
     """The metric on the test set, beside the trivial baseline."""
-    answers, task = inspection.answers, inspection.subject.task
-    count, there = len(answers.right), len(task.test)
+    outcome, task = inspection.predictions, inspection.subject.task
+    count, there = len(outcome.targets), len(task.test)
     of = f"{count:,} test examples" if count >= there else f"the first {count:,} of {there:,} test examples"
-    if answers.confusion is None:
+    if outcome.confusion is None:
         scaled = ", in units of the scaled targets" if task.target_scaling else ""
-        sentences = [f"The mean absolute error over {of} is {answers.wrong.mean():.4g}{scaled}."]
+        sentences = [f"The mean absolute error over {of} is {outcome.error.mean():.4g}{scaled}."]
     else:
-        hits, total = int(np.trace(answers.confusion)), int(answers.confusion.sum())
+        hits, total = int(np.trace(outcome.confusion)), int(outcome.confusion.sum())
         targets = of if total == count else f"{total:,} targets of {of}"
         sentences = [f"Accuracy {100 * hits / total:.2f} % on {targets}; {counted(total - hits, 'error')}."]
     manifest = inspection.subject.run.manifest()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import re
 
-from gatelab.training.progress import Bar, Lines, Reporter, reporter, summary
 from rich.console import Console
 
+from gatelab.cli.terminal.run import Bar, Lines, reporter, summary
 from gatelab.training import ModelSpec, Run, RunSpec, TrainingSpec, train
+from gatelab.training.reporter import Reporter
 
 SPEC = RunSpec(
     task="digits:limit=100",
@@ -24,8 +25,11 @@ def test_lines(tmp_path):
     assert lines[0] == "digits: gru, 506 parameters, seed 0, 1 thread"
     assert lines[1].startswith("epoch   1/2  train loss ")
     assert "validation loss" in lines[1]
-    assert lines[3].startswith("test, with the weights of epoch ")
-    assert len(lines) == 5
+    assert lines[3].startswith("test (weights of epoch ")
+    assert re.fullmatch(
+        r"trivial baseline: accuracy \d+\.\d\d % \(majority class of the training set, '\d'\)", lines[4]
+    )
+    assert len(lines) == 6
 
 
 def test_the_bar_shows_epoch_batch_loss_accuracy_speed_and_time_left(tmp_path):
