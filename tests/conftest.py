@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import browser
 import pytest
 import torch
 from hypothesis import settings
@@ -64,3 +65,36 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Debian's Chromium, driven by Playwright."""
+    if browser.CHROMIUM is None:
+        pytest.skip("there is no chromium here (apt-get install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=browser.CHROMIUM, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def open_page(chromium):
+    """Opens a file at a width, light or dark, without a network; errors of its scripts are errors of the test."""
+    contexts, errors = [], []
+
+    def opened(path, width, scheme):
+        context = chromium.new_context(viewport={"width": width, "height": 1000}, color_scheme=scheme, offline=True)
+        contexts.append(context)
+        view = context.new_page()
+        view.on("pageerror", lambda error: errors.append(str(error)))
+        view.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        view.goto(path.resolve().as_uri())
+        return view
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert errors == []

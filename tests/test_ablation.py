@@ -16,6 +16,8 @@ from gatelab.experiments import ablation, config
 from gatelab.experiments.bench import bench
 from gatelab.experiments.executor import LocalExecutor
 from gatelab.experiments.probe import refuse_alike
+from gatelab.experiments.results import read_results
+from gatelab.report.words.findings import change_names
 from gatelab.training import Run, build, train
 from gatelab.training import config as training_config
 
@@ -267,7 +269,7 @@ def test_a_run_whose_frozen_parameter_moved_fails(tmp_path, monkeypatch):
     content = {**{k: SMALL[k] for k in ("task", "training")}, "model": {"hidden_size": 5, "freeze": ["b.z"]}}
 
     monkeypatch.setattr(build, "_frozen", lambda layer, spec: layer)  # as if freezing were lost
-    with pytest.raises(RuntimeError, match="was frozen and is not what it was at the start"):
+    with pytest.raises(RuntimeError, match="was frozen and has changed"):
         train(training_config.parse(content, "here"), tmp_path / "run")
     assert Run(tmp_path / "run").manifest()["status"] == "failed"
 
@@ -289,8 +291,10 @@ def test_studies_are_run_and_reported_together(tmp_path):
     command = ["ablate", str(tmp_path / "c.yaml"), "--output-dir", str(tmp_path / "out"), "--jobs", "2"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
-    results = json.loads((tmp_path / "out" / "adding" / "results.json").read_text())
-    assert [effect["name"] for effect in results["effects"]] == ["init_z: 0 → 1"]
+    results = read_results(tmp_path / "out" / "adding")
+    assert results.family.tests == 4  # a comparison and an effect in each of two studies
+    assert results.family.studies == ("recall", "adding")
+    assert [change_names(effect.changes) for effect in results.effects] == ["init_z: 0 → 1"]
     summary = (tmp_path / "out" / "results_summary.md").read_text()
     assert "| [recall](recall/report.html) | accuracy, % |" in summary
     assert "init_z: 0 → 1" in (tmp_path / "out" / "recall" / "report.html").read_text()

@@ -23,6 +23,8 @@ from gatelab.experiments import config
 from gatelab.experiments.bench import Watcher, bench, gather_again, read_experiment, remarks
 from gatelab.experiments.executor import LocalExecutor
 from gatelab.experiments.plan import parameters, plan
+from gatelab.experiments.results import read_results
+from gatelab.report.words.findings import findings
 from gatelab.training import Run, build, train
 from gatelab.training.config import changed as config_changed
 
@@ -176,24 +178,25 @@ def test_runs_are_those_of_the_loop_to_the_bit(done, tmp_path):
 
 
 def test_the_results_are_all_there(done):
-    results = json.loads((done / "results.json").read_text())
-    assert results["metric"] == "accuracy"
-    for entry in results["models"].values():
-        assert entry["counts"] == {"done": 2}
-        values = [run["metrics"]["accuracy"] for run in entry["runs"]]
-        assert entry["statistics"]["accuracy"]["mean"] == pytest.approx(sum(values) / 2)
-        assert sum(map(sum, entry["confusion"])) == 2 * 360
-        assert len(entry["curves"]["validation_accuracy"]) == 2
-    assert len(results["comparisons"]) == 1
-    assert results["sentences"][-1].endswith("with 2 seeds no claim can be made.")
-    assert results["sentences"][0].startswith("Without learning accuracy is 10.00 % (always '0', the commonest in")
+    results = read_results(done)
+    assert results.metric == "accuracy"
+    for model in results.models.values():
+        assert model.counts == {"done": 2}
+        values = [run.metrics["accuracy"] for run in model.runs]
+        assert model.summaries["accuracy"].mean == pytest.approx(sum(values) / 2)
+        assert sum(map(sum, model.confusion)) == 2 * 360
+        assert len(model.curves["validation_accuracy"]) == 2
+    assert len(results.comparisons) == results.family.tests == 1
+    sentences = findings(results)
+    assert sentences[-1].endswith("; not tested with 2 seeds.")
+    assert sentences[0].startswith("Trivial baseline (majority class of the training set, '0'): accuracy 10.00 %.")
 
 
 def test_the_same_command_does_nothing_again_and_a_changed_one_is_refused(done):
     before = {path: path.stat().st_mtime_ns for path in done.rglob("manifest.json")}
     spent = read_experiment(done)["seconds"]
     results = bench(small(), done, LocalExecutor(2))
-    assert results["wall_clock_seconds"] >= spent > 0  # sessions add up
+    assert results.seconds >= spent > 0  # sessions add up
     assert {path: path.stat().st_mtime_ns for path in before} == before
     with pytest.raises(ValueError, match=r"holds another experiment: .*training\.num_epochs is 2 there and 3 now"):
         bench(small(training={"num_epochs": 3, "batch_size": 32, "seed": 5}), done, LocalExecutor(1))
@@ -204,7 +207,8 @@ def test_seeds_and_models_can_be_added(done, here):
     more = small(runs=3, models={**SMALL["models"], "rnn": {"hidden_size": 6}})
     before = {path: path.stat().st_mtime_ns for path in done.rglob("manifest.json")}
     results = bench(more, done, here)
-    assert [entry["counts"] for entry in results["models"].values()] == [{"done": 3}] * 3
+    assert [model.counts for model in results.models.values()] == [{"done": 3}] * 3
+    assert results.family.tests == 3
     assert {path: path.stat().st_mtime_ns for path in before} == before
     with pytest.raises(ValueError, match="another experiment: it has the model rnn as well; runs is 3 there and 2 now"):
         bench(small(), done, LocalExecutor(1))
@@ -223,12 +227,11 @@ def test_a_first_model_that_changes_all_sizes_leaves_everything_as_it_was(tmp_pa
 
 
 def test_results_can_be_gathered_again_from_the_runs_alone(done):
-    before = json.loads((done / "results.json").read_text())
+    before = (done / "results.json").read_bytes()
     (done / "results.json").unlink()
     gather_again(done)
-    again = json.loads((done / "results.json").read_text())
-    assert again == before
-    assert again["wall_clock_seconds"] > 0
+    assert (done / "results.json").read_bytes() == before
+    assert read_results(done).seconds > 0
 
 
 def test_a_directory_with_something_else_in_it_is_left_alone(tmp_path):
@@ -263,9 +266,9 @@ def test_a_killed_process_is_counted_and_the_others_go_on(tmp_path):
     results = bench(long, tmp_path / "experiment", LocalExecutor(2), watcher)
     assert ("gru", "failed", "its process was killed by SIGKILL") in watcher.ended
     assert ("agru", "done", "") in watcher.ended
-    assert "The run of gru with seed 5 failed (its process ended without a word)" in results["sentences"][0]
+    assert findings(results)[0].startswith("gru, seed 5: failed (its process ended without a message)")
     again = bench(long, tmp_path / "experiment", LocalExecutor(2))
-    assert again["models"]["gru"]["counts"] == {"done": 1}
+    assert again.models["gru"].counts == {"done": 1}
     assert len(Run(tmp_path / "experiment" / "runs" / "gru" / "seed-5").manifest()["resumed"]) == 1
 
 
@@ -275,9 +278,10 @@ def test_a_diverged_run_is_reported_and_not_in_the_numbers(tmp_path, here):
         optimization={"optimizer": "sgd", "learning_rate": 1e30, "clip_norm": None},
     )  # fmt: skip
     results = bench(spec, tmp_path / "experiment", here)
-    assert results["models"]["gru"]["counts"] == {"diverged": 1}
-    assert results["sentences"][0].startswith("The run of gru with seed 5 diverged (the ")
-    assert "No run has come to its end: there is nothing to compare." in results["sentences"]
+    assert results.models["gru"].counts == {"diverged": 1}
+    sentences = findings(results)
+    assert sentences[0].startswith("gru, seed 5: diverged (the ")
+    assert "No run has finished: there is nothing to compare." in sentences
 
 
 def test_a_bench_of_which_nothing_came_fails_and_cells_of_ones_own_can_be_named(tmp_path, monkeypatch):
@@ -291,7 +295,7 @@ def test_a_bench_of_which_nothing_came_fails_and_cells_of_ones_own_can_be_named(
     wild = ["--set", "optimization.optimizer=sgd", "--set", "optimization.learning_rate=1e30"]
     done = CliRunner().invoke(app, [*command, *wild])
     assert done.exit_code == 1
-    assert "The run of tiny with seed 0 diverged" in done.stdout
+    assert "tiny, seed 0: diverged" in done.stdout
     assert read_experiment(Path("out"))["spec"]["models"]["tiny"]["cell"] == "mine.py:tiny"
     done = CliRunner().invoke(app, ["bench", "--cells", "gru,mine.py:gru"])
     assert str(done.exception) == "--cells gru,mine.py:gru has two models of the name gru: give them names in a config"
@@ -377,24 +381,20 @@ def test_matched_models_that_become_equal_are_refused():
 
 def test_too_few_seeds_are_remarked_upon_before_the_first_run():
     three = {"gru": {"hidden_size": 6}, "rnn": {"hidden_size": 6}, "lstm": {"hidden_size": 6}}
-    (remark,) = remarks(small(models=three, runs=3))
-    assert "with 3 seeds and 3 comparisons no difference can be called" in remark
-    assert remark.endswith("(--runs 5)")
-    assert not remarks(small(models=three, runs=5))
-    assert not remarks(small(runs=4))  # two models, one comparison: 2/70
-    assert not remarks(small(models={"gru": {"hidden_size": 6}}, runs=1))
-    factorial = {key: value for key, value in SMALL.items() if key != "models"} | {
-        "factors": {"init_z": [0, 1], "freeze": ["none", ["b.z"]]}
-    }
-    (remark,) = remarks(config.parse({**factorial, "runs": 5}, "here"))  # enough for the comparisons
-    assert "with 5 seeds and 3 effects none can be called" in remark
-    assert not remarks(config.parse({**factorial, "runs": 7}, "here"))
+    (remark,) = remarks(small(models=three, runs=2), 3)
+    assert remark == "with 2 seeds nothing is tested: use 3 at least (--runs 3)"
+    (remark,) = remarks(small(models=three, runs=3), 3)
+    assert remark.startswith("with 3 seeds and 3 tests a difference must be 3.")
+    assert remark.endswith("to be detected with 50 % power; 4 seeds bring that below 3 (--runs 4)")
+    assert not remarks(small(models=three, runs=5), 3)
+    assert remarks(small(models=three, runs=5), 100)  # studies count together
+    assert not remarks(small(models={"gru": {"hidden_size": 6}}, runs=1), 0)
 
 
 def test_a_gate_that_is_held_where_nothing_passes_is_remarked_upon():
     plain = {key: value for key, value in SMALL.items() if key != "models"} | {"runs": 7}
     arms = {"frozen": {"remove": {"z": 1}}, "amnesic": {"remove": {"z": 0}}, "half": {"remove": {"z": 0.5, "r": 1}}}
-    assert remarks(config.parse({**plain, "arms": arms}, "here")) == [
+    assert remarks(config.parse({**plain, "arms": arms}, "here"), 3) == [
         "frozen holds z at 1, which shuts out new content",
         "amnesic holds z at 0, which shuts out the old state",
     ]
@@ -415,7 +415,7 @@ def test_a_copied_experiment_needs_neither_the_users_cell_nor_their_data(tmp_pat
         (tmp_path / name).unlink()
     (tmp_path / "experiment").rename(tmp_path / "copy")
     gather_again(tmp_path / "copy")
-    assert json.loads((tmp_path / "copy" / "results.json").read_text())["models"]["tiny"]["counts"] == {"done": 1}
+    assert read_results(tmp_path / "copy").models["tiny"].counts == {"done": 1}
 
 
 def _wait_for(true):

@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.image
@@ -18,14 +19,17 @@ import pytest
 import typst
 from typer.testing import CliRunner
 
-from gatelab import cells, sealed
+from gatelab import cells
 from gatelab.cli import app
 from gatelab.experiments import config, facts
 from gatelab.experiments.bench import bench, gather_again
 from gatelab.experiments.executor import Finished
 from gatelab.experiments.record import read_experiment
-from gatelab.report import caution, wording
+from gatelab.experiments.results import Results, read_results
+from gatelab.experiments.stats import Change, Effect, Estimate
 from gatelab.report.paper.write import TEMPLATE, paper, write_paper
+from gatelab.report.words import settings
+from gatelab.report.words.findings import findings
 from gatelab.training import train
 from gatelab.training.spec import ModelSpec
 
@@ -68,18 +72,19 @@ def squeezed(words: str) -> str:
     return re.sub(r"[\s\u200b]", "", words)
 
 
-def changed(experiment: Path, names: list[str] | None = None, **entries) -> tuple[dict, dict, list[dict]]:
+def changed(experiment: Path, names: list[str] | None = None, **entries) -> tuple[Results, dict, list[dict]]:
     """The experiment with other models' names and other entries of its results, and without its runs."""
-    results, described = sealed.read_json(experiment / "results.json"), read_experiment(experiment)
+    results, described = read_results(experiment), read_experiment(experiment)
     if names is not None:
-        for holder in (results["models"], *(described[key] for key in ("models", "numbers", "equations"))):
+        models = dict(results.models)
+        for holder in (models, *(described[key] for key in ("models", "hyperparameters", "equations"))):
             known = itertools.cycle(list(holder.values()))
             holder.clear()
             holder.update({name: copy.deepcopy(next(known)) for name in names})
-        pair = results["comparisons"][0]
-        results["comparisons"] = [{**pair, "a": a, "b": b} for a, b in itertools.combinations(names, 2)]
-        results["sentences"] = [f"{c['a']} and {c['b']} are compared." for c in results["comparisons"]]
-    return results | entries, described, []
+        pair = results.comparisons[0]
+        pairs = tuple(replace(pair, a=a, b=b) for a, b in itertools.combinations(names, 2))
+        results = results.model_copy(update={"models": models, "comparisons": pairs})
+    return results.model_copy(update=entries), described, []
 
 
 def test_report_writes_it_with_what_the_results_say_and_always_the_same(experiment):
@@ -87,17 +92,17 @@ def test_report_writes_it_with_what_the_results_say_and_always_the_same(experime
     assert done.exit_code == 0, done.output
     assert "paper.pdf" in done.output
     assert (experiment / "results_table.tex").is_file()
-    said, results = text(experiment / "paper.pdf"), json.loads((experiment / "results.json").read_text())
-    for sentence in results["sentences"]:
+    said, results = text(experiment / "paper.pdf"), read_results(experiment)
+    for sentence in findings(results):
         assert squeezed(sentence) in said
-    mean, sd = (100 * results["models"]["rnn"]["statistics"]["accuracy"][key] for key in ("mean", "sd"))
-    assert f"{mean:.2f}±{sd:.2f}" in said
+    rnn = results.means["rnn"]
+    assert f"{100 * rnn.mean:.2f}±{100 * rnn.sd:.2f}" in said
     manifest = json.loads((experiment / "runs/rnn/seed-0/manifest.json").read_text())
     for fact in (
-        "rnn and slow.rnn on digits", "8 steps of 8 numbers", "70 / 10 / 20 %", "adam", "at most 2", "0 to 2",
+        "rnn and slow.rnn on digits", "8 steps of 8 features", "70 / 10 / 20 %", "adam", "at most 2", "0 to 2",
         "γ = 0.05 (fixed)", "ε = 0.1 (fixed)", "gate bias h = 1", f"{manifest['parameters']:,}",
         f"torch {manifest['versions']['torch']}", manifest["machine"]["cpu"], manifest["started"][:10],
-        "another division or another test set", "Figure 3:", "Table 4:",
+        "other splits or other test sets", "Figure 3:", "Table 4:",
     ):  # fmt: skip
         assert squeezed(fact) in said, fact
     assert "𝑈⊤" in said  # the equations are set as maths
@@ -120,16 +125,21 @@ def test_a_copy_without_the_cells_file_has_its_equations(tmp_path):
     assert squeezed("own, in mine: ℎ𝑡 = tanh(𝑊𝑛𝑥𝑡 +𝑈𝑛ℎ𝑡−1 +𝑏𝑛)") in said
     assert "Nobody2020" in said
     assert "own.py" not in said
-    assert squeezed("With fewer than 3 no claim is made") in said
+    assert squeezed("With fewer than 3 nothing is tested") in said
 
 
 @pytest.mark.parametrize(
     "names", [[r"a*b_c#d$e@f", r'<label> \n `raw` ~x~ "q"'], ['#panic("x")', "$x$ @ref <results> *b* \\u{1F600} //"]]
 )
 def test_every_character_is_shown_as_it_is(experiment, names):
-    results, described, _ = changed(experiment, names, sentences=[SPECIAL])
+    results, described, _ = changed(experiment, names)
+    runs = tuple(
+        run.model_copy(update={"status": "failed", "reason": SPECIAL}) for run in results.models[names[0]].runs
+    )
+    failed = results.models[names[0]].model_copy(update={"runs": runs})
+    results = results.model_copy(update={"models": {**results.models, names[0]: failed}})
     described["versions"] |= {"torch": "#1*2*", "$gatelab$": "@3"}
-    described["task"] |= {"source": f"source {SPECIAL}", "division": '#include "x"'}
+    described["task"] |= {"source": f"source {SPECIAL}", "split": '#include "x"'}
     for entry in described["equations"].values():
         entry |= {"cell": "#cell_*x*", "reference": f"reference {SPECIAL}"}
     said = text(paper(results, described, []))
@@ -138,17 +148,14 @@ def test_every_character_is_shown_as_it_is(experiment, names):
         assert squeezed(words) in said, words
 
 
-def test_nothing_but_equations_is_read_as_source(experiment):
-    spoilt = [{"math": '#panic("read as source")'}, {"symbol": "W"}, {"ref": "results"}]
-    said = text(paper(*changed(experiment, sentences=spoilt)))
-    assert all(squeezed(str(sentence)) in said for sentence in spoilt)
+def test_nothing_but_equations_is_read_as_source():
     assert TEMPLATE.read_text().count("eval(") == 1
 
 
 def test_errors_are_compared_where_there_is_no_accuracy(tmp_path):
     place = made(tmp_path / "sine", "sine:duration=300,length=20", {"rnn": {}, "gru": {}}, runs=2)
     said = text(write_paper(place))
-    for words in ("MSE", "squared error", "differ in test error", "so few seeds no claim can be made", "at every step"):
+    for words in ("MSE", "squared error", "differ in test error", "No comparison could be tested", "one per step"):
         assert squeezed(words) in said, words
     assert "accuracy" not in said
 
@@ -157,7 +164,7 @@ def test_runs_that_did_not_finish_are_named(tmp_path):
     lost = ("runs/rnn/seed-1", "runs/gru/seed-0", "runs/gru/seed-1")
     place = made(tmp_path / "lost", "digits:limit=60", {"rnn": {}, "gru": {}}, 2, Here(leave_out=lost))
     said = text(write_paper(place))
-    for words in ("0 of 2", "(1 of rnn missing, 2 of gru missing)", "The run of rnn with seed 1 is missing"):
+    for words in ("0 of 2", "(1 of rnn missing and 2 of gru missing)", "rnn, seed 1: is missing"):
         assert squeezed(words) in said, words
 
 
@@ -168,7 +175,7 @@ def test_nothing_finished(tmp_path):
 
 def test_what_was_not_recorded_is_said(experiment):
     results, described, _ = changed(experiment)
-    for later in ("equations", "numbers", "task"):
+    for later in ("equations", "hyperparameters", "task"):
         del described[later]
     said = text(paper(results, described, []))
     assert squeezed("The equations of rnn and slow.rnn were not recorded") in said
@@ -176,19 +183,18 @@ def test_what_was_not_recorded_is_said(experiment):
 
 
 def test_effects_of_an_ablation(experiment):
-    effects = [
-        {"name": "init_z: 0 → 1", "difference": 0.0123, "low": 0.01, "high": 0.03, "n": 3, "p_adjusted": 0.04,
-         "called": True},
-        {"name": "init_z × freeze", "difference": -0.002, "low": None, "high": None, "n": 2, "p_adjusted": None,
-         "called": False},
-    ]  # fmt: skip
+    change, other = Change("init_z", "0", "1"), Change("freeze", "none", "b.z")
+    effects = (
+        Effect((change,), Estimate(3, 0.0123, 0.01, 0.01, 0.03, 0.01, 0.04, 0.02)),
+        Effect((change, other), Estimate(2, -0.002, 0.01)),
+    )
     results, described, _ = changed(experiment, effects=effects)
     said = text(paper(results, described | {"command": "ablate"}, []))
     for words in (
         "A factorial ablation on digits: 2 arms",
-        "init_z: 0 → 1 +1.23 +1.00 to +3.00 0.04 3",
-        "init_z × freeze −0.20 – – 2",
-        "1 of 1 effect of the factors on accuracy can be called at 5 %",
+        "init_z: 0 → 1 +1.23 +1.00 to +3.00 0.04 * 3",
+        "init_z: 0 → 1 × freeze: none → b.z −0.20 – – 2",
+        "1 of 1 effect on accuracy is significant at 5 %",
     ):
         assert squeezed(words) in said, words
 
@@ -200,8 +206,8 @@ def test_many_models_with_long_names_stay_on_the_page(experiment, tmp_path, coun
     pdf.write_bytes(paper(*changed(experiment, names)))
     said = text(pdf)
     assert all(said.count(name) >= 2 for name in names)
-    assert (squeezed("Every run on the test set") in said) is (count == 9)
-    assert (squeezed("pairs are in results_summary.md") in said) is (count == 50)
+    assert (squeezed("Test results of every run") in said) is (count == 9)
+    assert (squeezed("comparisons are in results_summary.md") in said) is (count == 50)
     for picture in pictures(pdf, tmp_path):
         edge = round(0.07 * picture.shape[1])  # the margin is 8 % of the page
         assert picture[:, :edge].min() == picture[:, -edge:].min() == 1
@@ -227,23 +233,9 @@ def test_the_fonts_come_with_typst():
     assert named
 
 
-def test_the_answer_in_brief_is_no_stronger_than_the_tests():
-    def results(*called: bool | None) -> dict:
-        pairs = [{"a": "gru", "b": f"m{i}", "p_adjusted": None if c is None else 0.01, "called": bool(c)}
-                 for i, c in enumerate(called)]  # fmt: skip
-        return {"metric": "accuracy", "models": {"gru": {}, "rnn": {}}, "comparisons": pairs}
-
-    assert "no claim" in caution.in_brief(results(None, None))
-    assert "It does not follow that they are equal" in caution.in_brief(results(False, False))
-    brief = caution.in_brief(results(True, False))
-    assert brief.startswith("1 of 2 pairwise differences in accuracy can be called")
-    assert brief.endswith(": gru is better than m0.")
-    assert caution.in_brief(results(True)).startswith("The one difference in accuracy that was tested can be called")
-
-
 def test_names_are_shortened_without_becoming_equal():
     long = ["the_same_beginning_and_" + middle + "_the_same_end" for middle in "ab"]
-    assert wording.shortened(["gru", *long]) == ["gru", "2: the_same_be…same_end", "3: the_same_be…same_end"]
+    assert settings.shortened(["gru", *long]) == ["gru", "2: the_same_be…same_end", "3: the_same_be…same_end"]
 
 
 def test_the_equations_of_every_cell_are_recorded():
@@ -252,7 +244,7 @@ def test_the_equations_of_every_cell_are_recorded():
         cell = cells.get(models[name].cell)
         assert (recorded["text"], recorded["latex"], recorded["typst"]) == (cell.text(), cell.latex(), cell.typst())
         assert recorded["reference"]
-    assert facts.of_numbers(models)["my_agru"]["epsilon"] == {"value": 1.0, "learned": True}
+    assert facts.of_hyperparameters(models)["my_agru"]["epsilon"] == {"value": 1.0, "learned": True}
 
 
 def test_a_gate_that_is_removed_is_not_in_the_equations():

@@ -21,9 +21,11 @@ from gatelab.experiments import config
 from gatelab.experiments.bench import bench, gather_again
 from gatelab.experiments.executor import LocalExecutor
 from gatelab.experiments.record import read_experiment
+from gatelab.experiments.results import read_results
 from gatelab.experiments.studies import places
 from gatelab.experiments.studies import run as run_studies
 from gatelab.report.inspection.write import write_inspection
+from gatelab.report.words.findings import findings
 from gatelab.report.write import write_reports
 from gatelab.training import ModelSpec, Run, RunSpec, TrainingSpec, train
 from gatelab.training.manifest import git_commit
@@ -119,7 +121,7 @@ def test_workers_do_not_import_from_the_current_folder(tmp_path, monkeypatch):
         (tmp_path / f"{name}.py").write_text(f"open('{name} was imported', 'w').close()\nraise SystemExit(1)\n")
     spec = config.parse({**SMALL, "models": {"rnn": {"hidden_size": 4}}}, "here")
     results = bench(spec, Path("out"), LocalExecutor(1))
-    assert results["models"]["rnn"]["counts"] == {"done": 1}
+    assert results.models["rnn"].counts == {"done": 1}
     assert not list(tmp_path.glob("*was imported"))
 
 
@@ -227,7 +229,7 @@ def test_links_are_not_written_through(experiment, tmp_path):
     results = bench(config.parse({**SMALL, "runs": 2}, "here"), experiment, LocalExecutor(2))
     write_reports(experiment, places(experiment))
     assert thesis.read_text() == "years of work"
-    assert results["models"]["rnn"]["counts"] == {"done": 2}
+    assert results.models["rnn"].counts == {"done": 2}
 
 
 def test_folders_and_locks_that_are_links_are_refused(experiment, run, tmp_path, cli):
@@ -300,10 +302,10 @@ def test_one_damaged_run_does_not_stop_the_report_of_the_others(experiment):
         (place / name).write_bytes(content)
         gather_again(experiment)
         write_reports(experiment, places(experiment))
-        results = sealed.read_json(experiment / "results.json")
-        assert results["models"]["gru"]["counts"] == {"damaged": 1}
-        assert results["models"]["rnn"]["counts"] == {"done": 1}
-        assert any("The run of gru with seed 0 is damaged" in sentence for sentence in results["sentences"])
+        results = read_results(experiment)
+        assert results.models["gru"].counts == {"damaged": 1}
+        assert results.models["rnn"].counts == {"done": 1}
+        assert any(sentence.startswith("gru, seed 0: is damaged") for sentence in findings(results))
         assert "is damaged" in (experiment / "report.html").read_text()
         (place / name).write_bytes(whole)
 

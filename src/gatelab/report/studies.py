@@ -39,7 +39,7 @@ def markdown(studies: Studies) -> str:
     lines = ["# All studies", "", tables.row(head), tables.rule(head)]
     for name, *cells in rows:
         lines.append(f"| [{escaping.markdown(name)}]({escaping.address(name)}/report.html) {tables.row(cells)}")
-    lines += ["", NOTE, family(next(iter(studies.values()))), ""]
+    lines += ["", NOTE, escaping.markdown(family(next(iter(studies.values())))), ""]
     for name, results in studies.items():
         lines += [f"## {escaping.markdown(name)}", "", *tables.bullets(findings(results))]
     return "\n".join(lines)

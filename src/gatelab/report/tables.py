@@ -118,7 +118,8 @@ def markdown(results: Results, experiment: dict[str, Any], title: str) -> str:
         means = [f"{name}: {number(metric, mean.mean)} ({interval(metric, mean)})" for name, mean in known.items()]
         lines += [f"Mean {TITLES[metric]} of each model:", "", *bullets(means)]
     tested = [*_table(comparisons(results)), *_table(effects(results))]
-    lines += [*tested, *([f"{family(results)} \\* significant at 5 %.", ""] if tested and family(results) else [])]
+    note = escaping.markdown(f"{family(results)} * significant at 5 %.")
+    lines += [*tested, *([note, ""] if tested and family(results) else [])]
     lines += ["## Findings", "", *bullets(findings(results))]
     return "\n".join(lines)
 
