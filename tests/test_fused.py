@@ -274,7 +274,7 @@ RANDOM_CASES = [  # threads, whether they share out columns, shape, lengths
 ]
 
 
-@settings(max_examples=8, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow])  # each is compiled
+@settings(max_examples=6, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow])  # each is compiled
 @given(st.permutations(MATRICES), EXPRESSIONS, EXPRESSIONS, EXPRESSIONS, st.booleans())
 def test_random_cells(matrices, gate, first, second, watch):
     """In sizes below, above and between whole vectors; with lengths and gates; rows and columns shared by threads."""
