@@ -195,6 +195,17 @@ def test_epochs_are_judged_by_the_validation_part_without_dropout(worsening):
         assert (line["validation_loss"], line["validation_accuracy"]) == pytest.approx((loss, accuracy), rel=1e-4)
 
 
+def test_the_training_metrics_are_those_of_the_training_part(tmp_path):
+    """With steps too small to change a weight they are those of the starting values."""
+    made = spec("recall:delay=2,size=60", optimization={"optimizer": "sgd", "learning_rate": 1e-30}, num_epochs=1)
+    run = train(made, tmp_path / "run").run
+    start = build.model(made.model, made.task, seed=0).state_dict()
+    (line,) = run.metrics()
+    for name, part in (("train", made.task.train), ("validation", made.task.validation)):
+        _, loss, accuracy = scored_by_hand(run, start, part)
+        assert (line[f"{name}_loss"], line[f"{name}_accuracy"]) == pytest.approx((loss, accuracy), rel=1e-5)
+
+
 def test_the_learning_rate_written_down_is_that_of_an_epochs_last_batch(worsening):
     batches = math.ceil(len(worsening.spec().task.train) / 32)
     rates = [line["learning_rate"] for line in worsening.metrics()]
