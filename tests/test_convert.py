@@ -101,6 +101,31 @@ def test_a_module_without_biases_gets_frozen_zeros_and_goes_back_without():
     assert layer.to_torch().bias is False
 
 
+def test_biases_stay_where_they_learn_or_add_something():
+    layer = Recurrent("gru", D, H)
+    for name, parameter in layer.named_parameters():
+        if ".b." in name:
+            parameter.data.zero_()
+    assert layer.to_torch().bias is True  # they can still learn
+    layer.freeze("b.n", "b.hn", at=0.5).freeze("b.r", "b.z")
+    module, x = layer.to_torch(), torch.randn(B, T, D)
+    torch.testing.assert_close(layer(x)[0], module(x)[0], rtol=0, atol=1e-6)
+    assert layer.freeze("b", at=0.0).to_torch().bias is False
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_the_order_of_dimensions_is_kept(batch_first):
+    module = nn.GRU(D, H, batch_first=batch_first)
+    layer = from_torch(module)
+    assert layer.batch_first == layer.to_torch().batch_first == batch_first
+
+
+def test_dropout_that_does_nothing_in_one_layer_is_left_out():
+    with pytest.warns(UserWarning, match="dropout"):
+        module = nn.GRU(D, H, dropout=0.5)
+    assert from_torch(module).dropout == 0.0
+
+
 def test_what_is_frozen_stays_frozen():
     module = nn.LSTM(D, H)
     module.weight_hh_l0.requires_grad_(False)

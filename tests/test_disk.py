@@ -7,7 +7,8 @@ import stat
 
 import pytest
 
-from gatelab.disk import whole_file
+from gatelab.disk import cache_folder, foreign, whole_file, within
+from gatelab.errors import DataError
 
 
 def test_what_fails_half_way_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -75,3 +76,30 @@ def test_it_makes_folders_and_gives_usual_rights(tmp_path):
     (tmp_path / "plain").write_bytes(b"")
     assert path.read_bytes() == b"all of it"
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+
+
+def test_foreign_is_what_is_neither_known_nor_unfinished(tmp_path):
+    for name in ("known", ".lock", ".gatelab-tmp-known.abc", "b", "a", ".hidden"):
+        (tmp_path / name).touch()
+    assert foreign(tmp_path, ["known", "absent"]) == [".hidden", "a", "b"]
+    assert foreign(tmp_path / "absent", []) == []
+
+
+def test_a_path_may_come_through_a_link_to_its_folder_but_not_lead_out_of_it(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "outside").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    (tmp_path / "folder" / "escape").symlink_to(tmp_path / "outside")
+    for folder in (tmp_path / "folder", tmp_path / "link"):
+        assert within(folder, folder / "file") == folder / "file"
+        with pytest.raises(DataError, match="leads out of"):
+            within(folder, folder / "escape")
+
+
+def test_the_cache_is_where_the_environment_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("GATELAB_CACHE", str(tmp_path / "own"))
+    assert cache_folder("kernels") == tmp_path / "own" / "kernels"
+    monkeypatch.delenv("GATELAB_CACHE")
+    monkeypatch.setattr("sys.platform", "linux")
+    assert cache_folder("kernels") == tmp_path / "xdg" / "gatelab" / "kernels"

@@ -58,6 +58,7 @@ def test_tables_come_in_many_forms(tmp_path, separator, header):
         ("{i},{v}", None, ("1", "2"), [0, 0.5], 60),
         ("2026-01-{i},{v},{i}", None, ("2", "3"), [0.5, 0], 60),  # dates and no header
         (",a,b\n{i},{v},{i}", None, ("a", "b"), [0.5, 0], 60),  # an index without a name is left out
+        (",,a\n{i},{i},{v}", None, ("a",), [0.5], 60),  # and so are several
         ("t;a\n{i};{v}", None, ("t", "a"), [0, 0.5], 60),
         ("t;a\n{i};0,5", None, ("t", "a"), [0, 0.5], 60),  # decimal commas
         ("{i};0,5", None, ("1", "2"), [0, 0.5], 60),

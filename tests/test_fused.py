@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from test_trace import EXPRESSIONS, NAMES
 
@@ -259,7 +259,7 @@ def random_cell(matrices: list[str], gate: str, first: str, second: str):
         "def random(x, h, c, W, U, b, *, rate=learned(0.7), gamma=learned(0.1)):",
         f"    z = sigmoid(W.z(x) + {gate})",
         f"    n = tanh({matrices[0]}(z * h) + rate * tanh({first}) + gamma * b.n)",
-        f"    return z * h + (1 - z) * n, 0.5 * c + 0.5 * tanh({matrices[1]}(c - n) + {second})",
+        f"    return z * h + (1 - z) * n, 0.5 * c + 0.5 * tanh({matrices[1]}(n) - c + {second})",
     ]
     exec("\n".join(lines), space)
     return space["random"]
@@ -274,7 +274,7 @@ RANDOM_CASES = [  # threads, whether they share out columns, shape, lengths
 ]
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow])  # each is compiled
 @given(st.permutations(MATRICES), EXPRESSIONS, EXPRESSIONS, EXPRESSIONS, st.booleans())
 def test_random_cells(matrices, gate, first, second, watch):
     """In sizes below, above and between whole vectors; with lengths and gates; rows and columns shared by threads."""

@@ -91,6 +91,23 @@ def test_options_count_with_their_values():
     assert mine.roles == {"z": "write"}
 
 
+@pytest.mark.parametrize(
+    ("gate", "opening"),
+    [("sigmoid(W.z(x) + b.z)", 1.0), ("1 - sigmoid(W.z(x) + b.z)", -1.0), ("sigmoid(W.z(x) - 2 * b.z)", -2.0)],
+)
+def test_how_a_gate_opens_with_its_bias(gate, opening):
+    space = {"cell": cell, "sigmoid": sigmoid}
+    exec(f"@cell\ndef c(x, h, W, U, b):\n    z = {gate}\n    return z * h + (1 - z) * W.n(x)", space)
+    assert space["c"].opening("z") == pytest.approx(opening)
+
+
+@pytest.mark.parametrize(("way", "constant"), [("z * h + (1 - z) * n", 0.5), ("h + z * n", 1.0)])
+def test_a_gate_is_taken_out_by_a_constant_that_shuts_nothing_out(way, constant):
+    space = {"cell": cell, "sigmoid": sigmoid}
+    exec(f"@cell\ndef c(x, h, W, U, b):\n    z = sigmoid(W.z(x))\n    n = W.n(x)\n    return {way}", space)
+    assert space["c"].neutral == {"z": constant}
+
+
 def test_only_gates_between_zero_and_one_have_roles():
     @cell
     def mine(x, h, W, U, b):

@@ -29,10 +29,12 @@ from gatelab.training import (
     build,
     checkpoint,
     gradients,
+    optimizers,
     seeds,
     train,
 )  # fmt: skip
 from gatelab.training.reporter import Reporter
+from gatelab.training.schedule import Schedule
 
 TIMES = ("seconds", "validation_seconds", "samples_per_second")
 
@@ -191,6 +193,36 @@ def test_epochs_are_judged_by_the_validation_part_without_dropout(worsening):
     for line, weights in ((lines[-1], last), (lines[best_epoch - 1], load_file(worsening.best_path))):
         _, loss, accuracy = scored_by_hand(worsening, weights, worsening.spec().task.validation)
         assert (line["validation_loss"], line["validation_accuracy"]) == pytest.approx((loss, accuracy), rel=1e-4)
+
+
+def test_the_training_metrics_are_those_of_the_training_part(tmp_path):
+    """With steps too small to change a weight they are those of the starting values."""
+    made = spec("recall:delay=2,size=60", optimization={"optimizer": "sgd", "learning_rate": 1e-30}, num_epochs=1)
+    run = train(made, tmp_path / "run").run
+    start = build.model(made.model, made.task, seed=0).state_dict()
+    (line,) = run.metrics()
+    for name, part in (("train", made.task.train), ("validation", made.task.validation)):
+        _, loss, accuracy = scored_by_hand(run, start, part)
+        assert (line[f"{name}_loss"], line[f"{name}_accuracy"]) == pytest.approx((loss, accuracy), rel=1e-5)
+
+
+def test_the_learning_rate_written_down_is_that_of_an_epochs_last_batch(worsening):
+    batches = math.ceil(len(worsening.spec().task.train) / 32)
+    rates = [line["learning_rate"] for line in worsening.metrics()]
+    assert rates == pytest.approx([5.0 * (epoch + 1) * batches / 200 for epoch in range(6)])
+
+
+def test_a_checkpoint_of_a_newer_version_is_refused(tmp_path, monkeypatch):
+    made, path = spec("recall:delay=2,size=60"), tmp_path / "checkpoint.safetensors"
+    model = build.model(made.model, made.task, seed=0)
+    optimizer, schedule = optimizers.optimizer(made.optimization, model), Schedule(made.optimization, 3)
+    monkeypatch.setattr(checkpoint, "SCHEMA", 2)
+    checkpoint.write(path, model, optimizer, schedule, checkpoint.Place(epoch=1))
+    assert checkpoint.read(path, model, optimizer, schedule).epoch == 1
+    monkeypatch.setattr(checkpoint, "SCHEMA", 1)
+    with pytest.raises(DataError, match=r"written by a newer gatelab \(schema 2, this one reads up to 1\)") as raised:
+        checkpoint.read(path, model, optimizer, schedule)
+    assert "damaged" not in str(raised.value)
 
 
 def test_a_file_with_the_weights_of_another_epoch_is_refused(tmp_path):

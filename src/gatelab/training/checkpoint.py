@@ -60,6 +60,8 @@ def read(path: Path, model: nn.Module, optimizer: Optimizer, schedule: Schedule)
         optimizers.restore(optimizer, parts["optimizer"])
         schedule.restore(state["schedule"])
         return _place(state["place"])
+    except DataError:  # it is of a newer version, and not damaged
+        raise
     except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:  # it is whole, and of another model
         raise damaged(path, error) from error
 
