@@ -19,7 +19,7 @@ import contenders
 import torch
 
 from gatelab import Recurrent
-from gatelab.engine.fused import build
+from gatelab.engine.fused import compiler
 
 SHAPES = [  # B, T, D, H
     (128, 28, 28, 128),
@@ -154,7 +154,7 @@ def table(rows: list[dict[str, str]]) -> str:
 
 def machine() -> str:
     threads = f"{torch.get_num_threads()} threads"
-    return f"{build.cpu_name()}, {threads}, torch {torch.__version__}, {build.compiler_version()}"
+    return f"{compiler.cpu_name()}, {threads}, torch {torch.__version__}, {compiler.version()}"
 
 
 def report(seconds: float) -> str:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gatelab.engine import eager, native
-from gatelab.engine.fused import build, function
+from gatelab.engine.fused import compiler, function
 from gatelab.engine.layout import LAYOUTS
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
@@ -53,8 +53,8 @@ def _compiles(cell: Cell, watch: bool) -> bool:
     """Whether the kernel is there; if it cannot be, that is said, once for the machine and once for each odd cell."""
     try:
         function.kernel(cell, watch)
-    except build.CompilerError as error:
-        about = cell.name if isinstance(error, build.KernelError) else "this machine"
+    except compiler.CompilerError as error:
+        about = cell.name if isinstance(error, compiler.KernelError) else "this machine"
         if about not in _said:
             _said.add(about)
             _say(str(error))

@@ -13,7 +13,7 @@ import torch
 from gatelab import cells
 from gatelab.disk import cache_folder
 from gatelab.engine import eager
-from gatelab.engine.fused import build, function
+from gatelab.engine.fused import compiler, function
 from gatelab.engine.recurrent import Recurrent
 
 OUTPUTS, GRADIENTS = 5e-6, 2e-5
@@ -38,8 +38,8 @@ def findings() -> list[Finding]:
 
 def _compiler() -> list[Finding]:
     try:
-        return [Finding("compiler", True, f"{build.compiler_version()} ({' '.join(build.compiler())})")]
-    except build.CompilerError as error:
+        return [Finding("compiler", True, f"{compiler.version()} ({' '.join(compiler.command())})")]
+    except compiler.CompilerError as error:
         return [Finding("compiler", False, "none found", str(error))]
 
 
@@ -60,8 +60,8 @@ def _kernel() -> list[Finding]:
     """One cell compiled and compared with the eager engine in float64, values and gradients."""
     started = time.perf_counter()
     try:
-        ready = function.kernel(cells.gru)
-    except build.CompilerError as error:
+        compiled = function.kernel(cells.gru)
+    except compiler.CompilerError as error:
         return [Finding("kernel", False, "could not be built", str(error))]
     seconds = time.perf_counter() - started
     layer = Recurrent("gru", 5, 37)
@@ -78,10 +78,10 @@ def _kernel() -> list[Finding]:
     said = f"gru in {seconds:.1f} s, values off by {off:.1e} at most, gradients by {off_gradient:.1e} of the largest"
     remedy = "remove the cache folder and try again; if it stays, report it with the output of this command"
     threads = (
-        f"{torch.get_num_threads()} by OpenMP" if _constant(ready, "openmp") else "one: the compiler has no OpenMP"
+        f"{torch.get_num_threads()} by OpenMP" if _constant(compiled, "openmp") else "one: the compiler has no OpenMP"
     )
     return [
-        Finding("vectors", True, f"{_constant(ready, 'lanes')} numbers at a time"),
+        Finding("vectors", True, f"{_constant(compiled, 'lanes')} numbers at a time"),
         Finding("threads", True, threads),
         Finding("kernel", off < OUTPUTS and off_gradient < GRADIENTS, said, remedy),
     ]
@@ -104,5 +104,5 @@ def _denormals() -> list[Finding]:
     return [Finding("denormals", same, said + (", as before outside" if same else ", and changed outside"), remedy)]
 
 
-def _constant(ready: function.Kernel, name: str) -> int:
-    return ctypes.c_int.in_dll(ready.library, name).value
+def _constant(compiled: function.Kernel, name: str) -> int:
+    return ctypes.c_int.in_dll(compiled.library, name).value
