@@ -189,7 +189,7 @@ def test_doctor_reports_a_working_engine(cache):
         [Path(sys.executable).with_name("gatelab"), "doctor"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    for part in ("compiler", "numbers at a time", "threads", str(cache), "off by", "denormals", "engine works"):
+    for part in ("compiler", "floats wide", "threads", str(cache), "largest error", "denormals", "engine works"):
         assert part in done.stdout
 
 
