@@ -28,7 +28,7 @@ from gatelab import CellError, Recurrent, cell, learned, sigmoid, tanh
         ({"cell": "agru", "epsilom": 1.0}, "did you mean 'epsilon'"),
         ({"cell": "agru", "epsilon": math.inf}, "'epsilon' of cell 'agru' is inf: expected a finite number"),
         ({"cell": "agru", "epsilon": "a"}, "expected a finite number"),
-        ({"cell": "agru", "epsilon": learned(0.5)}, "give the number, and learnable_...=True"),
+        ({"cell": "agru", "epsilon": learned(0.5)}, "pass the number, and learnable_...=True"),
         ({"bidirectionl": True}, "did you mean 'bidirectional'"),
         ({"bidirectional": "no"}, "expected True or False"),
         ({"gate_bias": {"z": "1"}}, "finite number"),
@@ -131,7 +131,7 @@ def test_a_layer_needs_parameters():
 def test_a_replaced_trace_function_is_reported():
     before = sys.gettrace()
     try:
-        with pytest.raises(CellError, match="names in 'mine' could not be read"):
+        with pytest.raises(CellError, match="local variables of 'mine' could not be read"):
 
             @cell
             def mine(x, h, W, U, b):
