@@ -36,9 +36,7 @@ def whole_file(path: Path, sync: bool = True) -> Iterator[BinaryIO]:
             file.flush()
             if sync:
                 os.fsync(file.fileno())
-            os.chmod(
-                file.name, 0o666 & ~_umask()
-            )  # temporary files are private, the final one has the usual permissions
+            os.chmod(file.name, 0o666 & ~_umask())  # the default permissions; temporary files are private
             os.replace(file.name, path)
         except BaseException:
             os.unlink(file.name)

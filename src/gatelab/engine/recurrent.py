@@ -178,7 +178,7 @@ class Recurrent(nn.Module):
         states = self._initial(state, steps, batched)
         rows = None if lengths is None else checks.lengths(lengths, steps)
         self.engine_in_use = choose(self.engine, self.cell, x, watch=gates)
-        output, scans = stack.run(
+        output, scans = stack.scan_layers(
             self.engine_in_use,
             (dict(layer.items()) for layer in self.layers),  # type: ignore[operator]
             steps,

@@ -16,7 +16,7 @@ from gatelab.engine.scan import Scan
 Scanner = Callable[[CellParameters, Tensor, tuple[Tensor, ...], Tensor | None, bool], Scan]
 
 
-def run(
+def scan_layers(
     engine: str | Scanner,  # by name, or a function with the signature of an engine's scan
     layers: Iterable[dict[str, CellParameters]],  # direction → parameters
     x: Tensor,  # (T, B, D)

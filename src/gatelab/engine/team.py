@@ -37,7 +37,7 @@ def granted(requested: int) -> int:
 
 @contextmanager
 def of_fixed_size() -> Iterator[None]:
-    """Disable OMP_DYNAMIC, which shrinks teams on a busy machine."""
+    """Inside this context, ignore OMP_DYNAMIC, which would shrink teams on a busy machine."""
     library = _openmp()
     before = library.omp_get_dynamic() if library is not None else 0
     if library is None or not before:

@@ -61,7 +61,7 @@ def unroll(
         return result
 
     states = tuple(x.new_zeros(len(x), layer.hidden_size).requires_grad_() for _ in layer.cell.states)
-    output, scans = stack.run(
+    output, scans = stack.scan_layers(
         scanner,
         (dict(each.items()) for each in layer.layers),  # type: ignore[operator]
         x.transpose(0, 1),

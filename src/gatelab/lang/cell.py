@@ -24,8 +24,8 @@ from gatelab.lang.watch import call_and_watch
 class Cell:
     """A recurrent cell: its equations as a function, and everything derived from them.
 
-    It can still be called as that function (`gru(x, h, W, U, b)`). The function is traced on construction, so every
-    engine supports every `Cell`.
+    It can still be called as that function (`gru(x, h, W, U, b)`). The function is traced on construction, so
+    a `Cell` that exists is valid.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

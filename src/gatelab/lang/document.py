@@ -52,8 +52,8 @@ def to_document(cell: Cell) -> dict[str, Any]:
     """The cell as JSON-compatible lists, numbers and strings."""
     graph = cell.graph
     roots = (*graph.gates.values(), *graph.numbers.values(), *graph.new_states)
-    scaled = (scaled.by for m in graph.maps.values() for scaled in _scaled(m))
-    nodes = list(walk((*roots, *scaled), operands=operands))
+    factors = (scaled.by for m in graph.maps.values() for scaled in _scaled(m))
+    nodes = list(walk((*roots, *factors), operands=operands))
     indices = {node: index for index, node in enumerate(nodes)}
     return {
         "name": cell.name,

@@ -54,10 +54,10 @@ class Interpreter:
         """The new states, and all named values they depend on: the counterpart of a function's local variables."""
         values = self._values(self.needed, leaves, spaces)
         named = {**self.graph.gates, **self.graph.numbers}
-        vectors = {name: values[node] for name, node in named.items() if node in values and node not in self.held}
+        in_use = {name: values[node] for name, node in named.items() if node in values and node not in self.held}
         used = {matrix for node in self.needed if node.matrix is not None for matrix in subexpressions(node.matrix)}
         maps = {name: _map(m, values, spaces) for name, m in self.graph.maps.items() if m in used}
-        return tuple(values[node] for node in self.graph.new_states), {**vectors, **maps}
+        return tuple(values[node] for node in self.graph.new_states), {**in_use, **maps}
 
     def _values(self, order: list[Node], leaves: Mapping[str, Any], spaces: Mapping[str, Any]) -> dict[Node, Any]:
         values: dict[Node, Any] = dict(self.held)

@@ -28,7 +28,7 @@ class _Backward(Writer):
         self.sums += [(f"d_scalar_{name}", node, True) for name, node in g.scalars.items()]
 
     def text(self) -> str:
-        take, states, operands = self.take, self.source.states, self.source.operands.values()
+        signature, states, operands = self.signature, self.source.states, self.source.operands.values()
         names = [
             "T",
             "B",
@@ -44,16 +44,20 @@ class _Backward(Writer):
             "chunk_rows",
             "wanted_sums",
         ]
-        sizes = [take.size(name) for name in [*names, *(f"wanted_by_{operand}" for operand in operands)]]
-        pointers = [take.pointer("x"), take.pointer("lengths", "const int64_t*"), take.pointer("d_output")]
-        pointers += [take.pointer(f"{s}_{what}") for what in ("start", "all") for s in states]
-        pointers += [take.pointer("saved"), take.pointer("d_x", "float*")]
-        pointers += [take.pointer(f"d_final_{s}") for s in states]
-        pointers += [take.pointer(f"d_start_{s}", "float*") for s in states]
-        pointers += [take.pointer(f"d_gate_{gate}") for gate in self.source.gates]
-        pointers += [take.pointer(f"d_by_{operand}", "float*") for operand in operands]
-        pointers += [take.pointer(name, "float*") for name, _, _ in self.sums]
-        pointers += [take.pointer(name) for name in self.source.matrix_names.values()]
+        sizes = [signature.size(name) for name in [*names, *(f"wanted_by_{operand}" for operand in operands)]]
+        pointers = [
+            signature.pointer("x"),
+            signature.pointer("lengths", "const int64_t*"),
+            signature.pointer("d_output"),
+        ]
+        pointers += [signature.pointer(f"{s}_{what}") for what in ("start", "all") for s in states]
+        pointers += [signature.pointer("saved"), signature.pointer("d_x", "float*")]
+        pointers += [signature.pointer(f"d_final_{s}") for s in states]
+        pointers += [signature.pointer(f"d_start_{s}", "float*") for s in states]
+        pointers += [signature.pointer(f"d_gate_{gate}") for gate in self.source.gates]
+        pointers += [signature.pointer(f"d_by_{operand}", "float*") for operand in operands]
+        pointers += [signature.pointer(name, "float*") for name, _, _ in self.sums]
+        pointers += [signature.pointer(name) for name in self.source.matrix_names.values()]
         self.add_parameters()
         self.hoist()
         packing = self._add_packing()

@@ -38,14 +38,16 @@ class _Forward(Writer):
         ]
 
     def text(self) -> str:
-        take, states = self.take, self.source.states
-        sizes = [take.size(name) for name in ("T", "B", "D", "H", "Hp", "x_t", "x_b", "keep", "team", "wanted_threads")]
-        pointers = [take.pointer("x"), take.pointer("lengths", "const int64_t*")]
-        pointers += [take.pointer(f"{s}_start") for s in states]
-        pointers += [take.pointer(f"{s}_{what}", "float*") for what in ("final", "all") for s in states]
-        pointers += [take.pointer("saved", "float*")]
-        pointers += [take.pointer(f"gate_{gate}", "float*") for gate in self.source.gates]
-        pointers += [take.pointer(name) for name in self.source.matrix_names.values()]
+        signature, states = self.signature, self.source.states
+        sizes = [
+            signature.size(name) for name in ("T", "B", "D", "H", "Hp", "x_t", "x_b", "keep", "team", "wanted_threads")
+        ]
+        pointers = [signature.pointer("x"), signature.pointer("lengths", "const int64_t*")]
+        pointers += [signature.pointer(f"{s}_start") for s in states]
+        pointers += [signature.pointer(f"{s}_{what}", "float*") for what in ("final", "all") for s in states]
+        pointers += [signature.pointer("saved", "float*")]
+        pointers += [signature.pointer(f"gate_{gate}", "float*") for gate in self.source.gates]
+        pointers += [signature.pointer(name) for name in self.source.matrix_names.values()]
         self.add_parameters()
         self.hoist()
         self._add_biases()

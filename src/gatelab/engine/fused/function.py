@@ -121,7 +121,7 @@ class _Fused(torch.autograd.Function):
         finals = [buffers.empty(B, Hp) for _ in starts]
         gates = [buffers.empty(T, B, Hp) for _ in source.gates]
         arguments: Pointers = {"x": x, "lengths": lengths}
-        arguments["saved"] = buffers.empty(T, B, len(source.kept), Hp) if keep else None
+        arguments["saved"] = buffers.empty(T, B, len(source.saved), Hp) if keep else None
         arguments |= {f"{s}_start": _rows(v, Hp) for s, v in zip(source.states, starts, strict=True)}
         arguments |= {source.matrix_names[m]: v.contiguous() for m, v in zip(source.matrices, matrices, strict=True)}
         arguments |= {f"b_{n}_unpadded": v.contiguous() for n, v in zip(graph.b, vectors, strict=True)}

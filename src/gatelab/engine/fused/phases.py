@@ -1,8 +1,8 @@
 """Schedules a time step in phases: which products are computed together, in which order, and what is stored.
 
 A program is a graph with outputs. Phase k computes every `Linear` of level k for whole rows, then all pointwise
-operations of that level in one pass over the units. A GRU needs one phase; a cell that maps `r * h` needs r for the
-whole row before the second product, hence a second level.
+operations of that level in one pass over the units. In a GRU all recurrent maps are of one level; a cell that maps
+`r * h` needs r for the whole row first, hence a second level.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def parameters_only(node: Node) -> bool:
     return bool(node.args) and node.op != "product" and all(parameters_only(arg) for arg in node.args)
 
 
-def kept(graph: Graph, backward: Iterable[Node]) -> list[Node]:
+def saved_activations(graph: Graph, backward: Iterable[Node]) -> list[Node]:
     """Activations to save for the backward pass: those it needs and cannot cheaply recompute from the others."""
     forward = set(graph.nodes())
     needed = dict.fromkeys(node for node in walk(backward, forward) if node in forward and node.op not in LEAVES)

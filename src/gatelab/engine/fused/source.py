@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gatelab.engine.fused.phases import Program, kept
+from gatelab.engine.fused.phases import Program, saved_activations
 from gatelab.lang import Cell
 from gatelab.lang.gradient import gradient
 from gatelab.lang.graph import Identity, Matrix, Node, Scaled, Transpose, Weight
@@ -89,10 +89,10 @@ class Source:
         g = self.gradient
         targets = [*g.states.values(), *self.adjoints, *g.vectors.values(), *g.scalars.values()]
         expressions = [node for node in self.operands if node.op not in ("input", "state")]
-        self.kept = kept(self.graph, [*targets, *expressions])
-        self.recomputed = [node for node in expressions if node not in self.kept]
-        self.forward = Program(list(dict.fromkeys([*self.graph.new_states, *self.kept, *self.gates.values()])))
-        self.backward = Program(list(dict.fromkeys([*targets, *self.recomputed])), set(self.kept))
+        self.saved = saved_activations(self.graph, [*targets, *expressions])
+        self.recomputed = [node for node in expressions if node not in self.saved]
+        self.forward = Program(list(dict.fromkeys([*self.graph.new_states, *self.saved, *self.gates.values()])))
+        self.backward = Program(list(dict.fromkeys([*targets, *self.recomputed])), set(self.saved))
         self.names = self._named_values()
         # For each product: the index of its matrix, the name of its operand, the column of its adjoint.
         self.weight_gradients = [

@@ -19,10 +19,10 @@ class Writer:
     """Generates one pass of a kernel. Collects declarations, the layout of shared memory, and its initialization."""
 
     def __init__(self, source: Source, program: Program, arguments: Arguments) -> None:
-        self.source, self.program, self.graph, self.take = source, program, source.graph, arguments
+        self.source, self.program, self.graph, self.signature = source, program, source.graph, arguments
         self.columns = {linear: i for i, linear in enumerate(program.linears)}
         self.temporaries = {node: i for i, node in enumerate(program.temporaries)}
-        self.saved = {node: i for i, node in enumerate(source.kept)}
+        self.saved = {node: i for i, node in enumerate(source.saved)}
         self.hoisted: dict[Node, str] = {}
         self.declared: list[str] = []
         self.layout: list[str] = []
@@ -36,17 +36,17 @@ class Writer:
     def add_parameters(self) -> None:
         """Declare the cell's vectors, padded to Hp, and its scalars."""
         for name in self.graph.b:
-            self.declared.append(self.take.pointer(f"b_{name}_unpadded"))
+            self.declared.append(self.signature.pointer(f"b_{name}_unpadded"))
             self.shared(f"b_{name}", "Hp")
             self.initialization.append(f"copy(b_{name}, b_{name}_unpadded, H), zero(b_{name} + H, Hp - H);")
         for name in map(identifier, self.graph.scalars):
             self.declared += [
-                self.take.pointer(f"{name}_pointer"),
+                self.signature.pointer(f"{name}_pointer"),
                 f"[[maybe_unused]] const float {name} = *{name}_pointer;",
             ]
 
     def hoist(self) -> None:
-        """Compute expensive values that depend on parameters only once per call, before the loop over time."""
+        """Move expensive values that depend on nothing but parameters out of the loop over time."""
         for node in walk(self.program.outputs, self.program.available):
             if not parameters_only(node) or node.op not in EXPENSIVE:
                 continue
