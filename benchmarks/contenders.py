@@ -77,9 +77,7 @@ def onnx_runtime(cell: str, B: int, T: int, D: int, H: int) -> Contender | None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    options.add_session_config_entry(
-        "session.intra_op.allow_spinning", "0"
-    )  # spinning threads would slow down the others
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # it would slow down the others
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     x = rng.normal(size=(T, B, D)).astype(np.float32)
     return Contender(None, lambda: session.run(None, {"X": x}))

@@ -93,7 +93,7 @@ def write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read what `write_lines` wrote; raises `DataError` if lines are damaged, missing or reordered."""
+    """Read what `write_lines` wrote; raises `DataError` if a line is damaged, reordered, or missing before another."""
     lines, checksum = [], ""
     try:
         for text in _regular(path).read_bytes().splitlines():

@@ -21,7 +21,7 @@ def sizes(**values: Any) -> None:
 
 
 def flags(**values: Any) -> None:
-    """Refuse anything but booleans; \"no\" would be true."""
+    """Refuse anything but booleans, such as the truthy string "no"."""
     for name, value in values.items():
         if not isinstance(value, bool):
             raise ValueError(f"{name} is {value!r}: expected True or False")

@@ -17,9 +17,8 @@ from gatelab.engine.parameters import CellParameters
 from gatelab.engine.recurrent import Recurrent
 from gatelab.engine.scan import Scan
 
-Change = Callable[
-    [int, int, States], States
-]  # (index of the scan, step, states after it) → the states to continue with
+# (index of the scan, step, states after it) → the states to continue with
+Change = Callable[[int, int, States], States]
 
 
 class History(NamedTuple):

@@ -75,9 +75,8 @@ class _Backward(Writer):
         own["expressions"] = f"chunk * rows * {len(self.recomputed)} * Hp"
         own["temporaries"] = f"rows * {len(self.temporaries)} * Hp"
         own["small"] = f"{len(self.sums)} * Hp"
-        own |= {
-            f"{letter}_{s}": "rows * Hp" for s in states for letter in "DE"
-        }  # adjoints of the states after and before the step
+        # D and E: adjoints of the states after and before the step.
+        own |= {f"{letter}_{s}": "rows * Hp" for s in states for letter in "DE"}
         swaps = [f"{{\n  float* const swap = D_{s};\n  D_{s} = E_{s}, E_{s} = swap;\n}}" for s in states]
         step = [
             "float* const G = adjoints + (t - before) * rows * ldg;",

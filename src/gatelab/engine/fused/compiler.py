@@ -100,10 +100,7 @@ def load(name: str, source: str) -> ctypes.CDLL:
         return ctypes.CDLL(str(path))
     except CompilerError:
         raise
-    except (
-        OSError,
-        RuntimeError,
-    ) as error:  # the folder is not writable or mounted noexec, or there is no home directory
+    except (OSError, RuntimeError) as error:  # folder not writable or mounted noexec, or no home directory
         raise CompilerError(f"{error}: set the variable GATELAB_CACHE to a writable folder") from error
 
 
