@@ -1,4 +1,4 @@
-"""Everybody who can run a GRU or an LSTM over a batch of sequences, as training steps and inference."""
+"""Implementations of GRU and LSTM to compare: a training step and inference of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Contender(NamedTuple):
 
 
 def _torch_contender(module: nn.Module, run: Callable[[], torch.Tensor]) -> Contender:
-    """From a function that gives the last state."""
+    """From a function that returns the last state."""
 
     def train() -> None:
         module.zero_grad()
@@ -71,20 +71,20 @@ def onnx_runtime(cell: str, B: int, T: int, D: int, H: int) -> Contender | None:
     shapes = {"W": (1, gates * H, D), "R": (1, gates * H, H), "B": (1, 2 * gates * H)}
     weights = [numpy_helper.from_array(rng.normal(0, 0.1, s).astype(np.float32), n) for n, s in shapes.items()]
     node = helper.make_node(cell.upper(), ["X", *shapes], ["", "Y_h"], hidden_size=H, **settings)
-    given = helper.make_tensor_value_info("X", TensorProto.FLOAT, [T, B, D])
-    made = helper.make_tensor_value_info("Y_h", TensorProto.FLOAT, [1, B, H])
-    graph = helper.make_graph([node], cell, [given], [made], weights)
+    x_info = helper.make_tensor_value_info("X", TensorProto.FLOAT, [T, B, D])
+    y_info = helper.make_tensor_value_info("Y_h", TensorProto.FLOAT, [1, B, H])
+    graph = helper.make_graph([node], cell, [x_info], [y_info], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # it would spin against the others
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # it would slow down the others
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     x = rng.normal(size=(T, B, D)).astype(np.float32)
     return Contender(None, lambda: session.run(None, {"X": x}))
 
 
 def jax_scan(cell: str, B: int, T: int, D: int, H: int) -> Contender | None:
-    """`lax.scan` under `jit`, as one writes it."""
+    """A plain `lax.scan` under `jit`."""
     try:
         import jax
         import jax.numpy as jnp

@@ -1,7 +1,7 @@
-"""The textbook equations once more, in plain torch and without gatelab: what every cell is tested against.
+"""The textbook equations in plain torch, without gatelab: the reference that every cell is tested against.
 
 A cell here is a function of a dictionary of parameters ("W.z" → (H, D), …), the input (B, D) and the states (B, H).
-`run` is the loop people write: layer by layer, direction by direction, one row and one step at a time.
+`run` is a plain loop: layer by layer, direction by direction, one sequence and one step at a time.
 """
 
 from __future__ import annotations
@@ -67,19 +67,19 @@ def gated_antisymmetric_rnn(p: P, x: Tensor, h: Tensor) -> tuple[Tensor, ...]:
 
 def parameters(layer: torch.nn.Module) -> list[list[P]]:
     """The parameters of a `Recurrent` as plain dictionaries: layer → direction → name → tensor."""
-    found = []
+    layers = []
     for directions in layer.layers:
-        found.append([])
+        layers.append([])
         for own in directions.values():
             fixed = {
                 name: torch.tensor(o.value, dtype=torch.float64) for name, o in own.options.items() if not o.learned
             }
-            found[-1].append(dict(own.named_parameters()) | fixed)
-    return found
+            layers[-1].append(dict(own.named_parameters()) | fixed)
+    return layers
 
 
 def run(step, layers: list[list[P]], x: Tensor, states: list[Tensor], lengths: list[int], residual: bool):
-    """(B, T, D) → output (B, T, H·dirs) and final states (L·dirs, B, H), every row run alone to its own length."""
+    """(B, T, D) → output (B, T, H·dirs) and final states (L·dirs, B, H), every sequence processed separately."""
     B, T, _ = x.shape
     rows = [_row(step, layers, x[b, : lengths[b]], [s[:, b] for s in states], residual) for b in range(B)]
     outputs = [torch.cat([out, out.new_zeros(T - len(out), out.shape[1])]) for out, _ in rows]

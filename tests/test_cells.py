@@ -1,4 +1,4 @@
-"""One contract for every cell of the library, and the values that pin its conventions."""
+"""Properties of every library cell, and hand-computed values that pin its conventions."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class TestEveryCell:
         assert cell.reference
         assert cell.summary.endswith(".")
 
-    def test_the_latex_is_latex(self, name):
+    def test_the_latex_is_valid(self, name):
         lines = cells.get(name).latex().splitlines()
         assert (lines[0], lines[-1]) == (r"\begin{aligned}", r"\end{aligned}")
         for line in lines[1:-1]:
             MathTextParser("path").parse(f"${line.removesuffix(chr(92) * 2).replace('&', '')}$")
 
 
-# One unit, one input, every weight and bias another number, worked through by hand with math alone.
+# One unit, one input, a different number for each weight and bias, computed by hand with plain Python.
 X, HIDDEN, C = 0.7, -0.4, 0.9
 P = {
     f"{s}.{g}": 0.1 + 0.17 * k
@@ -86,7 +86,7 @@ def by_hand(name):
     if name == "lstm":
         c = sig(pre("f")) * C + sig(pre("i")) * math.tanh(pre("g"))
         return [sig(pre("o")) * math.tanh(c), c]
-    # With one unit the antisymmetric part is zero, and only the diffusion is left: (U - U.T - gamma I) h = -gamma h.
+    # With one unit the antisymmetric part is zero, and only the diffusion remains: (U - U.T - gamma I) h = -gamma h.
     if name == "agru":
         n = math.tanh(P["W.n"] * X - gamma * sig(pre("r")) * HIDDEN + P["b.n"])
         return [HIDDEN + epsilon * sig(pre("z")) * n]
@@ -114,7 +114,7 @@ def test_one_step_by_hand(name):
     assert [v.item() for v in new] == pytest.approx(by_hand(name), abs=1e-14)
 
 
-def test_the_antisymmetric_map_is_antisymmetric_but_for_the_diffusion():
+def test_the_antisymmetric_map_is_antisymmetric_up_to_diffusion():
     """h' = h + ε tanh(A h) with A = U - Uᵀ - γI: near h = 0 the step is I + ε A, and A + Aᵀ = -2γI."""
     layer = Recurrent("antisymmetric_rnn", 2, 6, init="xavier", gamma=0.03, epsilon=0.2, dtype=torch.float64)
 
@@ -127,7 +127,7 @@ def test_the_antisymmetric_map_is_antisymmetric_but_for_the_diffusion():
     assert A.abs().max() > 0.1
 
 
-def test_the_numbers_cells_start_with():
+def test_default_hyperparameters():
     assert {name: option.value for name, option in cells.agru.options.items()} == {"gamma": 0.01, "epsilon": 1.0}
     for cell in (cells.antisymmetric_rnn, cells.gated_antisymmetric_rnn):
         assert {name: option.value for name, option in cell.options.items()} == {"gamma": 0.01, "epsilon": 0.1}
@@ -147,12 +147,12 @@ def test_a_cell_from_a_file(tmp_path):
     with pytest.raises(ValueError, match=r"mine\.py:my_cell"):
         cells.get(str(path))
     (tmp_path / "broken.py").write_text("import nothing_like_this")
-    with pytest.raises(ValueError, match=r"broken.py could not be run: ModuleNotFoundError"):
+    with pytest.raises(ValueError, match=r"broken.py could not be executed: ModuleNotFoundError"):
         cells.get(f"{tmp_path / 'broken.py'}:any")
     with pytest.raises(ValueError, match="there is no file"):
         cells.get("absent.py:damped")
 
 
-def test_an_unknown_cell_names_the_nearest():
+def test_an_unknown_cell_suggests_the_nearest_name():
     with pytest.raises(ValueError, match="unknown cell 'gruu'; did you mean 'gru'"):
         cells.get("gruu")

@@ -1,4 +1,4 @@
-"""Bad input to the layer: what was given, what was expected, what to do."""
+"""Invalid arguments of the layer: errors say what was given, what was expected, what to do."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gatelab import CellError, Recurrent, cell, learned, sigmoid, tanh
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"cell": "grru"}, r"unknown cell 'grru'; did you mean 'gru'\?"),
-        ({"cell": 3}, "expected a name .* or a function under @gatelab.cell"),
+        ({"cell": 3}, "expected a name .* or a function decorated with @gatelab.cell"),
         ({"engine": "eagre"}, "unknown engine 'eagre'; did you mean 'eager'"),
-        ({"cell": "agru", "engine": "native"}, "engine 'native' has no cell 'agru'"),
-        ({"hidden_size": 0}, "hidden_size is 0: expected a whole number from 1"),
+        ({"cell": "agru", "engine": "native"}, "engine 'native' does not support cell 'agru'"),
+        ({"hidden_size": 0}, "hidden_size is 0: expected a positive integer"),
         ({"input_size": -1}, "input_size is -1"),
         ({"num_layers": 1.5}, "num_layers is 1.5"),
         ({"hidden_size": True}, "hidden_size is True"),
@@ -28,7 +28,7 @@ from gatelab import CellError, Recurrent, cell, learned, sigmoid, tanh
         ({"cell": "agru", "epsilom": 1.0}, "did you mean 'epsilon'"),
         ({"cell": "agru", "epsilon": math.inf}, "'epsilon' of cell 'agru' is inf: expected a finite number"),
         ({"cell": "agru", "epsilon": "a"}, "expected a finite number"),
-        ({"cell": "agru", "epsilon": learned(0.5)}, "give the number, and learnable_...=True"),
+        ({"cell": "agru", "epsilon": learned(0.5)}, "pass the number, and learnable_...=True"),
         ({"bidirectionl": True}, "did you mean 'bidirectional'"),
         ({"bidirectional": "no"}, "expected True or False"),
         ({"gate_bias": {"z": "1"}}, "finite number"),
@@ -37,14 +37,14 @@ from gatelab import CellError, Recurrent, cell, learned, sigmoid, tanh
         ({"epsilon": 1.0}, "unknown option of cell 'gru': 'epsilon'"),
     ],
 )
-def test_what_a_layer_cannot_be(options, said):
-    with pytest.raises(ValueError, match=said):
+def test_invalid_options(options, message):
+    with pytest.raises(ValueError, match=message):
         Recurrent(**{"cell": "gru", "input_size": 3, "hidden_size": 4} | options)
 
 
 @pytest.mark.parametrize(("name", "value"), [("dropout", 0.5), ("residual", True)])
-def test_what_does_nothing_is_said(name, value):
-    with pytest.warns(UserWarning, match=f"{name}={value} does nothing with num_layers=1"):
+def test_options_without_effect_warn(name, value):
+    with pytest.warns(UserWarning, match=f"{name}={value} has no effect with num_layers=1"):
         Recurrent("gru", 3, 4, **{name: value})
 
 
@@ -52,7 +52,7 @@ X = torch.zeros(2, 5, 3)
 
 
 @pytest.mark.parametrize(
-    ("x", "arguments", "said"),
+    ("x", "arguments", "message"),
     [
         ([[0.0]], {}, "x is a list: expected a tensor"),
         (torch.zeros(2, 5, 4), {}, r"x has shape \(2, 5, 4\): expected \(B, T, 3\)"),
@@ -61,29 +61,29 @@ X = torch.zeros(2, 5, 3)
         (torch.zeros(0, 5, 3), {}, "at least one sequence"),
         (X.double(), {}, "x is torch.float64 .* and the layer torch.float32"),
         (X.long(), {}, "x is torch.int64.*embed"),
-        (pack_sequence([X[0]]), {}, "padded batch itself, with lengths="),
+        (pack_sequence([X[0]]), {}, "padded batch, with its lengths as lengths="),
         (X, {"state": torch.zeros(1, 3, 4)}, r"state 'h' has shape \(1, 3, 4\): expected \(1, 2, 4\)"),
         (X[0], {"state": torch.zeros(1, 2, 4)}, r"expected \(1, 4\)"),
         (X, {"state": (torch.zeros(1, 2, 4),) * 2}, r"state has 2 tensor\(s\): cell 'gru' has 1 \(h\)"),
         (X, {"state": torch.zeros(1, 2, 4).double()}, "state 'h' is torch.float64"),
         (X, {"state": ["a"]}, "state 'h' has shape str"),
-        (X, {"lengths": [5]}, r"of shape \(1,\): expected 2 whole numbers"),
-        (X, {"lengths": [5, 0]}, "lengths go from 0 to 5: expected 1 to 5"),
-        (X, {"lengths": [6, 5]}, "lengths go from 5 to 6"),
-        (X, {"lengths": [1.0, 2.0]}, "whole numbers"),
-        (X, {"lengths": [1, None]}, "expected 2 whole numbers"),
+        (X, {"lengths": [5]}, r"of shape \(1,\): expected 2 integers"),
+        (X, {"lengths": [5, 0]}, "lengths range from 0 to 5: expected 1 to 5"),
+        (X, {"lengths": [6, 5]}, "lengths range from 5 to 6"),
+        (X, {"lengths": [1.0, 2.0]}, "integers"),
+        (X, {"lengths": [1, None]}, "expected 2 integers"),
         (X, {"state": torch.zeros(1, 2, 4, device="meta")}, "state 'h' is torch.float32 on meta"),
     ],
 )
-def test_what_a_layer_cannot_read(x, arguments, said):
-    with pytest.raises(ValueError, match=said):
+def test_invalid_input(x, arguments, message):
+    with pytest.raises(ValueError, match=message):
         Recurrent("gru", 3, 4)(x, **arguments)
 
 
-def test_freezing_what_does_not_exist():
+def test_freezing_unknown_parameters():
     with pytest.raises(ValueError, match=r"did you mean 'b\.z'"):
         Recurrent("gru", 3, 4).freeze("b.zz")
-    with pytest.raises(ValueError, match="expected some"):
+    with pytest.raises(ValueError, match="expected at least one"):
         Recurrent("gru", 3, 4).freeze()
     with pytest.raises(ValueError, match="unknown parameter"):
         Recurrent("gru", 3, 4).freeze(["b.z"])
@@ -95,16 +95,16 @@ def test_freezing_what_does_not_exist():
         layer(X)
 
 
-def test_an_option_that_the_layer_has_itself():
+def test_an_option_name_that_the_layer_uses():
     @cell
     def takes_dropout(x, h, W, U, b, *, dropout=0.1):
         return tanh(W.n(x) + dropout * h)
 
-    with pytest.raises(ValueError, match="option 'dropout', which the layer uses: rename it"):
+    with pytest.raises(ValueError, match="option 'dropout', which is an argument of the layer: rename it"):
         Recurrent(takes_dropout, 3, 4)
 
 
-def test_names_that_torchs_modules_have_too_are_free():
+def test_names_of_module_attributes_are_allowed():
     @cell
     def mine(x, h, W, U, b, *, training=learned(0.5)):
         update = sigmoid(W.update(x) + U.type(h) + b.forward)
@@ -128,10 +128,10 @@ def test_a_layer_needs_parameters():
         Recurrent(empty, 3, 4)
 
 
-def test_a_debugger_that_takes_over_is_said():
+def test_a_replaced_trace_function_is_reported():
     before = sys.gettrace()
     try:
-        with pytest.raises(CellError, match="names in 'mine' could not be read"):
+        with pytest.raises(CellError, match="local variables of 'mine' could not be read"):
 
             @cell
             def mine(x, h, W, U, b):

@@ -71,7 +71,7 @@ def test_all_that_is_wrong_is_said_at_once_with_its_line(tmp_path):
         ("task: adding\ntraining: {monitor: accuracy}", "2: training.monitor: the task 'adding' asks for numbers"),
         ("optimization: {learning_rate: 0.1, final_learning_rate: 0.2}", "1: optimization.final_learning_rate: "),
         ("training: 7", "1: training: this is 7: expected keys such as num_epochs"),
-        ("model: {cell: agru, engine: native}", "1: model.engine: engine 'native' has no cell 'agru'"),
+        ("model: {cell: agru, engine: native}", "1: model.engine: engine 'native' does not support cell 'agru'"),
         ("model:\n  hidden_size: true", "2: model.hidden_size: expected a value of another kind"),
         ("task:\n  name: sine\n  order: rows\n  length: 1", "3: task.order: unknown key 'order'"),
         ("task:\n  name: sine\n  order: rows\n  length: 1", "4: task.length: this is 1: expected greater"),

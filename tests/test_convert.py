@@ -1,4 +1,4 @@
-"""torch.nn as the oracle: the same weights give the same numbers, on both engines and both ways."""
+"""torch.nn as the reference: the same weights give the same results, on both engines, in both directions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def weighted_sum(values):
 
 
 def torch_gradient(layer: Recurrent, module: nn.RNNBase) -> dict[str, torch.Tensor]:
-    """The gradients that torch.nn found, under gatelab's names. The two biases of a sum have the same gradient."""
+    """The gradients of torch.nn under gatelab's names. Two biases that are summed have the same gradient."""
     order = {"rnn": "h", "gru": "rzn", "lstm": "ifgo"}[layer.cell.name]
     named = {}
     for number in range(layer.num_layers):
@@ -37,7 +37,7 @@ def torch_gradient(layer: Recurrent, module: nn.RNNBase) -> dict[str, torch.Tens
 
 @pytest.mark.parametrize("lengths", [None, [6, 1, 4]], ids=["full", "lengths"])
 @pytest.mark.parametrize("engine", ["eager", "native"])
-@pytest.mark.parametrize("bidirectional", [False, True], ids=["one-way", "both-ways"])
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["unidirectional", "bidirectional"])
 @pytest.mark.parametrize("num_layers", [1, 2])
 @pytest.mark.parametrize("cell", MODULES)
 def test_equals_torch_in_outputs_states_and_all_gradients(cell, num_layers, bidirectional, engine, lengths):
@@ -49,11 +49,11 @@ def test_equals_torch_in_outputs_states_and_all_gradients(cell, num_layers, bidi
     states = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for _ in layer.cell.states]
     state = tuple(states) if cell == "lstm" else states[0]
 
-    def gradients_of(run):
+    def gradients_of(call):
         x.grad = None
         for value in states:
             value.grad = None
-        output, final = run()
+        output, final = call()
         weighted_sum([output, *as_tuple(final)]).backward()
         return output, as_tuple(final), [x.grad.clone(), *(value.grad.clone() for value in states)]
 
@@ -64,25 +64,27 @@ def test_equals_torch_in_outputs_states_and_all_gradients(cell, num_layers, bidi
         output, final = module(packed, state)
         return pad_packed_sequence(output, batch_first=True, total_length=T)[0], final
 
-    wanted, got = gradients_of(run_torch), gradients_of(lambda: layer(x, state, lengths=lengths))
+    expected, got = gradients_of(run_torch), gradients_of(lambda: layer(x, state, lengths=lengths))
     assert layer.engine_in_use == engine
-    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-10)
-    expected = torch_gradient(layer, module)
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+    expected_gradients = torch_gradient(layer, module)
     for name, parameter in layer.named_parameters():
-        torch.testing.assert_close(parameter.grad, expected[name], rtol=0, atol=1e-10)
+        torch.testing.assert_close(parameter.grad, expected_gradients[name], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("cell", MODULES)
-def test_there_and_back_is_exact(cell, bidirectional, dtype):
+def test_round_trip_is_exact(cell, bidirectional, dtype):
     layer = Recurrent(cell, D, H, num_layers=2, bidirectional=bidirectional, dropout=0.25, dtype=dtype)
     module = layer.to_torch()
-    back = from_torch(module)
+    converted = from_torch(module)
     assert isinstance(module, MODULES[cell])
-    assert module.dropout == back.dropout == 0.25
+    assert module.dropout == converted.dropout == 0.25
     assert module.batch_first
-    for (name, parameter), (same_name, same) in zip(layer.named_parameters(), back.named_parameters(), strict=True):
+    for (name, parameter), (same_name, same) in zip(
+        layer.named_parameters(), converted.named_parameters(), strict=True
+    ):
         assert name == same_name
         assert torch.equal(parameter, same)
 
@@ -92,7 +94,7 @@ def test_torch_counts_its_second_bias_too(cell, count):
     assert sum(p.numel() for p in Recurrent(cell, 28, 128).to_torch().parameters()) == count
 
 
-def test_a_module_without_biases_gets_frozen_zeros_and_goes_back_without():
+def test_a_module_without_biases_gets_frozen_zeros_and_converts_back():
     module = nn.GRU(D, H, bias=False)
     layer = from_torch(module)
     x = torch.randn(T, B, D)
@@ -126,7 +128,7 @@ def test_dropout_that_does_nothing_in_one_layer_is_left_out():
     assert from_torch(module).dropout == 0.0
 
 
-def test_what_is_frozen_stays_frozen():
+def test_frozen_weights_stay_frozen():
     module = nn.LSTM(D, H)
     module.weight_hh_l0.requires_grad_(False)
     layer = from_torch(module)
@@ -151,22 +153,22 @@ def test_a_bias_learns_if_one_of_its_two_parts_does():
     assert frozen == {f"layers.0.fwd.b.{gate}" for gate in ("r", "z", "n", "hn")}
 
 
-def test_training_mode_is_kept():
+def test_training_mode_is_preserved():
     assert not from_torch(nn.GRU(D, H).eval()).training
     assert not Recurrent("gru", D, H).eval().to_torch().training
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("module", "message"),
     [
         (nn.Linear(2, 2), "expected nn.GRU, nn.LSTM or nn.RNN"),
-        (nn.RNN(2, 2, nonlinearity="relu"), "expected tanh"),
+        (nn.RNN(2, 2, nonlinearity="relu"), "expected 'tanh'"),
         (nn.LSTM(2, 3, proj_size=1), "proj_size=1"),
     ],
 )
-def test_what_cannot_be_converted_is_refused(given, said):
-    with pytest.raises(ValueError, match=said):
-        from_torch(given)
+def test_unsupported_modules_are_refused(module, message):
+    with pytest.raises(ValueError, match=message):
+        from_torch(module)
 
 
 def test_cells_that_torch_lacks_are_refused():

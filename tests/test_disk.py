@@ -1,4 +1,4 @@
-"""A file is there whole or not at all."""
+"""Atomic file writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gatelab.disk import cache_folder, foreign, whole_file, within
 from gatelab.errors import DataError
 
 
-def test_what_fails_half_way_leaves_the_old_file_and_nothing_else(tmp_path):
+def test_a_failed_write_leaves_the_old_file_and_no_temporary_one(tmp_path):
     path = tmp_path / "kept.txt"
     path.write_text("old")
 
@@ -69,7 +69,7 @@ def test_the_content_is_on_the_disk_before_its_name_and_the_name_before_it_retur
     assert calls == ([("fsync", file_number, 9), renamed, ("fsync", folder_number, None)] if sync else [renamed])
 
 
-def test_it_makes_folders_and_gives_usual_rights(tmp_path):
+def test_folders_are_created_and_permissions_are_the_default(tmp_path):
     path = tmp_path / "new" / "folder" / "file"
     with whole_file(path) as file:
         file.write(b"all of it")

@@ -1,4 +1,4 @@
-"""A cell as plain data: nothing is lost on the way there and back, and nothing but data is ever read."""
+"""Serialization of cells: lossless, and strict about what it reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gatelab.lang.document import digest, from_document, to_document
 
 @cell
 def odd(x, h, c, W, U, b, *, rate=learned(0.1234567), gamma=1e-300):
-    """Uses all there is.
+    """Uses every feature of the language.
 
     Reference: nobody 1900
     """
@@ -39,29 +39,29 @@ def moved(x, h, c, W, U, b):
 CELLS = [*(cells.get(name) for name in cells.names()), odd, moved, hold(cells.gru, {"z": 0.1}), hold(odd, {"z": 0.5})]
 
 
-def reread(made):
-    return from_document(json.loads(json.dumps(to_document(made))))
+def reread(original):
+    return from_document(json.loads(json.dumps(to_document(original))))
 
 
-@pytest.mark.parametrize("made", CELLS, ids=lambda made: made.name)
-def test_there_and_back_it_is_the_same_cell(made):
-    again = reread(made)
-    assert to_document(again) == to_document(made)
-    assert digest(again) == digest(made)
+@pytest.mark.parametrize("original", CELLS, ids=lambda original: original.name)
+def test_round_trip_gives_the_same_cell(original):
+    again = reread(original)
+    assert to_document(again) == to_document(original)
+    assert digest(again) == digest(original)
     for name in ("text", "latex", "typst", "python"):
-        assert getattr(again, name)() == getattr(made, name)()
+        assert getattr(again, name)() == getattr(original, name)()
     for name in ("name", "doc", "summary", "reference", "states", "gates", "roles", "neutral", "options"):
-        assert getattr(again, name) == getattr(made, name)
-    assert reread(made) is again  # the same kernel serves both
+        assert getattr(again, name) == getattr(original, name)
+    assert reread(original) is again  # the same kernel serves both
     assert pickle.loads(pickle.dumps(again)) is again
     assert copy.deepcopy(Recurrent(again, 2, 3)).cell is again
 
 
-@pytest.mark.parametrize("made", CELLS, ids=lambda made: made.name)
-def test_it_computes_the_same_to_the_bit(made):
-    """As its own Python does, value by value: outputs, states, gates and gradients."""
-    found = []
-    for each in (made, reread(made)):
+@pytest.mark.parametrize("original", CELLS, ids=lambda original: original.name)
+def test_results_are_bit_identical(original):
+    """Outputs, states, gates and gradients of the function and of the reread cell."""
+    results = []
+    for each in (original, reread(original)):
         torch.manual_seed(3)
         layer = Recurrent(each, 3, 5, 2, engine="eager", bidirectional=True)
         x = torch.randn(4, 6, 3, requires_grad=True)
@@ -69,28 +69,28 @@ def test_it_computes_the_same_to_the_bit(made):
         (output.sin().sum() + sum(gate.sum() for gate in gates.values())).backward()
         states = state if isinstance(state, tuple) else (state,)
         gradients = [parameter.grad for parameter in layer.parameters() if parameter.grad is not None]
-        found.append([output, *states, *gates.values(), x.grad, *gradients])
-    ours, theirs = found
+        results.append([output, *states, *gates.values(), x.grad, *gradients])
+    ours, theirs = results
     assert len(ours) == len(theirs)
-    # Sums of gradients may be made in another order; the values of a step are the same.
-    exact = len(ours) - 1 - len(list(Recurrent(made, 3, 5, 2, bidirectional=True).parameters()))
-    for place, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-        assert torch.equal(a, b) if place < exact else torch.allclose(a, b, rtol=1e-4, atol=1e-6)
+    # Gradients may be summed in a different order; forward values are identical.
+    exact = len(ours) - 1 - len(list(Recurrent(original, 3, 5, 2, bidirectional=True).parameters()))
+    for index, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        assert torch.equal(a, b) if index < exact else torch.allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
 def test_the_compiled_kernel_is_the_same_file():
     from gatelab.engine.fused.source import Source
 
-    for made in (cells.agru, odd):
-        assert Source(reread(made)).text == Source(made).text
+    for original in (cells.agru, odd):
+        assert Source(reread(original)).text == Source(original).text
 
 
-def test_every_digit_counts_and_words_do_not():
-    def leaky(value, words):
+def test_the_digest_depends_on_every_digit_but_not_on_the_docstring():
+    def leaky(value, doc):
         def leaky(x, h, W, U, b):
             return h + value * tanh(W.n(x) + U.n(h) + b.n)
 
-        leaky.__doc__ = words
+        leaky.__doc__ = doc
         return cell(leaky)
 
     assert digest(leaky(0.1234567, "one")) != digest(leaky(0.1234568, "one"))
@@ -118,8 +118,8 @@ def broken(**changes):
     document = copy.deepcopy(to_document(cells.agru))
     for key, value in changes.items():
         where, last = document, key.split("__")
-        for part in last[:-1]:
-            where = where[int(part)] if isinstance(where, list) else where[part]
+        for step in last[:-1]:
+            where = where[int(step)] if isinstance(where, list) else where[step]
         where[int(last[-1]) if isinstance(where, list) else last[-1]] = value
     return document
 
@@ -136,39 +136,39 @@ DEEP = [["input", "x"], ["product", ["W", "z"], 0], *(["neg", 1 + i] for i in ra
         (broken(more=1), "expected an object with the keys"),
         (broken(name="../../x"), "the name of a cell is '../../x'"),
         (broken(name="a\nb"), "the name of a cell is"),
-        (broken(doc=3), "doc is no text"),
-        (broken(parameters=["x"]), "expected the input, a state at least"),
-        (broken(parameters=["x", "h", "h"]), "expected a list of different names"),
-        (broken(parameters=["x", "__import__('os')", "W", "U", "b"]), "expected one that Python would take"),
-        (broken(W=["z", "r", "n", "class"]), "expected one that Python would take"),
+        (broken(doc=3), "doc: expected a string"),
+        (broken(parameters=["x"]), "expected the input, at least one state"),
+        (broken(parameters=["x", "h", "h"]), "expected a list of distinct names"),
+        (broken(parameters=["x", "__import__('os')", "W", "U", "b"]), "expected a Python identifier"),
+        (broken(W=["z", "r", "n", "class"]), "expected a Python identifier"),
         (broken(options={"gamma": 1.0}), "expected value and learned"),
-        (broken(options={"W": {"value": 1.0, "learned": False}}), "has the name of something else"),
+        (broken(options={"W": {"value": 1.0, "learned": False}}), "has the name of another parameter"),
         (broken(options__gamma__value="1"), "expected a finite one"),
         (broken(options__gamma__value=True), "expected a finite one"),
         (broken(options__gamma__learned=1), "expected true or false"),
         (broken(nodes="x"), "expected a list"),
         (broken(nodes=DEEP), "nested more than"),
-        (broken(nodes__0=["eval", "print(1)"]), "is no operation of the language"),
-        (broken(nodes__0=["state", "x"]), "names no state of this cell"),
+        (broken(nodes__0=["eval", "print(1)"]), "is not an operation of the language"),
+        (broken(nodes__0=["state", "x"]), "refers to an unknown state of this cell"),
         (broken(nodes__1=["product", ["W", "q"], 0]), "is unknown"),
-        (broken(nodes__1=["product", ["U", "z"], 0]), "is applied to something else"),
-        (broken(nodes__1=["product", ["T", ["W", "z"]], 0]), "a map of the input inside an expression"),
-        (broken(nodes__4=["add", 1, 4]), "expected the place of an earlier one"),
-        (broken(nodes__4=["add", 1, -1]), "expected the place of an earlier one"),
-        (broken(nodes__4=["add", 1]), "is no operation of the language"),
-        (broken(nodes__4=["add", 0, 1]), "on the input itself"),
-        (broken(nodes__4=["power", 1, 0.5]), "is no operation of the language"),
+        (broken(nodes__1=["product", ["U", "z"], 0]), "is applied to the wrong argument"),
+        (broken(nodes__1=["product", ["T", ["W", "z"]], 0]), "a W inside a matrix expression"),
+        (broken(nodes__4=["add", 1, 4]), "expected the index of an earlier one"),
+        (broken(nodes__4=["add", 1, -1]), "expected the index of an earlier one"),
+        (broken(nodes__4=["add", 1]), "is not an operation of the language"),
+        (broken(nodes__4=["add", 0, 1]), "is applied to the input"),
+        (broken(nodes__4=["power", 1, 0.5]), "is not an operation of the language"),
         (broken(nodes__4=["constant", 1e999]), "cannot be read"),
         (broken(gates={"z": 16}), "expected vectors only"),
-        (broken(gates={"z": True}), "expected the place of an earlier one"),
-        (broken(gates={"a b": 7}), "expected one that Python would take"),
-        (broken(returns=[]), "expected a node for each of the states"),
-        (broken(returns=[16]), "a new state has to be a vector"),
-        (broken(maps={"A": ["*", {"node": 7}, ["I"]]}), "expected a number, or the place of one"),
-        (broken(maps={"A": ["+", ["I"]]}), "is no expression of the language"),
+        (broken(gates={"z": True}), "expected the index of an earlier one"),
+        (broken(gates={"a b": 7}), "expected a Python identifier"),
+        (broken(returns=[]), "expected one node for each of the states"),
+        (broken(returns=[16]), "a new state is not a vector"),
+        (broken(maps={"A": ["*", {"node": 7}, ["I"]]}), "expected a number, or the index of a scalar node"),
+        (broken(maps={"A": ["+", ["I"]]}), "is not a matrix expression of the language"),
     ],
 )
-def test_what_is_no_document_is_refused_in_words(document, message):
+def test_invalid_documents_are_refused(document, message):
     with pytest.raises(DataError, match="the equations cannot be read") as refused:
         from_document(document)
     assert message in str(refused.value)
@@ -180,7 +180,7 @@ values = (
 
 
 @given(st.data())
-def test_whatever_is_changed_it_is_a_cell_or_an_error_in_words(data):
+def test_a_mutated_document_is_a_cell_or_a_data_error(data):
     document = copy.deepcopy(to_document(odd))
     for _ in range(data.draw(st.integers(1, 3))):
         where = document
@@ -193,8 +193,8 @@ def test_whatever_is_changed_it_is_a_cell_or_an_error_in_words(data):
         if key is not None:
             where[key] = data.draw(values)
     try:
-        made = from_document(document)
+        mutated = from_document(document)
     except DataError:
         return
-    made.text()
-    made.latex()
+    mutated.text()
+    mutated.latex()

@@ -1,4 +1,4 @@
-"""The fused engine against the eager one in float64: every cell, awkward shapes, and cells nobody planned for."""
+"""The fused engine against the eager one in float64: library cells, awkward shapes, and user-defined cells."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from test_trace import EXPRESSIONS, NAMES
 
 from gatelab import I, Recurrent, cell, cells, cos, exp, learned, relu, sigmoid, sin, softplus, tanh
-from gatelab.engine.fused import build, function, memory
+from gatelab.engine.fused import buffers, compiler, function
 
 
 @pytest.fixture(autouse=True)
 def _poisoned(monkeypatch):
-    """Arrays come full of NaN, so that reading what nobody wrote cannot go unnoticed."""
-    original = memory.empty
-    monkeypatch.setattr(memory, "empty", lambda *shape: original(*shape).fill_(float("nan")))
+    """Buffers are filled with NaN, so that reading uninitialized memory is detected."""
+    original = buffers.empty
+    monkeypatch.setattr(buffers, "empty", lambda *shape: original(*shape).fill_(float("nan")))
 
 
 @pytest.fixture
@@ -41,19 +41,19 @@ SHAPES = [  # B, T, D, H
 ]  # fmt: skip
 
 
-def pair(made, *sizes, **options) -> tuple[Recurrent, Recurrent]:
+def pair(cell_, *sizes, **options) -> tuple[Recurrent, Recurrent]:
     """The same layer twice: in float32 for the fused engine, in float64 for the eager one."""
-    layer = Recurrent(made, *sizes, engine="fused", **options)
-    exact = Recurrent(made, *sizes, engine="eager", dtype=torch.float64, **options)
+    layer = Recurrent(cell_, *sizes, engine="fused", **options)
+    exact = Recurrent(cell_, *sizes, engine="eager", dtype=torch.float64, **options)
     exact.load_state_dict(layer.state_dict())
     return layer, exact
 
 
 def results(layer: Recurrent, x, states, weights=None, **arguments):
-    """Everything a layer gives for an input, and all gradients of a number that depends on every entry of that."""
+    """A layer's outputs, and all gradients of a random weighted sum of them."""
     x, states = (t.detach().clone().requires_grad_() for t in (x, torch.stack(states)))
-    given = tuple(states) if len(states) > 1 else states[0]
-    output, final, *gates = layer(x, given, **arguments)
+    initial = tuple(states) if len(states) > 1 else states[0]
+    output, final, *gates = layer(x, initial, **arguments)
     values = [output, *(final if isinstance(final, tuple) else (final,)), *(gates[0].values() if gates else ())]
     weights = weights or [torch.randn(v.shape, dtype=torch.float64) for v in values]
     layer.zero_grad()
@@ -79,14 +79,14 @@ def compare(layer: Recurrent, exact: Recurrent, x, states, **arguments):
     for name, gradient in exact_gradients.items():
         if gradient is None:
             assert gradients[name] is None
-        else:  # a scalar's is a sum over all rows, steps and units, and may cancel to nearly nothing
+        else:  # a scalar's gradient sums over rows, steps and units, and may cancel to nearly zero
             scale = largest if gradient.dim() == 0 else None
             assert_near(gradients[name], gradient, GRADIENTS, f"gradient of {name}", scale)
 
 
 def random_states(layer: Recurrent, B: int) -> list[torch.Tensor]:
-    runs = layer.num_layers * len(layer.directions)
-    return [0.5 * torch.randn(runs, B, layer.hidden_size) for _ in layer.cell.states]
+    scans = layer.num_layers * len(layer.directions)
+    return [0.5 * torch.randn(scans, B, layer.hidden_size) for _ in layer.cell.states]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -101,7 +101,7 @@ def test_every_cell_in_awkward_shapes(name, shape):
 
 @pytest.mark.parametrize("name", cells.names())
 def test_a_thousand_steps(name):
-    # A state that is only ever added to grows with the steps, until the gates magnify every rounding: small steps then.
+    # A purely additive state grows with time until the gates amplify rounding errors: use a small epsilon.
     options = {"epsilon": 0.02} if "epsilon" in cells.get(name).options else {}
     layer, exact = pair(name, 1, 19, **options)
     compare(layer, exact, torch.randn(3, 1024, 1), random_states(layer, 3))
@@ -111,12 +111,12 @@ def test_a_thousand_steps(name):
 @pytest.mark.parametrize("lengths", [None, [6, 1, 4, 6, 3]], ids=["full", "lengths"])
 @pytest.mark.parametrize(("bidirectional", "residual"), list(itertools.product([False, True], repeat=2)))
 @pytest.mark.parametrize("name", ["gru", "lstm", "agru"])
-def test_all_that_the_layer_offers(name, bidirectional, residual, lengths, watch):
+def test_all_options_of_the_layer(name, bidirectional, residual, lengths, watch):
     layer, exact = pair(name, 3, 10, 2, bidirectional=bidirectional, residual=residual)
     compare(layer, exact, torch.randn(5, 6, 3), random_states(layer, 5), lengths=lengths, gates=watch)
 
 
-# -- cells nobody planned for -----------------------------------------------------------------------------------------
+# -- user-defined cells -----------------------------------------------------------------------------------------------
 
 
 @cell
@@ -146,7 +146,7 @@ def every_operation(x, h, W, U, b, *, a=learned(0.7), k=2.0):
 
 @cell
 def decaying(x, h, W, U, b, *, tau=learned(2.0)):
-    decay = sigmoid(b.decay)  # of parameters alone: computed once
+    decay = sigmoid(b.decay)  # depends on parameters only: computed once
     gain = exp(-1 / softplus(tau))
     A = U.h - U.h.T - softplus(tau) * I
     return decay * h + gain * tanh(A(h) + (0.5 * U.h)(h) + W.h(x))
@@ -219,9 +219,9 @@ OWN = [
 
 
 @pytest.mark.parametrize("watch", [False, True], ids=["", "gates"])
-@pytest.mark.parametrize("made", OWN, ids=lambda made: made.name)
-def test_cells_nobody_planned_for(made, watch):
-    layer, exact = pair(made, 3, 21)
+@pytest.mark.parametrize("own", OWN, ids=lambda own: own.name)
+def test_user_defined_cells(own, watch):
+    layer, exact = pair(own, 3, 21)
     compare(layer, exact, torch.randn(9, 7, 3), random_states(layer, 9), gates=watch)
     compare(layer, exact, torch.randn(4, 5, 3), random_states(layer, 4), lengths=[5, 2, 1, 4], gates=watch)
 
@@ -290,10 +290,10 @@ def test_random_cells(matrices, gate, first, second, watch):
         torch.set_num_threads(before)
 
 
-# -- promises ---------------------------------------------------------------------------------------------------------
+# -- guarantees -------------------------------------------------------------------------------------------------------
 
 
-def test_the_same_to_the_bit_every_time(two_threads):
+def test_results_are_bit_identical(two_threads):
     layer = Recurrent("gru", 5, 37, engine="fused")
     x, states = torch.randn(19, 30, 5), random_states(layer, 19)
     values, gradients, weights = results(layer, x, states)
@@ -316,15 +316,15 @@ def test_any_number_of_threads(threads):
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("made", ["gru", "lstm", "agru", nested_twice, three_states], ids=str)
-def test_a_team_on_few_rows(made, monkeypatch):
-    """Threads that share out columns give the same as those that share out rows."""
+@pytest.mark.parametrize("own", ["gru", "lstm", "agru", nested_twice, three_states], ids=str)
+def test_a_team_on_few_rows(own, monkeypatch):
+    """Splitting columns among threads gives the same results as splitting rows."""
     monkeypatch.setattr(function, "TEAM_BYTES", 0)
     before = torch.get_num_threads()
     try:
         for threads, B in itertools.product([2, 3, 5], [1, 3, 6]):
             torch.set_num_threads(threads)
-            layer, exact = pair(made, 3, 70)
+            layer, exact = pair(own, 3, 70)
             compare(layer, exact, torch.randn(B, 9, 3), random_states(layer, B), gates=B == 3)
             lengths = [9, 2, 5, 1, 9, 4][:B]
             compare(layer, exact, torch.randn(B, 9, 3), random_states(layer, B), lengths=lengths)
@@ -332,31 +332,31 @@ def test_a_team_on_few_rows(made, monkeypatch):
         torch.set_num_threads(before)
 
 
-def test_only_what_is_asked_for_is_computed():
+def test_only_required_gradients_are_computed():
     layer = Recurrent("gru", 3, 20, engine="fused").freeze("U.z", "W.n", "b.r")
     exact = Recurrent("gru", 3, 20, engine="eager", dtype=torch.float64).freeze("U.z", "W.n", "b.r")
     exact.load_state_dict(layer.state_dict())
     compare(layer, exact, torch.randn(6, 5, 3), random_states(layer, 6))
-    asked = []
+    calls = []
     original = function.call
     try:
         function.call = lambda f, arguments, pointers, sizes: (
-            asked.append((pointers, sizes)) or original(f, arguments, pointers, sizes)
+            calls.append((pointers, sizes)) or original(f, arguments, pointers, sizes)
         )
         layer(torch.randn(6, 5, 3))[0].sum().backward()
     finally:
         function.call = original
-    pointers, sizes = asked[-1]
+    pointers, sizes = calls[-1]
     assert pointers["d_x"] is None
     assert bin(sizes["wanted_by_h"]).count("1") == 2  # U.r and U.n
     assert bin(sizes["wanted_by_x"]).count("1") == 2  # W.r and W.z
     assert bin(sizes["wanted_sums"]).count("1") == 3  # b.z, b.n and b.hn
 
 
-def test_without_gradients_no_history_is_kept(monkeypatch):
+def test_without_gradients_no_activations_are_saved(monkeypatch):
     sizes = []
-    original = memory.empty
-    monkeypatch.setattr(memory, "empty", lambda *shape: sizes.append(shape) or original(*shape))
+    original = buffers.empty
+    monkeypatch.setattr(buffers, "empty", lambda *shape: sizes.append(shape) or original(*shape))
     finals = [(4, 16), (4, 16)]
     layer = Recurrent("lstm", 3, 16, engine="fused")
     x = torch.randn(4, 50, 3)
@@ -368,7 +368,7 @@ def test_without_gradients_no_history_is_kept(monkeypatch):
             (2, 4, 16),
             *finals,
             (50, 4, 16),
-        ]  # c takes turns in two places; the output is the user's
+        ]  # c alternates between two buffers; the output is returned
     frozen = Recurrent("lstm", 3, 16, engine="fused").requires_grad_(False)
     sizes.clear()
     assert not frozen(x)[0].requires_grad
@@ -385,19 +385,19 @@ def test_a_loss_on_the_last_state_alone():
         assert_near(p.grad, q.grad, GRADIENTS, name)
 
 
-@pytest.mark.parametrize("way", ["transposed", "strided", "expanded gradient", "batch second"])
-def test_memory_in_any_order(way):
-    layer, exact = pair("gru", 3, 16, batch_first=way != "batch second")
-    x = torch.randn(4, 3, 6).transpose(1, 2) if way == "transposed" else torch.randn(4, 6, 6)[:, :, ::2]
+@pytest.mark.parametrize("layout", ["transposed", "strided", "expanded gradient", "batch second"])
+def test_non_contiguous_tensors(layout):
+    layer, exact = pair("gru", 3, 16, batch_first=layout != "batch second")
+    x = torch.randn(4, 3, 6).transpose(1, 2) if layout == "transposed" else torch.randn(4, 6, 6)[:, :, ::2]
     outputs = [one(data)[0] for one, data in ((layer, x), (exact, x.double()))]
     for output in outputs:
-        (output.sum() if way == "expanded gradient" else output.transpose(0, 1).square().sum()).backward()
+        (output.sum() if layout == "expanded gradient" else output.transpose(0, 1).square().sum()).backward()
     assert_near(outputs[0], outputs[1], OUTPUTS, "output")
     for (name, p), q in zip(layer.named_parameters(), exact.parameters(), strict=True):
         assert_near(p.grad, q.grad, GRADIENTS, name)
 
 
-def test_double_precision_goes_to_eager_by_itself():
+def test_double_precision_runs_on_eager():
     for engine in ("auto", "fused"):
         layer = Recurrent("gru", 3, 4, engine=engine, dtype=torch.float64)
         layer(torch.randn(2, 5, 3, dtype=torch.float64))
@@ -409,7 +409,7 @@ def test_other_devices_are_refused():
         Recurrent("gru", 3, 4, engine="fused", device="meta")(torch.zeros(2, 5, 3, device="meta"))
 
 
-def test_the_environment_decides_over_the_layer(monkeypatch):
+def test_the_environment_variable_overrides_the_layer(monkeypatch):
     layer, x = Recurrent("gru", 3, 4, engine="fused"), torch.randn(2, 5, 3)
     for engine in ("eager", "native", "fused"):
         monkeypatch.setenv("GATELAB_ENGINE", engine)
@@ -420,7 +420,7 @@ def test_the_environment_decides_over_the_layer(monkeypatch):
         layer(x)
 
 
-def test_a_second_derivative_is_an_honest_error():
+def test_a_second_derivative_is_refused():
     layer = Recurrent("gru", 3, 4, engine="fused")
     x = torch.randn(2, 5, 3, requires_grad=True)
     (gradient,) = torch.autograd.grad(layer(x)[0].sum(), x, create_graph=True)
@@ -428,7 +428,7 @@ def test_a_second_derivative_is_an_honest_error():
         gradient.sum().backward()
 
 
-def test_a_second_derivative_is_an_error_on_every_way_to_it():
+def test_a_second_derivative_is_refused_along_every_path():
     layer = Recurrent("gru", 3, 4, engine="fused")
     x = torch.randn(2, 5, 3, requires_grad=True)
     loss = layer(x)[0].square().sum()
@@ -438,7 +438,7 @@ def test_a_second_derivative_is_an_error_on_every_way_to_it():
             torch.autograd.grad(again, x, retain_graph=True)
 
 
-def test_defaults_of_torch_do_not_matter():
+def test_default_dtype_and_device_do_not_matter():
     layer, exact = pair("lstm", 3, 12)
     x, states = torch.randn(5, 6, 3), random_states(layer, 5)
     before = torch.get_default_dtype()
@@ -452,14 +452,14 @@ def test_defaults_of_torch_do_not_matter():
     assert_near(output, exact(x.double())[0], OUTPUTS, "output")
 
 
-def test_lengths_in_any_order_of_memory():
+def test_non_contiguous_lengths():
     layer, exact = pair("gru", 3, 12)
     x, states = torch.randn(3, 6, 3), random_states(layer, 3)
     for lengths in (torch.tensor([6, 1, 4, 1, 3, 1])[::2], torch.tensor([4]).expand(3), torch.tensor([6, 4, 3]).int()):
         compare(layer, exact, x, states, lengths=lengths)
 
 
-def test_hooks_that_move_what_is_saved():
+def test_saved_tensors_hooks():
     layer, exact = pair("gru", 3, 16)
     x, states = torch.randn(4, 6, 3), random_states(layer, 4)
     with torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach().numpy().copy(order="C"), torch.from_numpy):
@@ -470,10 +470,10 @@ def test_hooks_that_move_what_is_saved():
         assert_near(p.grad, q.grad, GRADIENTS, name)
 
 
-def test_parameters_of_several_kinds_are_refused():
+def test_mixed_dtypes_are_refused():
     layer = Recurrent("gru", 3, 4, engine="fused")
     layer.layers[0]["fwd"].U.half()
-    with pytest.raises(ValueError, match=r"several kinds \(torch.float16, torch.float32\)"):
+    with pytest.raises(ValueError, match=r"different dtypes \(torch.float16, torch.float32\)"):
         layer(torch.randn(2, 5, 3))
 
 
@@ -501,7 +501,7 @@ def test_several_python_threads_at_once():
     assert all(torch.equal(a, b) for a, b in zip(alone * 5, together, strict=True))
 
 
-def test_divergence_is_seen_in_gradients():
+def test_nan_reaches_all_gradients():
     layer = Recurrent("gru", 1, 16, engine="fused")
     x = torch.zeros(9, 5, 1)
     x[4, 2] = float("nan")
@@ -509,12 +509,12 @@ def test_divergence_is_seen_in_gradients():
     assert all(p.grad.isnan().any() for p in layer.parameters())
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="these are vector widths of x86")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="x86 vector widths")
 @pytest.mark.parametrize(("architecture", "lanes"), [("x86-64-v3", 8), ("x86-64", 4)])
 @pytest.mark.parametrize("name", ["lstm", "agru"])
 def test_narrower_vectors(name, architecture, lanes, monkeypatch):
-    flags = [f"-march={architecture}" if flag == "-march=native" else flag for flag in build.FLAGS]
-    monkeypatch.setattr(build, "FLAGS", tuple(flags))
+    flags = [f"-march={architecture}" if flag == "-march=native" else flag for flag in compiler.FLAGS]
+    monkeypatch.setattr(compiler, "FLAGS", tuple(flags))
     narrow = function.Kernel(cells.get(name), False)
     assert ctypes.c_int.in_dll(narrow.library, "lanes").value == lanes
     monkeypatch.setattr(function, "kernel", lambda *_: narrow)
@@ -537,7 +537,7 @@ def test_a_cell_that_is_too_deep_runs_on_eager():
     assert layer.engine_in_use == "eager"
 
 
-def test_changing_the_output_in_place_is_noticed():
+def test_changing_the_output_in_place_is_detected():
     layer = Recurrent("gru", 3, 4, engine="fused")
     output, _ = layer(torch.randn(2, 5, 3))
     loss = output.sum()
@@ -547,7 +547,7 @@ def test_changing_the_output_in_place_is_noticed():
         loss.backward()
 
 
-def test_changing_a_weight_before_backward_is_noticed():
+def test_changing_a_weight_before_backward_is_detected():
     layer = Recurrent("gru", 3, 4, engine="fused")
     loss = layer(torch.randn(2, 5, 3))[0].sum()
     with torch.no_grad():
@@ -556,15 +556,15 @@ def test_changing_a_weight_before_backward_is_noticed():
         loss.backward()
 
 
-def test_what_was_kept_is_let_go_after_backward():
+def test_saved_activations_are_freed_after_backward():
     layer = Recurrent("gru", 3, 64, engine="fused")
     x = torch.randn(64, 50, 3)
     gc.collect()
-    before = memory._pool._leased  # by what other tests have left
+    before = buffers._pool._leased  # leaked by other tests
     loss = layer(x)[1].sum()
-    in_use = memory._pool._leased - before
+    in_use = buffers._pool._leased - before
     loss.backward()
-    assert memory._pool._leased - before < in_use / 4  # although `loss` is still there
+    assert buffers._pool._leased - before < in_use / 4  # although `loss` is still alive
     with pytest.raises(RuntimeError, match="second time"):
         loss.backward()
 
@@ -580,7 +580,7 @@ def test_backward_twice_through_a_retained_graph():
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
-def test_nan_and_infinity_come_through(bad):
+def test_nan_and_infinity_propagate(bad):
     layer = Recurrent("lstm", 1, 16, engine="fused")
     x = torch.zeros(9, 5, 1)
     x[4, 2] = bad
@@ -594,7 +594,7 @@ def test_nan_and_infinity_come_through(bad):
 
 
 @pytest.mark.parametrize("flush", [False, True])
-def test_the_control_register_is_as_before(flush, two_threads):
+def test_the_control_register_is_restored(flush, two_threads):
     tiny = torch.tensor([1e-39])
     try:
         assert torch.set_flush_denormal(flush)
@@ -608,8 +608,8 @@ def test_the_control_register_is_as_before(flush, two_threads):
         torch.set_flush_denormal(False)
 
 
-def test_vanishing_gradients_are_flushed_inside():
-    """A gate that halves the gradient at each step makes it denormal after 130 steps, and zero inside the kernel."""
+def test_denormal_gradients_are_flushed():
+    """Halving the gradient at each step makes it denormal after 130 steps, which the kernel flushes to zero."""
 
     @cell
     def halving(x, h, W, b):
@@ -624,37 +624,37 @@ def test_vanishing_gradients_are_flushed_inside():
     assert (h0.grad > 0).all()
 
 
-def test_results_that_are_held_stay_as_they_are():
-    """Arrays are used again, but not while anyone looks at them."""
+def test_referenced_results_are_not_overwritten():
+    """Buffers are reused only when no tensor views them."""
     layer = Recurrent("gru", 3, 64, engine="fused").requires_grad_(False)
     inputs = [torch.randn(32, 40, 3) for _ in range(4)]
     held = [layer(x)[0] for x in inputs]
-    kept = [output.clone() for output in held]
+    copies = [output.clone() for output in held]
     for x in inputs:
         layer(x)
-    assert all(torch.equal(a, b) for a, b in zip(held, kept, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(held, copies, strict=True))
 
 
-def test_arrays_come_back_when_they_are_let_go():
-    pool = memory._Pool()
+def test_buffers_return_to_the_pool():
+    pool = buffers._Pool()
     array = pool.lease(400_000)
     address = ctypes.addressof(array)
     view = torch.frombuffer(array, dtype=torch.float32).view(100, 1000)[3:5]
     del array
-    assert ctypes.addressof(pool.lease(400_000)) != address  # the view still shows it
+    assert ctypes.addressof(pool.lease(400_000)) != address  # the view still uses it
     del view
-    assert ctypes.addressof(pool.lease(399_000)) == address  # the one used last, though a little larger
+    assert ctypes.addressof(pool.lease(399_000)) == address  # the most recently used one, though slightly larger
 
 
-def test_the_pool_does_not_grow_without_end(monkeypatch):
-    monkeypatch.setattr(memory, "SLACK", 0)
-    pool = memory._Pool()
+def test_the_pool_is_bounded(monkeypatch):
+    monkeypatch.setattr(buffers, "SLACK", 0)
+    pool = buffers._Pool()
     for size in range(100_000, 1_000_000, 100_000):
         pool.lease(size)
-    assert sum(map(len, pool._idle)) <= pool._most
+    assert sum(map(len, pool._idle)) <= pool._peak
 
 
-def test_learning_moves_the_parameters_as_eager_does():
+def test_training_matches_eager():
     layer, exact = pair("agru", 2, 12)
     optimisers = [torch.optim.Adam(one.parameters(), lr=1e-2) for one in (layer, exact)]
     for _ in range(20):
@@ -667,7 +667,7 @@ def test_learning_moves_the_parameters_as_eager_does():
         assert_near(p.detach(), q.detach(), 1e-3, name)
 
 
-def test_functions_to_a_few_units_in_the_last_place():
+def test_functions_are_accurate_to_a_few_ulp():
     v = torch.cat([torch.linspace(-30, 30, 20_001), torch.logspace(-30, 0, 1000), -torch.logspace(-30, 0, 1000)])
     for op, exact in (
         ("sigmoid", torch.sigmoid),
@@ -681,4 +681,4 @@ def test_functions_to_a_few_units_in_the_last_place():
         got = layer.requires_grad_(False)(torch.zeros(1, 1, 1), v.view(1, 1, -1))[1].flatten()
         wanted = exact(v.double())
         error = ((got.double() - wanted).abs() / wanted.abs().clamp(min=1e-37)).max().item()
-        assert error < 6e-7, f"{op}: {error:.1e}"  # five units in the last place
+        assert error < 6e-7, f"{op}: {error:.1e}"  # five ulp

@@ -1,4 +1,4 @@
-"""A gate held at a constant: the equations that are left, on every engine."""
+"""Gates replaced by constants: the remaining equations, on every engine."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import gatelab
 from gatelab import Recurrent, cell, cells, hold, sigmoid, tanh
 from gatelab.lang.document import digest
 
-# Gates whose value can be forced from outside, by their own bias. (That of gated_antisymmetric_rnn shares its map.)
+# Gates whose value can be forced by their own bias. (That of gated_antisymmetric_rnn shares its map.)
 FORCED = [(name, gate) for name in cells.names() for gate in cells.get(name).neutral if "antisymmetric" not in name]
 
 
 @pytest.mark.parametrize("name", cells.names())
-def test_equations_written_as_python_are_the_same_equations(name):
-    whole = cells.get(name)
+def test_equations_as_python_source_give_the_same_cell(name):
+    original = cells.get(name)
     scope = {name: getattr(gatelab, name) for name in ("I", "cell", "learned", "sigmoid", "tanh")}
-    exec(whole.python(), scope)
-    assert scope[name].text() == whole.text()
-    assert digest(scope[name]) == digest(whole)
+    exec(original.python(), scope)
+    assert scope[name].text() == original.text()
+    assert digest(scope[name]) == digest(original)
 
 
 @pytest.mark.parametrize(("name", "gate"), FORCED)
-def test_a_held_cell_is_the_cell_whose_gate_says_that(name, gate):
-    whole = cells.get(name)
+def test_a_held_cell_equals_the_cell_with_that_gate_saturated(name, gate):
+    original = cells.get(name)
     torch.manual_seed(0)
-    ours, theirs = (Recurrent(made, 3, 4, engine="eager") for made in (hold(whole, {gate: 1.0}), whole))
+    ours, theirs = (Recurrent(each, 3, 4, engine="eager") for each in (hold(original, {gate: 1.0}), original))
     wanted = dict(theirs.named_parameters())
     with torch.no_grad():
         for key, value in ours.named_parameters():
@@ -45,7 +45,7 @@ def test_a_held_cell_is_the_cell_whose_gate_says_that(name, gate):
 
 
 @pytest.mark.parametrize("values", [{"z": 0.5}, {"r": 1.0}, {"z": 0.25, "r": 1.0}])
-def test_the_fused_engine_runs_what_the_eager_one_runs(values):
+def test_fused_equals_eager(values):
     torch.manual_seed(1)
     held = hold(cells.gru, values)
     fused, eager = Recurrent(held, 3, 7, engine="fused"), Recurrent(held, 3, 7, engine="eager")
@@ -58,7 +58,7 @@ def test_the_fused_engine_runs_what_the_eager_one_runs(values):
         torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-5, rtol=1e-4)
 
 
-def test_it_says_what_it_is():
+def test_name_text_and_summary():
     held = hold(cells.gru, {"z": 0.5, "r": 1.0})
     assert held.name == "gru(r=1, z=0.5)"
     assert held.text() == "n = tanh(W_n x + b_n + 1 · (U_n h + b_hn))\nh' = 0.5 · h + 0.5 · n"
@@ -69,7 +69,7 @@ def test_it_says_what_it_is():
     assert copy.deepcopy(Recurrent(held, 2, 3)).cell.text() == held.text()
 
 
-def test_what_only_fed_the_gate_is_gone():
+def test_unneeded_parameters_are_removed():
     @cell
     def shared(x, h, W, U, b):
         A = U.a - U.a.T
@@ -94,13 +94,13 @@ def test_a_gate_may_have_the_name_of_a_function():
     held = hold(odd, {"sigmoid": 0.5})
     assert held.gates == ("n",)
     assert "n = tanh(W_n x + U_n h + 0.5)" in held.text()
-    assert hold(odd, {"n": 0.5}).gates == ()  # which nothing asks for any more
+    assert hold(odd, {"n": 0.5}).gates == ()  # no longer needed by anything
 
 
 def test_bad_input():
     with pytest.raises(ValueError, match=r"unknown gate of cell 'gru': 'q' \(known: r, z, n\)"):
         hold(cells.gru, {"q": 1.0})
-    with pytest.raises(ValueError, match="gate 'z' of cell 'gru' is to be held at True: expected a finite number"):
+    with pytest.raises(ValueError, match="gate 'z' of cell 'gru' cannot be held at True: expected a finite number"):
         hold(cells.gru, {"z": True})
 
 

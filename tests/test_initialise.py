@@ -1,4 +1,4 @@
-"""Starting values are what their names claim."""
+"""Initializations have the distributions that their names promise."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_xavier_has_orthogonal_recurrence_and_zero_biases(name):
     assert all((b == 0).all() for b in own.b.values())
 
 
-def test_a_seed_decides_and_a_generator_can_be_given():
+def test_a_generator_makes_it_reproducible():
     def values(seed):
         layer = Recurrent("lstm", D, H, init="xavier", chrono=100)
         layer.reset_parameters(torch.Generator().manual_seed(seed))
@@ -45,7 +45,7 @@ def test_a_seed_decides_and_a_generator_can_be_given():
 
 
 @pytest.mark.parametrize(("bias", "opening"), [(1.0, 0.731), (0.0, 0.5), (2.0, 0.881)])
-def test_the_first_gate_is_as_open_as_its_bias_says(bias, opening):
+def test_gate_bias_sets_the_mean_of_the_gate(bias, opening):
     layer = Recurrent("gru", D, H, init="xavier", gate_bias={"z": bias})
     for x in (torch.zeros(8, 1, D), 0.1 * torch.randn(512, 1, D)):
         _, _, gates = layer(x, gates=True)
@@ -54,7 +54,7 @@ def test_the_first_gate_is_as_open_as_its_bias_says(bias, opening):
 
 
 def time_constants(name, gate, invert):
-    """−1/ln of what is kept at each step, by unit, at x = 0 and h = 0."""
+    """−1/ln of the fraction kept per step, for each unit, at x = 0 and h = 0."""
     layer = Recurrent(name, D, 2000, chrono=200)
     own = layer.layers[0]["fwd"]
     kept = torch.sigmoid(own.b[gate].detach())
@@ -64,22 +64,22 @@ def time_constants(name, gate, invert):
 @pytest.mark.parametrize(
     ("name", "gate", "invert"), [("gru", "z", False), ("lstm", "f", False), ("gru_cho", "z", True), ("mgu", "f", True)]
 )
-def test_chrono_spreads_memory_up_to_the_longest_dependency(name, gate, invert):
-    kept_for = time_constants(name, gate, invert)
-    # σ(log u) = u / (1 + u), which forgets in about u + 1/2 steps, u uniform in [1, 199]
-    assert kept_for.min() > 1.0
-    assert 198 < kept_for.max() < 199.6
-    assert kept_for.mean().item() == pytest.approx(100.5, rel=0.05)
+def test_chrono_spreads_time_constants_up_to_the_longest_dependency(name, gate, invert):
+    constants = time_constants(name, gate, invert)
+    # σ(log u) = u / (1 + u), whose time constant is about u + 1/2 steps, u uniform in [1, 199]
+    assert constants.min() > 1.0
+    assert 198 < constants.max() < 199.6
+    assert constants.mean().item() == pytest.approx(100.5, rel=0.05)
 
 
-def test_chrono_gives_the_lstm_an_input_gate_of_the_opposite_bias():
+def test_chrono_sets_the_lstm_input_gate_to_the_opposite_bias():
     own = Recurrent("lstm", D, H, chrono=50).layers[0]["fwd"]
     assert torch.equal(own.b["i"], -own.b["f"])
     assert (own.b["f"] >= 0).all()
 
 
 @pytest.mark.parametrize("gate", ["1 - sigmoid(W.z(x) + b.z)", "sigmoid(W.z(x) - b.z)", "sigmoid(-(W.z(x) + b.z))"])
-def test_chrono_counts_a_gate_that_shuts_where_its_bias_grows(gate):
+def test_chrono_flips_the_sign_for_a_gate_that_closes_as_its_bias_grows(gate):
     space = {"cell": cell, "sigmoid": sigmoid}
     exec(f"@cell\ndef mine(x, h, W, U, b):\n    z = {gate}\n    return z * h + (1 - z) * W.n(x)", space)
     assert space["mine"].roles == {"z": "keep"}
@@ -94,7 +94,7 @@ def steep(x, h, W, U, b):
     return z * h + (1 - z) * W.n(x)
 
 
-def test_chrono_draws_anew_for_each_layer_and_direction():
+def test_chrono_samples_each_layer_and_direction_separately():
     layer = Recurrent("gru", D, H, num_layers=2, bidirectional=True, chrono=50)
     drawn = [own.b["z"].detach() for own in layer.runs()]
     assert len({tuple(values.tolist()) for values in drawn}) == 4
@@ -107,22 +107,22 @@ def biasless(x, h, W, U, b):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"init": "orthogonal"}, "unknown init 'orthogonal'"),
         ({"gate_bias": {"zz": 1.0}}, "did you mean 'z'"),
         ({"gate_bias": {"z": float("nan")}}, "finite"),
-        ({"gate_bias": 1.0}, "expected values by name"),
+        ({"gate_bias": 1.0}, "expected a mapping"),
         ({"gate_bias": {"z": "1"}}, "finite"),
-        ({"chrono": 1}, "whole number from 2"),
-        ({"chrono": 20.0}, "whole number from 2"),
+        ({"chrono": 1}, "integer of at least 2"),
+        ({"chrono": 20.0}, "integer of at least 2"),
         ({"chrono": 20, "gate_bias": {"z": 1.0}}, "both chrono and gate_bias set b.z"),
-        ({"cell": "agru", "chrono": 20}, "no gate of it keeps or overwrites"),
-        ({"cell": "rnn", "chrono": 20}, "no gate of it keeps or overwrites"),
+        ({"cell": "agru", "chrono": 20}, "none of its gates keeps or overwrites"),
+        ({"cell": "rnn", "chrono": 20}, "none of its gates keeps or overwrites"),
         ({"cell": biasless, "chrono": 20}, "has no b.z"),
-        ({"cell": steep, "chrono": 20}, "counts 3 times"),
+        ({"cell": steep, "chrono": 20}, "has the factor 3"),
     ],
 )
-def test_bad_input_is_refused(options, said):
-    with pytest.raises(ValueError, match=said):
+def test_bad_input_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
         Recurrent(**{"cell": "gru", "input_size": D, "hidden_size": H} | options)

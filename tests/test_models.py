@@ -1,4 +1,4 @@
-"""Models: what the head sees, sequences read piece by piece, and series continued."""
+"""Models: input of the head, processing in chunks, and forecasting."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ def double(model: nn.Module) -> nn.Module:
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["full", "ragged"])
-def test_the_head_sees_the_end_of_each_direction(cell, bidirectional, residual, lengths):
+def test_the_head_gets_the_last_output_of_each_direction(cell, bidirectional, residual, lengths):
     model = double(SequenceClassifier(cell, 3, 5, 4, bidirectional=bidirectional, residual=residual))
     x = torch.randn(4, 7, 3).double()
     output, _ = model.recurrent(x, lengths=lengths)
     ends = [7] * 4 if lengths is None else lengths.tolist()
     for row, end in enumerate(ends):
-        seen = output[row, end - 1] if not bidirectional else torch.cat([output[row, end - 1, :5], output[row, 0, 5:]])
-        expected = model.head[1].weight @ seen + model.head[1].bias
+        features = (
+            output[row, end - 1] if not bidirectional else torch.cat([output[row, end - 1, :5], output[row, 0, 5:]])
+        )
+        expected = model.head[1].weight @ features + model.head[1].bias
         torch.testing.assert_close(model(x, lengths=lengths)[row], expected)
 
 
 @pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["full", "ragged"])
-def test_the_mean_is_over_the_steps_that_exist(lengths):
+def test_the_mean_excludes_the_padding(lengths):
     model = double(SequenceClassifier("gru", 3, 5, 4, read="mean"))
     x = torch.randn(4, 7, 3).double()
     ends = [7] * 4 if lengths is None else lengths.tolist()
@@ -40,7 +42,7 @@ def test_the_mean_is_over_the_steps_that_exist(lengths):
         torch.testing.assert_close(model(x, lengths=lengths)[row], model.head[1](alone))
 
 
-def test_it_is_torchs_gru_with_a_linear_layer():
+def test_equals_torch_gru_with_a_linear_layer():
     model = double(SequenceClassifier("gru", 3, 5, 4, num_layers=2, dropout=0.0, head_dropout=0.0))
     module, x = model.recurrent.to_torch(), torch.randn(6, 9, 3).double()
     torch.testing.assert_close(model(x), model.head[1](module(x)[1][-1]))
@@ -56,7 +58,7 @@ def test_the_defaults_are_two_layers_with_dropout():
 
 
 @pytest.mark.parametrize("kind", [SequenceClassifier, StepPredictor])
-def test_starting_values_come_from_the_given_generator_alone(kind):
+def test_initialization_depends_on_the_generator_only(kind):
     model = kind("lstm", 3, 5, 4)
     torch.manual_seed(1)
     model.reset_parameters(torch.Generator().manual_seed(9))
@@ -70,7 +72,7 @@ def test_starting_values_come_from_the_given_generator_alone(kind):
     assert float(weight.std()) == pytest.approx(bound / 3**0.5, rel=0.4)
 
 
-def test_a_sequence_can_be_read_piece_by_piece():
+def test_a_sequence_can_be_processed_in_chunks():
     model = double(StepPredictor("lstm", 3, 5, 4, num_layers=2))
     x = torch.randn(2, 10, 3).double()
     first, state = model.step(x[:, :4], None)
@@ -80,7 +82,7 @@ def test_a_sequence_can_be_read_piece_by_piece():
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_the_future_is_what_reading_the_growing_window_gives(cell):
+def test_the_forecast_equals_rerunning_the_growing_window(cell):
     model = double(Forecaster(cell, 2, 5, num_layers=2))
     x = torch.randn(3, 8, 2).double()
     window, expected = x, []
@@ -90,20 +92,20 @@ def test_the_future_is_what_reading_the_growing_window_gives(cell):
     torch.testing.assert_close(model.predict_future(x, 6), torch.cat(expected, 1).detach())
 
 
-def test_the_window_is_read_once_and_training_mode_is_put_back():
+def test_the_window_is_processed_once_and_training_mode_is_restored():
     model = Forecaster("gru", 1, 5, head_dropout=0.5)
-    read = []
-    model.predictor.recurrent.register_forward_pre_hook(lambda _, arguments: read.append(arguments[0].shape[1]))
+    lengths = []
+    model.predictor.recurrent.register_forward_pre_hook(lambda _, arguments: lengths.append(arguments[0].shape[1]))
     x = torch.randn(2, 50, 1)
     once = model.predict_future(x, 4)
-    assert read == [50, 1, 1, 1]
+    assert lengths == [50, 1, 1, 1]
     assert model.training
     assert torch.equal(once, model.predict_future(x, 4))  # no dropout in a forecast
     assert not once.requires_grad
 
 
-def test_intervals_hold_what_they_promise():
-    """A forecaster that always says 0, on noise: the errors are known, whatever the horizon."""
+def test_intervals_have_the_nominal_coverage():
+    """A forecaster that always predicts 0, on noise: the distribution of errors is known."""
     model = Forecaster("gru", 1, 3)
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
@@ -112,28 +114,28 @@ def test_intervals_hold_what_they_promise():
     def noise(n: int) -> torch.Tensor:
         return torch.randn(n, 5, 1, generator=generator) * torch.tensor([1.0, 2, 3, 4, 5])[:, None]
 
-    held = []
+    covered = []
     for _ in range(200):
         model.calibrate(torch.zeros(99, 4, 1), noise(99))
         forecast = model.forecast(torch.zeros(1, 4, 1), 5, level=0.8)
         truth = noise(100)
-        held.append(((truth >= forecast.lower) & (truth <= forecast.upper)).float().mean(0))
-    coverage = torch.stack(held).mean(0).flatten()
+        covered.append(((truth >= forecast.lower) & (truth <= forecast.upper)).float().mean(0))
+    coverage = torch.stack(covered).mean(0).flatten()
     assert (coverage - 0.8).abs().max() < 0.02
     widths = (forecast.upper - forecast.lower).flatten()
-    assert widths[4] > 3 * widths[0]  # each step ahead has its own
+    assert widths[4] > 3 * widths[0]  # one width per step ahead
 
 
-def test_with_too_few_windows_an_interval_promises_nothing():
+def test_with_too_few_windows_the_interval_is_infinite():
     model = Forecaster("gru", 1, 3).calibrate(torch.randn(5, 4, 1), torch.randn(5, 2, 1))
     assert model.forecast(torch.randn(1, 4, 1), 2, level=0.95).upper.isinf().all()
     assert model.forecast(torch.randn(1, 4, 1), 2, level=0.8).upper.isfinite().all()
 
 
-def test_what_cannot_be_meant_is_refused():
+def test_invalid_arguments_are_refused():
     with pytest.raises(ValueError, match="cannot be bidirectional"):
         Forecaster("gru", 1, 3, bidirectional=True)
-    with pytest.raises(ValueError, match="unknown way to read the layers out: 'first'"):
+    with pytest.raises(ValueError, match="unknown readout: 'first'"):
         SequenceClassifier("gru", 3, 5, 4, read="first")
     with pytest.raises(ValueError, match=r"head_dropout is 1\.5"):
         SequenceClassifier("gru", 3, 5, 4, head_dropout=1.5)
@@ -144,7 +146,7 @@ def test_what_cannot_be_meant_is_refused():
         model.predict_future(torch.randn(1, 4, 1), 0)
     with pytest.raises(ValueError, match="call calibrate first"):
         model.forecast(torch.randn(1, 4, 1), 3)
-    with pytest.raises(ValueError, match="needs errors that far ahead"):
+    with pytest.raises(ValueError, match="held-out errors reach 2 steps ahead"):
         model.calibrate(torch.randn(4, 4, 1), torch.randn(4, 2, 1)).forecast(torch.randn(1, 4, 1), 3)
     with pytest.raises(ValueError, match=r"expected \(N, T, D\)"):
         model.calibrate(torch.randn(4, 4, 1), torch.randn(3, 2, 1))

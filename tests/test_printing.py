@@ -1,4 +1,4 @@
-"""Equations as text: what is printed means what is computed."""
+"""Printed equations: they evaluate to what the graph computes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ TYPESETTER = typst.Compiler(ignore_system_fonts=True)
 
 
 def typeset(equations: str) -> None:
-    """Typst takes the equations as they are, and has nothing to remark."""
-    _, remarks = TYPESETTER.compile_with_warnings(f"$ {equations} $".encode(), format="svg")
-    assert not remarks
+    """Typst compiles the equations without warnings."""
+    _, warnings = TYPESETTER.compile_with_warnings(f"$ {equations} $".encode(), format="svg")
+    assert not warnings
 
 
 def read_back(line: str) -> str:
@@ -34,7 +34,7 @@ def read_back(line: str) -> str:
 
 
 class Matrix:
-    """A 1 × 1 map that must stand before its argument."""
+    """A 1 × 1 matrix that can only be applied from the left."""
 
     def __init__(self, factor: float) -> None:
         self.factor = factor
@@ -48,41 +48,41 @@ class Matrix:
 
 @given(EXPRESSIONS, EXPRESSIONS)
 def test_printed_equations_evaluate_to_the_graph(first, second):
-    made = random_cell(first, second)
+    random_ = random_cell(first, second)
     numbers = random.Random(1)
     values = {name: numbers.uniform(-1, 1) for name in ("h", "c", "b_p", "Wx")} | {"rate": 0.7}
     maps = {"p": 0.3, "q": -0.8}
 
-    given: dict = {}
-    for node in made.graph.nodes():
+    by_node: dict = {}
+    for node in random_.graph.nodes():
         key = {"vector": "b_p", "input": None, "product": None}.get(node.op, node.name)
         if node.op == "product":
             is_input = node.matrix.space == "W"
-            value = values["Wx"] if is_input else maps[node.matrix.name] * evaluate(node.args[0], given).item()
-            given[node] = torch.tensor(value, dtype=torch.float64)
+            value = values["Wx"] if is_input else maps[node.matrix.name] * evaluate(node.args[0], by_node).item()
+            by_node[node] = torch.tensor(value, dtype=torch.float64)
         elif key:
-            given[node] = torch.tensor(values[key], dtype=torch.float64)
+            by_node[node] = torch.tensor(values[key], dtype=torch.float64)
 
     known = {name: torch.tensor(value, dtype=torch.float64) for name, value in values.items()}
     known |= {f"U_{name}": Matrix(factor) for name, factor in maps.items()}
-    for line in made.text().splitlines():
+    for line in random_.text().splitlines():
         left = line.partition(" = ")[0].replace("'", "_new")
         known[left] = eval(read_back(line).replace("'", "_new"), {**NAMES, **known})
-    for state, node in zip(("h_new", "c_new"), made.graph.new_states, strict=True):
+    for state, node in zip(("h_new", "c_new"), random_.graph.new_states, strict=True):
         torch.testing.assert_close(
-            torch.as_tensor(known[state]), evaluate(node, given), rtol=1e-4, atol=1e-4
+            torch.as_tensor(known[state]), evaluate(node, by_node), rtol=1e-4, atol=1e-4
         )  # six digits are printed
-    for line in made.latex().splitlines()[1:-1]:
+    for line in random_.latex().splitlines()[1:-1]:
         MathTextParser("path").parse(f"${line.removesuffix(chr(92) * 2).replace('&', '')}$")
-    typeset(made.typst())
+    typeset(random_.typst())
 
 
 @pytest.mark.parametrize("name", cells.names())
-def test_typst_sets_every_cell(name):
+def test_typst_compiles_for_every_cell(name):
     typeset(cells.get(name).typst())
 
 
-def test_typst_of_a_cell_as_it_should_be():
+def test_typst_of_agru():
     assert cells.get("agru").typst().splitlines() == [
         "z_t &= sigma(W_z x_t + U_z h_(t-1) + b_z) \\",
         "r_t &= sigma(W_r x_t + U_r h_(t-1) + b_r) \\",
@@ -120,7 +120,7 @@ def test_states_greek_letters_and_long_names():
     assert r"\frac{\lambda \, \mathrm{forget}_t \odot c_{t-1}}{2}" in mine.latex()
 
 
-def test_named_numbers_keep_their_name():
+def test_named_scalars_keep_their_name():
     @cell
     def mine(x, h, W, *, tau=learned(10.0)):
         k = exp(-1 / tau)
@@ -137,7 +137,7 @@ def test_small_numbers_are_powers_of_ten_in_latex():
     assert mine.latex().splitlines()[1] == r"h_t &= 1 \cdot 10^{-5} \, (U_{a} h_{t-1}) + W_{n} x_t"
 
 
-def test_a_long_expression_that_is_used_again_is_written_once():
+def test_a_long_repeated_expression_is_printed_once():
     @cell
     def unrolled(x, h, W, U):
         for _ in range(12):

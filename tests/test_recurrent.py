@@ -1,4 +1,4 @@
-"""The layer: against a plain loop of the textbook equations, and its own promises."""
+"""The layer: against a plain loop of the textbook equations, and its own guarantees."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ def make(cell: str, **options) -> Recurrent:
 
 
 def random_state(layer: Recurrent) -> list[torch.Tensor]:
-    runs = layer.num_layers * len(layer.directions)
-    return [torch.randn(runs, B, H, dtype=torch.float64, requires_grad=True) for _ in layer.cell.states]
+    scans = layer.num_layers * len(layer.directions)
+    return [torch.randn(scans, B, H, dtype=torch.float64, requires_grad=True) for _ in layer.cell.states]
 
 
 def gradients(outputs, *wanted) -> list[torch.Tensor]:
-    """The gradients of one number that depends on every entry of the outputs, each with its own weight."""
+    """The gradients of a weighted sum of all entries of the outputs."""
     loss = sum((out * torch.linspace(-1, 1, out.numel()).double().view_as(out)).sum() for out in outputs)
     return list(torch.autograd.grad(loss, wanted))
 
 
 @pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["full", "lengths"])
 @pytest.mark.parametrize("residual", [False, True], ids=["", "residual"])
-@pytest.mark.parametrize("bidirectional", [False, True], ids=["one-way", "both-ways"])
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["unidirectional", "bidirectional"])
 @pytest.mark.parametrize("num_layers", [1, 2, 3])
 @pytest.mark.parametrize("cell", cells.names())
-@pytest.mark.filterwarnings("ignore:residual=True does nothing")
+@pytest.mark.filterwarnings("ignore:residual=True has no effect")
 def test_equals_the_plain_loop_of_the_equations(cell, num_layers, bidirectional, residual, lengths):
     layer = make(cell, num_layers=num_layers, bidirectional=bidirectional, residual=residual, engine="eager")
     x = torch.randn(B, T, D, dtype=torch.float64, requires_grad=True)
@@ -73,7 +73,7 @@ def test_gradcheck(cell):
     assert torch.autograd.gradcheck(run, (x, *parameters.values()))
 
 
-def test_padding_changes_nothing_even_if_it_is_nan():
+def test_padding_has_no_effect_even_if_nan():
     layer = make("lstm", num_layers=2, bidirectional=True, engine="eager")
     x = torch.randn(B, T, D, dtype=torch.float64)
     dirty = x.clone()
@@ -115,17 +115,17 @@ def test_one_sequence_is_a_batch_of_one():
     assert all(torch.equal(gates[name], batch_gates[name][:, 0]) for name in gates)
 
 
-def test_gates_are_named_by_the_equations_and_explain_the_output():
+def test_gates_are_named_by_the_equations_and_reproduce_the_output():
     layer = make("gru", num_layers=2, bidirectional=True)
     x = torch.randn(B, T, D, dtype=torch.float64)
     output, _, gates = layer(x, gates=True)
     assert list(gates) == ["r", "z", "n"]
     assert all(gate.shape == (4, B, T, H) for gate in gates.values())
-    # The last layer, read forwards and backwards: h' = z h + (1 - z) n, from h = 0.
-    for run, half, order in ((2, output[..., :H], range(T)), (3, output[..., H:], reversed(range(T)))):
+    # The last layer, forward and backward direction: h' = z h + (1 - z) n, from h = 0.
+    for scan, half, order in ((2, output[..., :H], range(T)), (3, output[..., H:], reversed(range(T)))):
         h = torch.zeros(B, H, dtype=torch.float64)
         for t in order:
-            z, n = gates["z"][run, :, t], gates["n"][run, :, t]
+            z, n = gates["z"][scan, :, t], gates["n"][scan, :, t]
             h = z * h + (1 - z) * n
             torch.testing.assert_close(h, half[:, t], rtol=0, atol=1e-12)
 
@@ -152,7 +152,7 @@ def test_the_first_layer_has_no_residual_even_where_sizes_agree():
 
 def test_which_engine_runs():
     x = torch.randn(B, T, D)
-    for cell, engine, gates, ran in (
+    for cell, engine, gates, expected in (
         ("gru", "auto", False, "fused"),
         ("agru", "auto", False, "fused"),
         ("gru", "auto", True, "fused"),
@@ -163,7 +163,7 @@ def test_which_engine_runs():
         layer = Recurrent(cell, D, H, engine=engine)
         assert layer.engine_in_use is None
         layer(x, gates=gates)
-        assert layer.engine_in_use == ran
+        assert layer.engine_in_use == expected
 
 
 def test_a_matrix_expression_is_computed_once_per_call(monkeypatch):
@@ -183,7 +183,7 @@ def test_a_matrix_expression_is_computed_once_per_call(monkeypatch):
     assert len(computed) == once > 0
 
 
-def test_a_step_that_divides_is_safe_after_the_end_of_a_row():
+def test_division_by_zero_in_the_padding_has_no_effect():
     @gatelab.cell
     def mine(x, h, W, U, b):
         n = gatelab.tanh(h) / W.n(x)
@@ -200,7 +200,7 @@ def test_a_step_that_divides_is_safe_after_the_end_of_a_row():
     assert all(p.grad.isfinite().all() for p in layer.parameters())
 
 
-def test_autocast_is_left_outside():
+def test_autocast_is_disabled_inside():
     layer = Recurrent("agru", D, H)
     x = torch.randn(B, T, D)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -209,13 +209,13 @@ def test_autocast_is_left_outside():
     assert torch.equal(output, layer(x.bfloat16().float())[0])
 
 
-def test_gates_after_the_end_of_a_row_are_zero():
+def test_gates_of_the_padding_are_zero():
     _, _, gates = make("gru")(torch.randn(B, T, D, dtype=torch.float64), lengths=LENGTHS, gates=True)
     assert (gates["z"][0, 1, :2] > 0).all()
     assert (gates["z"][0, 1, 2:] == 0).all()
 
 
-def test_watching_gates_changes_nothing_and_keeps_gradients():
+def test_returning_gates_changes_nothing_and_is_differentiable():
     layer = make("agru", engine="eager")
     x = torch.randn(B, T, D, dtype=torch.float64)
     output, _ = layer(x)
@@ -251,7 +251,7 @@ def test_parameters_have_readable_names_and_freezing_is_one_line():
     assert all((p == 0).all() for name, p in layer.named_parameters() if name in frozen)
 
 
-def test_starting_anew_leaves_frozen_parameters_alone():
+def test_reset_parameters_does_not_change_frozen_ones():
     layer = Recurrent("gru", D, H).freeze("b", at=2.0)
     weights = layer.layers[0]["fwd"].W["z"].clone()
     layer.reset_parameters()
@@ -283,7 +283,7 @@ def test_copies_and_pickles():
         assert other.cell is cells.agru
 
 
-def test_repr_is_one_line_that_names_what_was_chosen():
+def test_repr_is_one_line_with_the_non_default_options():
     layer = Recurrent("agru", 28, 128, num_layers=2, gamma=0.1, gate_bias={"z": 1.0}, learnable_epsilon=False)
     assert (
         repr(layer)
@@ -301,7 +301,7 @@ def test_options_are_learned_or_fixed():
     assert Recurrent("agru", D, H, epsilon=0.25).layers[0]["fwd"].epsilon.item() == 0.25
 
 
-def test_learned_gamma_gets_the_gradient_of_the_diffusion():
+def test_gradient_of_a_learned_gamma():
     layer = make("antisymmetric_rnn", learnable_gamma=True, engine="eager")
     x = torch.randn(B, T, D, dtype=torch.float64)
     (got,) = gradients([layer(x)[0]], layer.layers[0]["fwd"].gamma)
@@ -316,10 +316,10 @@ def test_learned_gamma_gets_the_gradient_of_the_diffusion():
     torch.testing.assert_close(got, (losses[0] - losses[1]) / (2 * bump), rtol=1e-6, atol=1e-9)
 
 
-def test_a_users_cell_is_not_second_class():
+def test_a_user_defined_cell_supports_everything():
     @gatelab.cell
     def leaky(x, h, W, U, b, *, rate=gatelab.learned(0.1)):
-        decay = gatelab.sigmoid(b.decay)  # a gate made of parameters alone
+        decay = gatelab.sigmoid(b.decay)  # a gate that depends on parameters only
         n = gatelab.tanh(W.n(x) + U.n(h) + b.n)
         return decay * h + rate * n
 

@@ -1,4 +1,4 @@
-"""Whether a gate keeps, writes or adds is read off the equations, however they are written."""
+"""The role of a gate is derived from the equations, however they are written."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import pytest
 
 from gatelab import cell, relu, sigmoid, tanh
 
-WAYS = {
+UPDATES = {
     "z * h + (1 - z) * n": {"z": "keep"},
     "n + z * (h - n)": {"z": "keep"},
     "(1 - z) * h + z * n": {"z": "write"},
     "h + z * (n - h)": {"z": "write"},
     "h - z * (h - n)": {"z": "write"},
-    "h + 0.5 * z * (n - h)": {"z": "write"},  # it never replaces the state quite
+    "h + 0.5 * z * (n - h)": {"z": "write"},  # never replaces the state completely
     "h + z * n": {"z": "add"},
     "z * tanh(n + h)": {"z": "keep"},
     "tanh(n + h) + 0 * z": {},
-    "z * n": {},  # the old state is gone either way
+    "z * n": {},  # the old state is lost either way
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_role(way):
+@pytest.mark.parametrize("update", UPDATES)
+def test_role(update):
     space = {"cell": cell, "sigmoid": sigmoid, "tanh": tanh}
-    exec(f"@cell\ndef c(x, h, W, U, b):\n    z = sigmoid(W.z(x))\n    n = tanh(W.n(x))\n    return {way}", space)
-    assert space["c"].roles == WAYS[way]
+    exec(f"@cell\ndef c(x, h, W, U, b):\n    z = sigmoid(W.z(x))\n    n = tanh(W.n(x))\n    return {update}", space)
+    assert space["c"].roles == UPDATES[update]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_role(way):
          {"f": "keep", "i": "add"}),
     ],
 )  # fmt: skip
-def test_naming_what_lies_between_changes_nothing(body, expected):
+def test_naming_intermediate_values_changes_nothing(body, expected):
     space = {"cell": cell, "sigmoid": sigmoid}
     exec("@cell\ndef c(x, h, W, U, b):\n    " + body.replace("; ", "\n    "), space)
     assert space["c"].roles == expected
@@ -73,7 +73,7 @@ def test_a_share_that_is_the_same_at_both_ends_and_not_in_between_is_no_line():
     assert mine.kept("z") is None
 
 
-def test_a_gate_that_rules_two_states_in_opposite_ways_has_no_role():
+def test_a_gate_with_opposite_roles_for_two_states_has_no_role():
     @cell
     def mine(x, h, c, W):
         z = sigmoid(W.z(x))
@@ -82,7 +82,7 @@ def test_a_gate_that_rules_two_states_in_opposite_ways_has_no_role():
     assert mine.roles == {}
 
 
-def test_options_count_with_their_values():
+def test_the_role_depends_on_the_values_of_options():
     @cell
     def mine(x, h, W, *, k=-1.0):
         z = sigmoid(W.z(x))

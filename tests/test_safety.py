@@ -266,7 +266,7 @@ def forged(content, *keys, value):
         ("model.json", ("preparation", "input_size"), 10**9, "too few for a model"),
         ("model.json", ("preparation", "classes"), ["a"], "do not fit output_size"),
         ("model.json", ("preparation", "label_type"), "<b>", "label_type"),
-        ("model.json", ("cell", "text"), 7, "expected a text"),
+        ("model.json", ("cell", "text"), 7, "expected a string"),
     ],
 )
 def test_forged_facts_are_refused_before_anything_is_made_of_them(run, file, keys, value, message):
@@ -322,7 +322,7 @@ def test_verify_says_file_by_file_what_is_not_whole(experiment, run, cli):
     code, out, _ = cli("verify", experiment)
     assert code == 1
     (line,) = [line for line in out.splitlines() if "BAD" in line]
-    assert "its checksum does not fit what it holds" in line
+    assert "its checksum does not match its content" in line
     assert cli("verify", run.parent / "nothing")[0] == 2
     (run / "best.safetensors").unlink()
     found = {finding.file: finding for finding in verify(Run(run))}

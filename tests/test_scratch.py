@@ -1,4 +1,4 @@
-"""The GRU by hand, against finite differences, the eager engine and torch's Adam."""
+"""The NumPy GRU against finite differences, the eager engine and torch's Adam."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def test_states_and_gradients_agree_with_the_eager_engine():
     grads, dx, dh0 = gru.backward(p, steps, dh)
 
     layer = Recurrent("gru_cho", D, H, batch_first=False, engine="eager", dtype=torch.float64)
-    named = dict(layer.layers[0]["fwd"].named_parameters())
-    assert set(named) == set(p)
+    parameters = dict(layer.layers[0]["fwd"].named_parameters())
+    assert set(parameters) == set(p)
     with torch.no_grad():
-        for name, parameter in named.items():
+        for name, parameter in parameters.items():
             parameter.copy_(torch.from_numpy(p[name]))
     x_torch, h_torch = (torch.from_numpy(a).requires_grad_() for a in (x, h0[None]))
     _, final = layer(x_torch, h_torch)
@@ -58,40 +58,40 @@ def test_states_and_gradients_agree_with_the_eager_engine():
     np.testing.assert_allclose(h, final[0].detach(), rtol=0, atol=1e-8)
     np.testing.assert_allclose(dx, x_torch.grad, rtol=0, atol=1e-8)
     np.testing.assert_allclose(dh0, h_torch.grad[0], rtol=0, atol=1e-8)
-    for name, parameter in named.items():
+    for name, parameter in parameters.items():
         np.testing.assert_allclose(grads[name], parameter.grad, rtol=0, atol=1e-8)
 
 
-def test_adam_and_clipping_are_those_of_torch():
+def test_adam_and_clipping_equal_torch():
     rng = np.random.default_rng(2)
     p = {"a": rng.normal(size=(3, 2)), "b": rng.normal(size=4)}
-    same = {name: torch.nn.Parameter(torch.from_numpy(value.copy())) for name, value in p.items()}
-    ours, theirs = Adam(1e-2), torch.optim.Adam(same.values(), lr=1e-2)
+    reference = {name: torch.nn.Parameter(torch.from_numpy(value.copy())) for name, value in p.items()}
+    ours, theirs = Adam(1e-2), torch.optim.Adam(reference.values(), lr=1e-2)
     for _ in range(5):
         grads = {name: rng.normal(size=value.shape) for name, value in p.items()}
-        for name, parameter in same.items():
+        for name, parameter in reference.items():
             parameter.grad = torch.from_numpy(grads[name].copy())
         norm = clip(grads, 1.0)
-        assert norm == pytest.approx(torch.nn.utils.clip_grad_norm_(same.values(), 1.0).item())
+        assert norm == pytest.approx(torch.nn.utils.clip_grad_norm_(reference.values(), 1.0).item())
         ours.update(p, grads)
         theirs.step()
     for name, value in p.items():
-        np.testing.assert_allclose(value, same[name].detach(), rtol=0, atol=1e-6)
+        np.testing.assert_allclose(value, reference[name].detach(), rtol=0, atol=1e-6)
 
 
-def test_the_loop_clips_and_steps_as_torch_does():
-    """One epoch of one batch: the same as clip_grad_norm_ and Adam at 1e-2 on the gradients by hand."""
+def test_one_training_step_equals_torch():
+    """One epoch of one batch: the same as clip_grad_norm_ and Adam at 1e-2 on the NumPy gradients."""
     rng = np.random.default_rng(5)
     data = sine.windows(10 * sine.wave(60, 25, 0.1, rng).noisy, 20)
     p = network.initialise(1, 4, 1, rng)
-    same = {name: torch.nn.Parameter(torch.from_numpy(value.copy())) for name, value in p.items()}
+    reference = {name: torch.nn.Parameter(torch.from_numpy(value.copy())) for name, value in p.items()}
     for name, g in network.loss_and_gradients(p, data.x, data.target)[1].items():
-        same[name].grad = torch.from_numpy(g)
-    assert torch.nn.utils.clip_grad_norm_(same.values(), 1.0) > 1
-    torch.optim.Adam(same.values(), lr=1e-2).step()
+        reference[name].grad = torch.from_numpy(g)
+    assert torch.nn.utils.clip_grad_norm_(reference.values(), 1.0) > 1
+    torch.optim.Adam(reference.values(), lr=1e-2).step()
     train(p, data, data, 1, rng)
     for name, value in p.items():
-        np.testing.assert_allclose(value, same[name].detach(), rtol=0, atol=1e-6)
+        np.testing.assert_allclose(value, reference[name].detach(), rtol=0, atol=1e-6)
 
 
 def test_small_gradients_are_not_clipped():
@@ -104,41 +104,41 @@ def test_windows_and_their_next_value():
     windows = sine.windows(np.arange(6.0), 3)
     np.testing.assert_array_equal(windows.x[:, :, 0].T, [[0, 1, 2], [1, 2, 3], [2, 3, 4]])
     np.testing.assert_array_equal(windows.target[:, 0], [3, 4, 5])
-    assert windows.same_as_now() == 1.0
-    with pytest.raises(ValueError, match="longer"):
+    assert windows.persistence_error() == 1.0
+    with pytest.raises(ValueError, match="expected at least 4"):
         sine.windows(np.arange(3.0), 3)
 
 
-def test_training_learns_more_than_same_as_now_and_repeats_to_the_bit():
+def test_training_beats_persistence_and_is_bit_reproducible():
     def run():
         rng = np.random.default_rng(3)
         wave = sine.wave(400, 25, 0.1, rng)
         data, held_out = sine.windows(wave.noisy[:300], 20), sine.windows(wave.noisy[300:], 20)
         p = network.initialise(1, 16, 1, rng)
-        return train(p, data, held_out, 60, rng, batch_size=64), held_out.same_as_now()
+        return train(p, data, held_out, 60, rng, batch_size=64), held_out.persistence_error()
 
-    (curve, same), (again, _) = run(), run()
+    (curve, persistence), (again, _) = run(), run()
     assert curve == again
-    assert curve[-1][1] < 0.5 * same < curve[0][1]
+    assert curve[-1][1] < 0.5 * persistence < curve[0][1]
 
 
-def test_the_demo_runs_without_torch_and_saves_its_pictures(tmp_path):
+def test_the_demo_runs_without_torch_and_saves_its_figures(tmp_path):
     command = (
         "import runpy, sys; runpy.run_module('gatelab.scratch', run_name='__main__'); assert 'torch' not in sys.modules"
     )
     arguments = ["--epochs", "3", "--hidden-size", "8", "--out", str(tmp_path)]
     done = subprocess.run([sys.executable, "-c", command, *arguments], capture_output=True, text=True, check=True)
-    for part in ("epoch   3/3", "before training", "after training", '"same as now"', "gru_numpy_training_curve.png"):
-        assert part in done.stdout
-    for picture in ("gru_numpy_training_curve.png", "gru_numpy_prediction.png"):
-        image = imread(tmp_path / picture)
+    for text in ("epoch   3/3", "before training", "after training", "persistence", "gru_numpy_training_curve.png"):
+        assert text in done.stdout
+    for figure in ("gru_numpy_training_curve.png", "gru_numpy_prediction.png"):
+        image = imread(tmp_path / figure)
         assert image.shape[0] >= 500
         assert image[..., :3].std() > 0.02  # something is drawn
 
 
-def test_the_demo_refuses_nonsense():
+def test_the_demo_refuses_invalid_options():
     done = subprocess.run(
         [sys.executable, "-m", "gatelab.scratch", "--epochs", "0"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert "'0' is not a whole number from 1" in done.stderr
+    assert "'0' is not a positive integer" in done.stderr

@@ -241,7 +241,7 @@ def test_all_that_is_wrong_is_said_at_once():
         tasks.get("mnist:pixels")
     with pytest.raises(ValueError, match="'limit' of the task 'mnist' is given twice"):
         tasks.get("mnist:limit=100", limit=200)
-    with pytest.raises(ValueError, match="'path' has to be given"):
+    with pytest.raises(ValueError, match="'path' is required"):
         tasks.get("files")
     with pytest.raises(ValueError, match="'limit' is in 'digits:limit=10,limit=20' twice"):
         tasks.get("digits:limit=10,limit=20")

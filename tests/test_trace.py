@@ -1,4 +1,4 @@
-"""Tracing: the graph is the function, and what the language cannot express is refused in words."""
+"""Tracing: the graph computes what the function computes; anything outside the language is refused."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_equal_expressions_are_one_node():
     assert sum(node.op == "add" for node in mine.graph.nodes()) == 1
 
 
-def test_functions_of_torch_mean_the_same():
+def test_torch_functions_are_equivalent():
     @cell
     def with_torch(x, h, W, U, b):
         return torch.sigmoid(W.n(x)) * torch.tanh(h) + h.relu() + torch.nn.functional.softplus(b.n) + torch.exp(-h)
@@ -67,7 +67,7 @@ def test_functions_work_on_plain_numbers():
     assert (relu(-1.0), exp(0.0), softplus(0.0)) == (0.0, 1.0, pytest.approx(math.log(2)))
 
 
-def test_numbers_of_numpy_are_numbers_and_whole_powers_may_be_floats():
+def test_numpy_scalars_and_integral_float_exponents():
     @cell
     def mine(x, h, W):
         return np.sqrt(4.0) * h + h * np.float32(0.5) + W.n(x) ** 2.0
@@ -87,13 +87,13 @@ def test_helpers_and_options_may_be_used_inside():
     assert mine.text() == "z = σ(W_z x + U_z h + b_z)\nh' = z ⊙ h"
 
 
-def test_a_cell_needs_no_source_text():
+def test_a_cell_needs_no_source_code():
     space = {"cell": cell, "tanh": tanh}
-    exec("@cell\ndef made(x, h, W, U):\n    n = tanh(W.n(x) + U.n(h))\n    return h + n", space)
-    assert space["made"].gates == ("n",)
+    exec("@cell\ndef traced(x, h, W, U):\n    n = tanh(W.n(x) + U.n(h))\n    return h + n", space)
+    assert space["traced"].gates == ("n",)
 
 
-def test_a_debugger_that_was_there_is_there_afterwards():
+def test_an_existing_trace_function_is_restored():
     def tracer(frame, event, arg):
         return None
 
@@ -110,7 +110,7 @@ def lambda_cell(x, h, W, U, b):
     return tanh(W.n(x) + U.n(h) + b.n)
 
 
-# -- refusals: (body of the cell, what the error must say) --------------------------------------------------------
+# -- refusals: body of the cell, and what the error must contain -----------------------------------------------------
 
 REFUSED = {
     "if h > 0:\n        return h\n    return -h": ["comparison", "relu"],
@@ -120,19 +120,19 @@ REFUSED = {
     "return softmax(h)": ["NameError", "softmax", "sigmoid, tanh"],
     "return np.tanh(h)": ["ufunc", "sigmoid, tanh"],
     "return math.exp(h) * h": ["into a number"],
-    "return h ** 0.5": ["integers"],
-    "return h ** h": ["integers"],
+    "return h ** 0.5": ["expected an integer"],
+    "return h ** h": ["expected an integer"],
     "return h @ h": ["@", "U.name(h)"],
-    "return h[0] * h": ["single entries", "b.name"],
+    "return h[0] * h": ["indexing", "b.name"],
     "return h.mean() * h": [".mean", "language"],
     "return abs(h)": ["abs", "sigmoid, tanh"],
     "return h + x": ["W.name(x)"],
     "return h + U.n": ["applied", "U.name(h)"],
-    "return h + U(h)": ["family of maps"],
-    "return W.n(h)": ["W maps the input", "U.name"],
-    "return U.n(x)": ["U maps a state", "W.name(x)"],
-    "return U.n(2.0)": ["U maps a state"],
-    "return (W.n + W.n.T)(h)": ["D entries", "U.n"],
+    "return h + U(h)": ["namespace of maps"],
+    "return W.n(h)": ["W applies to the input only", "U.name"],
+    "return U.n(x)": ["U applies to states", "W.name(x)"],
+    "return U.n(2.0)": ["U applies to states"],
+    "return (W.n + W.n.T)(h)": ["H × D", "U.n"],
     "return (U.n + h)(h)": ["map can be added only to a map"],
     "return (h * U.n)(h)": ["one number", "v * U.n(h)"],
     "return (U.n * U.m)(h)": ["not multiplied", "U.a(U.b(h))"],
@@ -143,10 +143,10 @@ REFUSED = {
     "h += b.n; return h": ["in-place", "h = h + n"],
     "return h * float('nan')": ["finite"],
     "return torch.nn.functional.softplus(h, 2.0)": ["softplus with these arguments"],
-    "return h + b": ["families", "b.n"],
+    "return h + b": ["namespaces", "b.n"],
     "return W.n @ x": ["@", "W.n(x)"],
-    "return h.i * h": ["'h' is a state", "only W, U and b are families", "b.i * c"],
-    "return x": ["the input", "H entries"],
+    "return h.i * h": ["'h' is a state", "only W, U and b are namespaces", "b.i * c"],
+    "return x": ["the input", "H units"],
     "return 1.0": ["float"],
     "return U.n": ["not applied"],
     "return h, h": ["1 state(s) (h)", "returns 2", "return h"],
@@ -154,22 +154,22 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("body", REFUSED)
-def test_what_the_language_cannot_express_is_refused_in_words(body, tmp_path):
+def test_unsupported_operations_are_refused(body, tmp_path):
     path = tmp_path / "my_cells.py"
     path.write_text(f"@cell\ndef odd(x, h, W, U, b):\n    {body}\n")
     space = {"cell": cell, "torch": torch, "np": np, "math": math, "I": I}
     with pytest.raises(CellError) as caught:
         exec(compile(path.read_text(), str(path), "exec"), space)
-    said = str(caught.value)
-    assert "cell 'odd'" in said
-    for part in REFUSED[body]:
-        assert part in said
-    assert f"line 3 of {path}" in said or f"line {2 + len(body.splitlines())} of {path}" in said
-    assert body.splitlines()[0] in said
+    message = str(caught.value)
+    assert "cell 'odd'" in message
+    for fragment in REFUSED[body]:
+        assert fragment in message
+    assert f"line 3 of {path}" in message or f"line {2 + len(body.splitlines())} of {path}" in message
+    assert body.splitlines()[0] in message
 
 
 @pytest.mark.parametrize(
-    ("signature", "said"),
+    ("signature", "message"),
     [
         ("x, W, U, b", "at least one state"),
         ("W, U, b", "expected the input"),
@@ -177,18 +177,18 @@ def test_what_the_language_cannot_express_is_refused_in_words(body, tmp_path):
         ("x, h, W, U, b, *, gamma", "no default"),
         ("x, h, W, U, b, *, gamma='a'", "finite number"),
         ("x, h, W, U, b, *, gamma=float('nan')", "finite number"),
-        ("x, h, *, W=1.0", "call it otherwise"),
+        ("x, h, *, W=1.0", "rename it"),
         ("x, *h", "name each state"),
         ("x, h, W, U, b, **more", "name each state"),
     ],
 )
-def test_signatures_that_are_not_a_cells(signature, said):
-    with pytest.raises(ValueError, match=said):
+def test_invalid_signatures(signature, message):
+    with pytest.raises(ValueError, match=message):
         exec(f"@cell\ndef odd({signature}):\n    return h", {"cell": cell})
 
 
-def test_parameters_that_reach_no_state_are_said():
-    with pytest.warns(UserWarning, match=r"cell 'forgot' never uses W.r, U.r, b.r for a new state"):
+def test_unused_parameters_warn():
+    with pytest.warns(UserWarning, match=r"in cell 'forgot' no new state depends on W.r, U.r, b.r"):
 
         @cell
         def forgot(x, h, W, U, b):
@@ -196,7 +196,7 @@ def test_parameters_that_reach_no_state_are_said():
             return tanh(W.n(x) + U.n(h))
 
 
-def test_learned_takes_numbers():
+def test_learned_requires_a_finite_number():
     with pytest.raises(ValueError, match="learned is nan: expected a finite number"):
         learned(math.nan)
 
@@ -206,7 +206,7 @@ def test_only_functions_are_cells():
         cell(3)
 
 
-# -- the graph is the function, on cells nobody wrote -------------------------------------------------------------
+# -- random cells ----------------------------------------------------------------------------------------------------
 
 LEAVES = ["h", "c", "W.p(x)", "U.p(h)", "b.p", "rate", "0.5", "2"]
 
@@ -245,15 +245,15 @@ def test_the_graph_computes_what_the_function_computes(first, second):
     W, U, b = TensorMaps("W", weights["W"]), TensorMaps("U", weights["U"]), TensorVectors(weights["b"])
     expected = random(x, h, c, W, U, b, rate=0.7)
 
-    given: dict = {}
+    values: dict = {}
     leaves = {("input", "x"): x, ("state", "h"): h, ("state", "c"): c, ("vector", "p"): weights["b"]["p"]}
     leaves["scalar", "rate"] = torch.tensor(0.7, dtype=torch.float64)
     for node in random.graph.nodes():
         if node.op == "product":
             matrix = weights[node.matrix.space][node.matrix.name]
             argument = node.args[0]
-            given[node] = (given[argument] if argument in given else evaluate(argument, given)) @ matrix.T
+            values[node] = (values[argument] if argument in values else evaluate(argument, values)) @ matrix.T
         elif (node.op, node.name) in leaves:
-            given[node] = leaves[node.op, node.name]
+            values[node] = leaves[node.op, node.name]
     for node, value in zip(random.graph.new_states, expected, strict=True):
-        torch.testing.assert_close(evaluate(node, given), value, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(evaluate(node, values), value, rtol=1e-12, atol=1e-12)

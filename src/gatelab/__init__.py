@@ -1,4 +1,4 @@
-"""gatelab: a lab bench for gated recurrent networks. A cell is its equations; the rest is derived from them."""
+"""gatelab: a lab bench for gated recurrent networks. A cell is defined by its equations; the rest is derived."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-# torch takes seconds to import, and neither `gatelab --help` nor the GRU by hand needs it: names are looked up on
-# first use.
+# torch takes seconds to import, and neither `gatelab --help` nor gatelab.scratch needs it: names are resolved lazily.
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'gatelab' has no attribute {name!r}")
     if name in ("cells", "engine", "lang", "models", "tasks", "training", "use"):
         return importlib.import_module(f"gatelab.{name}")
-    homes = {"Recurrent": "gatelab.engine", "from_torch": "gatelab.engine", "load": "gatelab.use"}
-    return getattr(importlib.import_module(homes.get(name, "gatelab.lang")), name)
+    modules = {"Recurrent": "gatelab.engine", "from_torch": "gatelab.engine", "load": "gatelab.use"}
+    return getattr(importlib.import_module(modules.get(name, "gatelab.lang")), name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Where gatelab keeps what it can make again, and how a file is written so that it is there whole or not at all."""
+"""The cache folder, atomic file writes, and protection against links that lead out of a folder."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import BinaryIO, cast
 
 from gatelab.errors import DataError
 
-TEMPORARY = ".gatelab-tmp-"  # how the names of unfinished files begin; nobody else's do
+TEMPORARY = ".gatelab-tmp-"  # prefix of unfinished files
 
 
-def cache_folder(room: str) -> Path:
-    """`room` in $GATELAB_CACHE, else in `gatelab` in the user's cache directory; it may not exist yet."""
-    if chosen := os.environ.get("GATELAB_CACHE"):
-        return Path(chosen) / room
+def cache_folder(name: str) -> Path:
+    """The folder `name` in $GATELAB_CACHE, by default in `gatelab` in the user's cache directory; it may not exist."""
+    if override := os.environ.get("GATELAB_CACHE"):
+        return Path(override) / name
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "gatelab" / room
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gatelab" / room
+        return Path.home() / "Library" / "Caches" / "gatelab" / name
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gatelab" / name
 
 
 @contextmanager
 def whole_file(path: Path, sync: bool = True) -> Iterator[BinaryIO]:
-    """A file to write that takes its place under `path` only when all of it is on the disk. A link that is there is
-    replaced, not followed. Without `sync` it is there at once and may be lost when the machine stops.
+    """Write a file atomically: it appears at `path` when it is complete and on disk. An existing link is replaced, not
+    followed. Without `sync` this is faster, but the file may be lost in a power failure.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f"{TEMPORARY}{path.name}.", delete=False) as file:
@@ -36,7 +36,7 @@ def whole_file(path: Path, sync: bool = True) -> Iterator[BinaryIO]:
             file.flush()
             if sync:
                 os.fsync(file.fileno())
-            os.chmod(file.name, 0o666 & ~_umask())  # a temporary file is for its owner alone, the final one is not
+            os.chmod(file.name, 0o666 & ~_umask())  # the default permissions; temporary files are private
             os.replace(file.name, path)
         except BaseException:
             Path(file.name).unlink(missing_ok=True)  # an interrupt may come just after the renaming
@@ -58,30 +58,31 @@ def _sync_folder(folder: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text atomically."""
     with whole_file(path) as file:
         file.write(text.encode())
 
 
 def clear_unfinished(folder: Path) -> None:
-    """Delete what a killed process was writing."""
+    """Delete the unfinished files of a killed process."""
     for path in folder.glob(f"{TEMPORARY}*"):
         path.unlink(missing_ok=True)
 
 
-def foreign(folder: Path, ours: Iterable[str]) -> list[str]:
-    """What a folder holds beside these names and unfinished files; nothing if there is no such folder."""
+def foreign(folder: Path, own: Iterable[str]) -> list[str]:
+    """Files in a folder other than `own` and unfinished ones; empty if there is no such folder."""
     if not folder.is_dir():
         return []
-    known = {*ours, ".lock"}
+    known = {*own, ".lock"}
     return sorted(p.name for p in folder.iterdir() if p.name not in known and not p.name.startswith(TEMPORARY))
 
 
 def within(folder: Path, path: Path) -> Path:
-    """The path, if it stays inside the folder also where links are followed: a directory that came from elsewhere must
-    not lead anyone to other files.
+    """The path, if it is inside the folder after resolving links; otherwise raises `DataError`. An untrusted directory
+    must not give access to other files.
     """
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise DataError(f"{path} leads out of {folder}, to {path.resolve()}: put a copy in the place of the link")
+        raise DataError(f"{path} leads out of {folder}, to {path.resolve()}: replace the link by a copy")
     return path
 
 

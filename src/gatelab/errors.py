@@ -1,4 +1,4 @@
-"""Errors that say what was given, what was expected, and what to do."""
+"""Error types and messages: what was given, what was expected, and what to do."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ if TYPE_CHECKING:
 
 
 class CellError(ValueError):
-    """A function that is not a cell: something in its text is outside the language."""
+    """A function that is not a valid cell: it uses something outside the language."""
 
 
 class DataError(ValueError):
-    """Data that is not here, or not what it should be."""
+    """Missing, damaged or invalid data."""
 
 
-def unknown(kind: str, given: object, known: Iterable[str]) -> ValueError:
-    """The error for a name that does not exist, with the nearest one that does."""
+def unknown(kind: str, name: object, known: Iterable[str]) -> ValueError:
+    """The error for an unknown name, with the nearest known one as a hint."""
     names = list(known)
-    by_lower = {name.lower(): name for name in names}
-    close = difflib.get_close_matches(str(given).lower(), by_lower, n=1, cutoff=0.6)
+    by_lower = {each.lower(): each for each in names}
+    close = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
     hint = f"; did you mean {by_lower[close[0]]!r}?" if close else ""
     listed = ", ".join(names) if names else "there are none"
-    return ValueError(f"unknown {kind} {given!r}{hint} (known: {listed})")
+    return ValueError(f"unknown {kind} {name!r}{hint} (known: {listed})")
 
 
 def expectation(message: str) -> str:
-    """pydantic's "Input should be greater than 0" in our words."""
+    """Rephrase a message of pydantic: "Input should be greater than 0" → "expected greater than 0"."""
     return (
         message.replace("Input should be", "expected")
         .replace("a valid integer", "an integer")
@@ -40,16 +40,16 @@ def expectation(message: str) -> str:
 
 
 def invalid(kind: str, error: ValidationError, known: Iterable[str]) -> ValueError:
-    """All that is wrong with some options, a line each, in our words."""
+    """One error for all invalid options, one line each, from pydantic's `ValidationError`."""
     names, lines = list(known), []
-    for wrong in error.errors():
-        option = ".".join(str(part) for part in wrong["loc"])
-        if wrong["type"] == "extra_forbidden":
+    for problem in error.errors():
+        option = ".".join(str(key) for key in problem["loc"])
+        if problem["type"] == "extra_forbidden":
             lines.append(f"{kind}: {unknown('option', option, names)}")
-        elif wrong["type"] == "missing":
-            lines.append(f"{kind}: the option {option!r} has to be given")
-        elif wrong["type"] == "value_error":
-            lines.append(f"{kind}: {wrong['ctx']['error']}")
+        elif problem["type"] == "missing":
+            lines.append(f"{kind}: the option {option!r} is required")
+        elif problem["type"] == "value_error":
+            lines.append(f"{kind}: {problem['ctx']['error']}")
         else:
-            lines.append(f"{kind}: {option} is {wrong['input']!r}: {expectation(wrong['msg'])}")
+            lines.append(f"{kind}: {option} is {problem['input']!r}: {expectation(problem['msg'])}")
     return ValueError("\n".join(lines))

@@ -1,8 +1,7 @@
-"""Files that carry a checksum of what they hold, verified whenever they are read: JSON, lines, arrays and tensors.
+"""Files with a checksum of their content, verified on reading: JSON, JSON lines, arrays and tensors.
 
-The sum is over the content, not the bytes of the file: it lies inside the file, which is replaced in one go, so that
-the two cannot disagree, and every file stays what its ending says. Damage is found, forgery is not: whoever can write
-the file can write its sum. Nothing that is read can run code.
+The checksum is stored inside the file, which is replaced atomically, so that content and checksum cannot disagree, and
+every file remains valid in its format. It detects damage, not forgery. Reading never executes code.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from gatelab.disk import whole_file, write_text
 from gatelab.errors import DataError
 
 CHECKSUM = "checksum"
-LARGE = 1 << 28  # bytes; what is larger than this must not have been packed to a hundredth
-DEFLATED_MOST = 1032  # bytes that one byte can be unpacked to
+LARGE = 1 << 28  # bytes; larger archives must not be compressed by more than a factor of 100
+MAX_DEFLATE_RATIO = 1032  # the largest compression ratio of deflate
 UNREADABLE = (
     OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, OverflowError, MemoryError, RecursionError,
     NotImplementedError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error, SafetensorError,
@@ -35,69 +34,73 @@ UNREADABLE = (
 
 
 def damaged(path: Path, why: object) -> DataError:
+    """The error for a file that cannot be read."""
     return DataError(f"{path} cannot be read: damaged, or not written by gatelab ({why}); restore it from a copy")
 
 
 def _regular(path: Path) -> Path:
-    """A pipe or a device in the place of a file would keep whoever reads it waiting for ever."""
+    """Refuse pipes and devices, which would block the reader forever."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError("it is not a regular file")
     return path
 
 
-def _refuse_other(path: Path, found: Any, computed: str) -> None:
-    if found is None:
-        raise damaged(path, "it carries no checksum")
-    if found != computed:
-        raise damaged(path, "its checksum does not fit what it holds")
+def _verify(path: Path, stored: Any, computed: str) -> None:
+    if stored is None:
+        raise damaged(path, "it has no checksum")
+    if stored != computed:
+        raise damaged(path, "its checksum does not match its content")
 
 
-# JSON: one more key.
+# JSON: an additional key.
 
 
-def sum_of(content: Any, before: str = "") -> str:
-    """The checksum of plain values, whatever the order of their keys."""
+def sum_of(content: Any, previous: str = "") -> str:
+    """The checksum of JSON values, independent of the order of keys; `previous` chains it to an earlier one."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256((before + text).encode()).hexdigest()
+    return hashlib.sha256((previous + text).encode()).hexdigest()
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Indented, and without what JSON does not know: NaN and infinity are an error."""
+    """Write indented JSON with a checksum; NaN and infinity are an error."""
     write_text(path, json.dumps({**content, CHECKSUM: sum_of(content)}, indent=2, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:
+    """Read what `write_json` wrote; raises `DataError` if it is damaged."""
     try:
         content = json.loads(_regular(path).read_bytes())
         if not isinstance(content, dict):
             raise ValueError("it holds no JSON object")
-        found = content.pop(CHECKSUM, None)
+        stored = content.pop(CHECKSUM, None)
         computed = sum_of(content)
     except UNREADABLE as error:
         raise damaged(path, error) from error
-    _refuse_other(path, found, computed)
+    _verify(path, stored, computed)
     return content
 
 
-# Lines: each with a sum over itself and the lines before it.
+# JSON lines: each with a checksum over itself and all previous lines.
 
 
 def write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
-    written, before = [], ""
+    """Write one JSON object per line, each with a chained checksum."""
+    texts, checksum = [], ""
     for line in lines:
-        before = sum_of(line, before)[:16]
-        written.append(json.dumps({**line, CHECKSUM: before}, allow_nan=False) + "\n")
-    write_text(path, "".join(written))
+        checksum = sum_of(line, checksum)[:16]
+        texts.append(json.dumps({**line, CHECKSUM: checksum}, allow_nan=False) + "\n")
+    write_text(path, "".join(texts))
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    lines, before = [], ""
+    """Read what `write_lines` wrote; raises `DataError` if a line is damaged, reordered, or missing before another."""
+    lines, checksum = [], ""
     try:
         for text in _regular(path).read_bytes().splitlines():
             line = json.loads(text)
-            found = line.pop(CHECKSUM, None)
-            before = sum_of(line, before)[:16]
-            _refuse_other(path, found, before)
+            stored = line.pop(CHECKSUM, None)
+            checksum = sum_of(line, checksum)[:16]
+            _verify(path, stored, checksum)
             lines.append(line)
     except DataError:
         raise
@@ -106,61 +109,65 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
-# Arrays: an .npz with one more array.
+# Arrays: an .npz with an additional array.
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray], compressed: bool = True) -> None:
+    """Write an .npz with a checksum; object arrays are refused."""
     save = np.savez_compressed if compressed else np.savez
     if pickled := [name for name, array in arrays.items() if array.dtype.hasobject]:
-        raise TypeError(f"the array {pickled[0]!r} holds Python objects: expected plain numbers or texts")
+        raise TypeError(f"the array {pickled[0]!r} holds Python objects: expected numbers or strings")
     everything: dict[str, Any] = {**arrays, CHECKSUM: np.array(_sum_of_arrays(arrays))}
     with whole_file(path) as file:
         save(file, **everything)
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Read what `write_arrays` wrote; raises `DataError` if it is damaged."""
     try:
         arrays = plain_arrays(path)
-        found = str(arrays.pop(CHECKSUM)) if CHECKSUM in arrays else None
+        stored = str(arrays.pop(CHECKSUM)) if CHECKSUM in arrays else None
         computed = _sum_of_arrays(arrays)
     except UNREADABLE as error:
         raise damaged(path, error) from error
-    _refuse_other(path, found, computed)
+    _verify(path, stored, computed)
     return arrays
 
 
 def plain_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz, with or without a checksum of ours; what goes wrong is one of `UNREADABLE`."""
+    """The arrays of any .npz, with or without a checksum; raises one of `UNREADABLE`."""
     with _regular(path).open("rb") as file, zipfile.ZipFile(file) as archive:
-        unpacked, packed = sum(m.file_size for m in archive.infolist()), path.stat().st_size
-        if unpacked > LARGE and unpacked > 100 * packed:
-            raise ValueError(f"{packed:,} bytes would become {unpacked:,}")
+        size, compressed_size = sum(m.file_size for m in archive.infolist()), path.stat().st_size
+        if size > LARGE and size > 100 * compressed_size:
+            raise ValueError(f"{compressed_size:,} bytes would decompress to {size:,}")
         return {m.filename.removesuffix(".npy"): _array(_content(archive, m)) for m in archive.infolist()}
 
 
 def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytearray:
-    """All of a member, compared with its own sum, before any of it is taken for a header."""
-    size, packed = member.file_size, member.compress_size
-    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or size > DEFLATED_MOST * (packed + 1):
-        raise ValueError(f"{member.filename} is compressed in a way that NumPy does not use")
+    """The decompressed member; the zip file's own CRC is verified before anything is parsed."""
+    size, compressed_size = member.file_size, member.compress_size
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or size > MAX_DEFLATE_RATIO * (
+        compressed_size + 1
+    ):
+        raise ValueError(f"{member.filename} is compressed with a method that NumPy does not use")
     content = bytearray(size)
     view, filled = memoryview(content), 0
     with archive.open(member) as opened:
         while count := cast(zipfile.ZipExtFile, opened).readinto(view[filled:]):
             filled += count
-        if filled != size or opened.read(1):  # which also lets the sum be compared
-            raise ValueError(f"{member.filename} is not as long as it says")
+        if filled != size or opened.read(1):  # reading to the end also verifies the CRC
+            raise ValueError(f"{member.filename} does not have the length in its header")
     return content
 
 
 def _array(content: bytearray) -> np.ndarray:
-    """An array in the memory of a file's content, without a copy."""
+    """Parse an .npy without copying its data."""
     file = io.BytesIO(content)
     version = np.lib.format.read_magic(file)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     shape, is_fortran, dtype = readers[version](file)
     if dtype.hasobject:
-        raise ValueError("it holds Python objects, and reading those could run anything")
+        raise ValueError("it holds Python objects, whose unpickling could execute code")
     values = np.frombuffer(content, dtype, offset=file.tell())
     return values.reshape(shape, order="F" if is_fortran else "C")
 
@@ -174,29 +181,30 @@ def _sum_of_arrays(arrays: dict[str, np.ndarray]) -> str:
     return total.hexdigest()
 
 
-# Tensors: a .safetensors with one more entry in its header.
+# Tensors: a .safetensors with an additional entry in its header.
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-    """Tensors, and plain values beside them."""
+    """Write tensors, and JSON values in the header."""
     plain = {name: value.detach().contiguous() for name, value in tensors.items()}
-    # One entry, since several come in any order, and the same content should be the same file.
+    # One entry: the order of several is not deterministic, and equal content should give equal files.
     text = json.dumps({**state, CHECKSUM: _sum_of_tensors(plain, state)}, allow_nan=False)
     with whole_file(path) as file:
         file.write(safetensors.torch.save(plain, metadata={"state": text}))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what `write_tensors` wrote; raises `DataError` if it is damaged."""
     try:
-        content = _regular(path).read_bytes()  # not mapped: a file that shrinks under a map ends the process
+        content = _regular(path).read_bytes()  # not memory-mapped: truncating a mapped file would crash the process
         (length,) = struct.unpack("<Q", content[:8])
         state = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["state"])
-        found = state.pop(CHECKSUM, None)
+        stored = state.pop(CHECKSUM, None)
         tensors = safetensors.torch.load(content)
         computed = _sum_of_tensors(tensors, state)
     except UNREADABLE as error:
         raise damaged(path, error) from error
-    _refuse_other(path, found, computed)
+    _verify(path, stored, computed)
     return tensors, state
 
 

@@ -1,4 +1,4 @@
-"""The cells of the library, a family per file, and how to find one by name."""
+"""The library of cells, one family per file, and lookup by name."""
 
 from typing import Any
 
@@ -24,10 +24,10 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Cell:
-    """The cell of that name; `FILE.py:NAME` is the cell NAME that FILE.py defines (the file is run)."""
+    """The cell of that name; `FILE.py:NAME` executes FILE.py and takes its cell NAME."""
     return choose(name).cell
 
 
-def choose(given: Any) -> Choice:
-    """The cell of that name, or one that is at hand, with where it came from."""
-    return _choose(given, _LIBRARY)
+def choose(source: Any) -> Choice:
+    """A `Choice` from a name, a `Cell`, or a document; records where the cell came from."""
+    return _choose(source, _LIBRARY)

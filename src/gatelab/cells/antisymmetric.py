@@ -1,5 +1,5 @@
-"""Antisymmetric cells: a step of an ordinary differential equation whose Jacobian has eigenvalues near the imaginary
-axis, so that signals neither explode nor vanish. γ is a small diffusion that keeps the step stable, ε its length.
+"""Antisymmetric cells: Euler steps of an ordinary differential equation whose Jacobian has eigenvalues near the
+imaginary axis, so that signals neither explode nor vanish. γ is a diffusion term for stability, ε the step size.
 """
 
 from gatelab.lang import I, cell, learned, sigmoid, tanh

@@ -1,4 +1,4 @@
-"""Gated recurrent units. The name says which convention is meant, since two GRUs are in use and they differ."""
+"""Gated recurrent units. Two conventions are in use; each has its own name here."""
 
 from gatelab.lang import cell, sigmoid, tanh
 

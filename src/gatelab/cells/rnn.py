@@ -1,4 +1,4 @@
-"""The plain recurrent network: no gates, the baseline that forgets."""
+"""The plain recurrent network, without gates."""
 
 from gatelab.lang import cell, tanh
 

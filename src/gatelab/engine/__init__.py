@@ -1,4 +1,4 @@
-"""Running a cell over sequences: the engines, and the layer `Recurrent` over all of them."""
+"""Engines that run a cell over sequences, and the layer `Recurrent` on top of them."""
 
 from gatelab.engine.convert import from_torch
 from gatelab.engine.recurrent import Recurrent

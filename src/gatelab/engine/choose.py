@@ -1,4 +1,4 @@
-"""Which engine runs a cell."""
+"""Selects the engine that runs a cell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gatelab.engine import eager, native
-from gatelab.engine.fused import build, function
+from gatelab.engine.fused import compiler, function
 from gatelab.engine.layout import LAYOUTS
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
@@ -22,19 +22,21 @@ OVERRIDE = "GATELAB_ENGINE"
 
 
 def check(engine: str, cell: Cell, where: str = "engine") -> None:
-    """Refuse an engine that does not exist or cannot run this cell."""
+    """Raise if there is no such engine, or if it does not support this cell."""
     if engine not in ENGINES:
         raise unknown(where, engine, ENGINES)
     if engine == "native" and not native.supports(cell):
         listed = ", ".join(known.name for known in LAYOUTS)
-        raise ValueError(f"{where} 'native' has no cell {cell.name!r} (torch.nn has: {listed}): use 'auto' or 'eager'")
+        raise ValueError(
+            f"{where} 'native' does not support cell {cell.name!r} (torch.nn has: {listed}): use 'auto' or 'eager'"
+        )
 
 
 def choose(engine: str, cell: Cell, x: Tensor, watch: bool) -> str:
-    """The engine that will run. The variable GATELAB_ENGINE decides over what the layer was made with.
+    """The engine that will run; the environment variable GATELAB_ENGINE overrides the layer's.
 
-    On a CPU that is fused for float32, and for the rest eager, which is right in any precision; on other devices native
-    where torch.nn has the cell. Only native cannot show gates.
+    "auto" is fused on the CPU, native on other devices where torch.nn has the cell, and eager otherwise. Fused falls
+    back to eager for dtypes other than float32 and without a compiler, native when gates are requested.
     """
     override = os.environ.get(OVERRIDE)
     check(override or engine, cell, OVERRIDE if override else "engine")
@@ -50,25 +52,25 @@ def choose(engine: str, cell: Cell, x: Tensor, watch: bool) -> str:
 
 @functools.cache
 def _compiles(cell: Cell, watch: bool) -> bool:
-    """Whether the kernel is there; if it cannot be, that is said, once for the machine and once for each odd cell."""
+    """Whether the kernel compiles. If not, warn once per machine, or once per cell that has no kernel."""
     try:
         function.kernel(cell, watch)
-    except build.CompilerError as error:
-        about = cell.name if isinstance(error, build.KernelError) else "this machine"
-        if about not in _said:
-            _said.add(about)
-            _say(str(error))
+    except compiler.CompilerError as error:
+        subject = cell.name if isinstance(error, compiler.KernelError) else "this machine"
+        if subject not in _warned:
+            _warned.add(subject)
+            _warn(str(error))
         return False
     return True
 
 
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
-def _say(reason: str) -> None:
+def _warn(reason: str) -> None:
     warnings.warn(
-        f"the fused engine cannot run, so the eager one does, many times slower: {reason}. `gatelab doctor` tells "
-        "more; engine='native' is faster for gru, lstm and rnn",
+        f"the fused engine is not available, falling back to eager, which is many times slower: {reason}. See `gatelab "
+        "doctor`; engine='native' is faster for gru, lstm and rnn",
         stacklevel=2,
     )
 
@@ -81,8 +83,8 @@ def scan(
     lengths: Tensor | None = None,
     watch: bool = False,
 ) -> Scan:
-    """Run one layer in one direction on the engine that `choose` named."""
+    """Run one layer in one direction on the engine that `choose` selected."""
     if engine == "native":
         return native.scan(parameters, x, states, lengths)
-    run = function.scan if engine == "fused" else eager.scan
-    return run(parameters, x, states, lengths, watch)
+    scanner = function.scan if engine == "fused" else eager.scan
+    return scanner(parameters, x, states, lengths, watch)

@@ -1,4 +1,4 @@
-"""Between torch.nn and gatelab: the same network, weight for weight, both ways."""
+"""Conversion between torch.nn and gatelab, in both directions, weight for weight."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from gatelab.engine.recurrent import Recurrent
 
 @torch.no_grad()
 def from_torch(module: nn.RNNBase) -> Recurrent:
-    """An `nn.GRU`, `nn.LSTM` or `nn.RNN` as a `Recurrent` with the same weights.
+    """Convert an `nn.GRU`, `nn.LSTM` or `nn.RNN` to a `Recurrent` with the same weights.
 
-    What is frozen there is frozen here; a module without biases becomes a layer whose biases are zero and frozen.
+    Frozen weights stay frozen. A module without biases becomes a layer whose biases are zero and frozen.
     """
     cell = next((cell for cell, layout in LAYOUTS.items() if type(module) is layout.module), None)
     if cell is None:
         raise ValueError(f"from_torch was given a {type(module).__name__}: expected nn.GRU, nn.LSTM or nn.RNN")
     if getattr(module, "nonlinearity", "tanh") != "tanh":
-        raise ValueError("from_torch was given an nn.RNN with relu: expected tanh; write a cell with relu instead")
+        raise ValueError(
+            "from_torch was given an nn.RNN with nonlinearity='relu': expected 'tanh'; define a cell with relu instead"
+        )
     if module.proj_size:
         raise ValueError(
-            f"from_torch was given proj_size={module.proj_size}: expected 0, there are no projections here"
+            f"from_torch was given proj_size={module.proj_size}: expected 0, since projections are not supported"
         )
     like = next(module.parameters())
     layer = Recurrent(
@@ -42,10 +44,10 @@ def from_torch(module: nn.RNNBase) -> Recurrent:
         own = dict(parameters.named_parameters())
         for name, value in unpack(cell, weights).items():
             own[name].copy_(value)
-        for family, same in (("W", weights[:1]), ("U", weights[1:2]), ("b", weights[2:])):
+        for family, torch_weights in (("W", weights[:1]), ("U", weights[1:2]), ("b", weights[2:])):
             for name, parameter in own.items():
                 if name.startswith(family):
-                    parameter.requires_grad_(any(weight.requires_grad for weight in same))
+                    parameter.requires_grad_(any(weight.requires_grad for weight in torch_weights))
     if not module.bias:
         layer.freeze(*(f"b.{name}" for name in cell.graph.b), at=0.0)
     return layer.train(module.training)
@@ -53,19 +55,20 @@ def from_torch(module: nn.RNNBase) -> Recurrent:
 
 @torch.no_grad()
 def to_torch(layer: Recurrent) -> nn.RNNBase:
-    """A `Recurrent` as torch.nn's module with the same weights.
+    """Convert a `Recurrent` to the module of torch.nn with the same weights.
 
-    Its second bias is zero where it adds nothing. torch has all gates in one matrix: one is frozen if all gates were.
+    torch's second bias is zero where it is redundant. torch stacks all gates in one matrix, which is frozen if all of
+    them are.
     """
     if layer.cell not in LAYOUTS:
         listed = ", ".join(cell.name for cell in LAYOUTS)
         raise ValueError(f"to_torch: torch.nn has no cell {layer.cell.name!r} (it has: {listed})")
     if layer.residual and layer.num_layers > 1:
-        raise ValueError("to_torch: torch.nn has no residual layers; make the layer with residual=False")
-    made: Any = LAYOUTS[layer.cell].module
+        raise ValueError("to_torch: torch.nn has no residual layers; use residual=False")
+    module_class: Any = LAYOUTS[layer.cell].module
     like = next(layer.parameters())
     biases = [bias for parameters in layer.runs() for bias in parameters.b.values()]
-    module: nn.RNNBase = made(
+    module: nn.RNNBase = module_class(
         layer.input_size,
         layer.hidden_size,
         layer.num_layers,

@@ -1,6 +1,4 @@
-"""The eager engine: the cell's own Python on tensors, step by step. Slow, obvious, any device: it defines what is
-right.
-"""
+"""The eager engine: the cell's Python function, step by step. Slow, simple, on any device: the reference."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
 
 States = tuple[Tensor, ...]
-After = Callable[[int, States], States]  # is given a step's number and the states after it; what it returns goes on
+After = Callable[[int, States], States]  # (step, states after it) → the states to continue with
 
 
 def scan(
@@ -24,7 +22,7 @@ def scan(
     watch: bool = False,
     after: After | None = None,
 ) -> Scan:
-    """Run the cell over a sequence."""
+    """Run the cell over a sequence; `after` may replace the states after each step."""
     cell, spaces, options = parameters.cell, parameters.spaces(), parameters.scalars()
     outputs: list[Tensor] = []
     watched: dict[str, list[Tensor]] = {name: [] for name in cell.gates} if watch else {}
@@ -35,7 +33,7 @@ def scan(
             new, gates = cell.watched_step(x_t, states, spaces, options)
         else:
             new = cell.step(x_t, states, spaces, options)
-        # A new state or gate made of parameters alone has no batch dimension yet.
+        # A state or gate that depends on parameters only has no batch dimension.
         new = tuple(value.expand_as(old) for value, old in zip(new, states, strict=True))
         if lengths is not None:
             inside = (t < lengths).unsqueeze(1)  # (B, 1)

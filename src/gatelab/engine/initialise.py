@@ -1,4 +1,4 @@
-"""Starting values."""
+"""Initialization of parameters: uniform, Xavier, gate biases, chrono."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gatelab.errors import unknown
 
 
 def uniform(parameters: CellParameters, generator: Generator | None) -> None:
-    """Everything uniform in ±1/√H, as torch.nn starts each of its parameters (of which it has two biases a gate)."""
+    """Uniform in ±1/√H, as in torch.nn (which has two biases per gate)."""
     for values in (parameters.W, parameters.U, parameters.b):
         for value in values.values():
             bound = 1 / math.sqrt(value.shape[0])
@@ -23,7 +23,7 @@ def uniform(parameters: CellParameters, generator: Generator | None) -> None:
 
 
 def xavier(parameters: CellParameters, generator: Generator | None) -> None:
-    """Xavier (uniform) for the input maps, orthogonal recurrent maps, zero biases."""
+    """Xavier uniform input weights, orthogonal recurrent weights, zero biases."""
     for weight in parameters.W.values():
         nn.init.xavier_uniform_(weight, generator=generator)
     for weight in parameters.U.values():
@@ -43,7 +43,7 @@ def initialise(
     chrono: int | None = None,
     generator: Generator | None = None,
 ) -> None:
-    """Give every parameter its starting value."""
+    """Initialize every parameter in place."""
     if init not in INITS:
         raise unknown("init", init, INITS)
     INITS[init](parameters, generator)
@@ -51,13 +51,13 @@ def initialise(
         scalar.fill_(parameters.options[name].value)
     set_gate_biases(parameters, gate_bias or {})
     if chrono is not None:
-        set_chrono(parameters, chrono, taken=gate_bias or {}, generator=generator)
+        set_chrono(parameters, chrono, fixed=gate_bias or {}, generator=generator)
 
 
 def set_gate_biases(parameters: CellParameters, gate_bias: Any) -> None:
-    """`{"z": 1.0}` starts all of b.z at 1."""
+    """Fill the named biases: `{"z": 1.0}` sets all of b.z to 1."""
     if not isinstance(gate_bias, Mapping):
-        raise ValueError(f"gate_bias is {gate_bias!r}: expected values by name, as in {{'z': 1.0}}")
+        raise ValueError(f"gate_bias is {gate_bias!r}: expected a mapping, such as {{'z': 1.0}}")
     for name, value in gate_bias.items():
         if name not in parameters.b:
             raise unknown(f"gate_bias of cell {parameters.cell.name!r}:", name, parameters.b)
@@ -67,30 +67,32 @@ def set_gate_biases(parameters: CellParameters, gate_bias: Any) -> None:
 
 
 def set_chrono(
-    parameters: CellParameters, longest: int, taken: Mapping[str, float], generator: Generator | None
+    parameters: CellParameters, longest: int, fixed: Mapping[str, float], generator: Generator | None
 ) -> None:
-    """Biases that spread the units' time constants over 1 … longest steps (Tallec & Ollivier 2018, arXiv:1804.11188).
+    """Chrono initialization (Tallec & Ollivier 2018, arXiv:1804.11188): time constants from 1 to `longest` steps.
 
-    A gate that keeps starts at log u, one that writes at −log u, u uniform in [1, longest − 1]. Where a kept state has
-    a gate of its own for new content (the LSTM's i), that one starts at −log u too, unit by unit.
+    The bias of a gate that keeps is log u, of one that writes −log u, u uniform in [1, longest − 1]. A separate gate
+    for new content (the LSTM's i) gets −log u with the same u.
     """
     cell = parameters.cell
     if not isinstance(longest, int) or longest < 2:
-        raise ValueError(f"chrono is {longest!r}: expected the longest dependency in steps, a whole number from 2")
+        raise ValueError(f"chrono is {longest!r}: expected the longest dependency in steps, an integer of at least 2")
     if not {"keep", "write"} & set(cell.roles.values()):
         raise ValueError(
-            f"chrono does not fit cell {cell.name!r}: no gate of it keeps or overwrites a state. "
-            "Use gate_bias to set starting values by hand"
+            f"chrono does not apply to cell {cell.name!r}: none of its gates keeps or overwrites a state. "
+            "Use gate_bias to initialize biases"
         )
     for gate in cell.roles:
         if gate not in parameters.b:
-            raise ValueError(f"chrono sets the bias of gate {gate!r}, but cell {cell.name!r} has no b.{gate}")
-        if gate in taken:
-            raise ValueError(f"both chrono and gate_bias set b.{gate}: give one of them")
+            raise ValueError(
+                f"chrono sets the bias of gate {gate!r}, but cell {cell.name!r} has no b.{gate}: rename its bias"
+            )
+        if gate in fixed:
+            raise ValueError(f"both chrono and gate_bias set b.{gate}: use one of them")
         if abs(abs(cell.opening(gate)) - 1) > 1e-9:
             raise ValueError(
                 f"chrono needs b.{gate} to be one term of the sum inside gate {gate!r}, but in cell {cell.name!r} it "
-                f"counts {cell.opening(gate):g} times. Use gate_bias to set starting values by hand"
+                f"has the factor {cell.opening(gate):g}. Use gate_bias to initialize biases"
             )
     hidden_size = next(iter(parameters.b.values())).shape[0]
     logs: Tensor = torch.empty(hidden_size).uniform_(1, max(longest - 1, 1), generator=generator).log()

@@ -1,6 +1,6 @@
-"""How torch.nn lays out the parameters of the cells it also has: gates stacked in one matrix, and two bias vectors.
+"""The parameter layout of torch.nn: gates stacked in one matrix, and two bias vectors.
 
-Where the two biases only ever appear summed, gatelab has one of them; the GRU's candidate truly has two (n and hn).
+Where the two biases are only used as a sum, gatelab has one; the GRU's candidate needs both (n and hn).
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from gatelab.lang import Cell
 
 
 class Layout(NamedTuple):
+    """The counterpart of a cell in torch.nn."""
+
     module: type[nn.RNNBase]
-    function: Any  # what that module calls
-    order: tuple[str, ...]  # of the gates in torch's matrices
+    function: Any  # the function the module calls
+    order: tuple[str, ...]  # order of the gates in torch's matrices
 
 
 LAYOUTS: Mapping[Cell, Layout] = {
@@ -30,7 +32,7 @@ LAYOUTS: Mapping[Cell, Layout] = {
 
 
 def pack(parameters: CellParameters) -> list[Tensor]:
-    """torch's weight_ih, weight_hh, bias_ih, bias_hh, differentiable back to the named parameters."""
+    """torch's weight_ih, weight_hh, bias_ih, bias_hh, differentiable with respect to the named parameters."""
     order = LAYOUTS[parameters.cell].order
     W, U, b = parameters.W, parameters.U, parameters.b
     zeros = torch.zeros_like(next(iter(b.values())))
@@ -40,7 +42,7 @@ def pack(parameters: CellParameters) -> list[Tensor]:
 
 
 def unpack(cell: Cell, weights: Sequence[Tensor]) -> dict[str, Tensor]:
-    """The named parameters from torch's weights (two or, with biases, four of them)."""
+    """The named parameters from torch's weights: two, or four with biases."""
     order = LAYOUTS[cell].order
     rows = [dict(zip(order, weight.chunk(len(order)), strict=True)) for weight in weights]
     named = {f"W.{gate}": rows[0][gate] for gate in order} | {f"U.{gate}": rows[1][gate] for gate in order}

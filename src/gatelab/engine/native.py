@@ -1,4 +1,4 @@
-"""The native engine: cells that torch.nn also has are handed to it (on a GPU that is cuDNN)."""
+"""The native engine: torch.nn's implementation of a cell, if it has one (cuDNN on a GPU)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gatelab.lang import Cell
 
 
 def supports(cell: Cell) -> bool:
+    """Whether torch.nn implements this cell."""
     return cell in LAYOUTS
 
 
@@ -23,7 +24,7 @@ def scan(
     states: tuple[Tensor, ...],  # (B, H) each
     lengths: Tensor | None = None,  # (B,)
 ) -> Scan:
-    """Run the cell over a sequence. torch.nn does not show its gates, so there is nothing to watch."""
+    """Run the cell over a sequence. torch.nn does not expose its gates, so they are empty."""
     function, weights = LAYOUTS[parameters.cell].function, pack(parameters)
     # has_biases, num_layers, dropout, train, bidirectional
     settings = (True, 1, 0.0, parameters.training, False)
@@ -31,14 +32,15 @@ def scan(
         output, *final = function(x, _stacked(states), weights, *settings, False)
         return Scan(output, tuple(state[0] for state in final), {})
     packed = pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False)
-    order, back = packed.sorted_indices, packed.unsorted_indices
+    order, original_order = packed.sorted_indices, packed.unsorted_indices
     sorted_states = _stacked(tuple(state[order] for state in states))
     data, *final = function(packed.data, packed.batch_sizes, sorted_states, weights, *settings)
-    output, _ = pad_packed_sequence(PackedSequence(data, packed.batch_sizes, order, back), total_length=x.shape[0])
-    return Scan(output, tuple(state[0][back] for state in final), {})
+    sequence = PackedSequence(data, packed.batch_sizes, order, original_order)
+    output, _ = pad_packed_sequence(sequence, total_length=x.shape[0])
+    return Scan(output, tuple(state[0][original_order] for state in final), {})
 
 
 def _stacked(states: tuple[Tensor, ...]) -> Any:
-    """States as torch's functions take them: (1, B, H), alone or, for the LSTM, as a list."""
+    """States as torch's functions expect them: (1, B, H), for the LSTM a list of two."""
     stacked = [state.unsqueeze(0).contiguous() for state in states]
     return stacked[0] if len(stacked) == 1 else stacked

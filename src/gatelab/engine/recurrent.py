@@ -1,4 +1,4 @@
-"""The layer: any cell over sequences, stacked, in both directions."""
+"""The recurrent layer: any cell over sequences, optionally stacked and bidirectional."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ DIRECTIONS = ("fwd", "bwd")
 
 
 class Recurrent(nn.Module):
-    """A recurrent layer over any cell, used as `nn.GRU` and `nn.LSTM` are.
+    """A recurrent layer of any cell, with the interface of `nn.GRU` and `nn.LSTM`.
 
     Args:
-        cell: a cell of the library by name, or any function under `@gatelab.cell`.
-        input_size: D, the entries of the input at one step.
-        hidden_size: H, the entries of a state.
-        num_layers: L; from the second on, a layer reads the output of the one before.
-        bidirectional: a second cell in each layer reads from the end; both outputs are joined, (…, 2H).
-        residual: from the second layer on, a layer's input is added to its output.
-        dropout: on the output of each layer but the last, while training.
-        batch_first: sequences are (B, T, D); otherwise (T, B, D). True unless said otherwise, unlike torch.nn.
-        engine: "auto", "fused" (compiled, on the CPU), "native" (torch.nn, where it has the cell) or "eager" (plain
-            PyTorch). The variable GATELAB_ENGINE decides over it.
+        cell: the name of a library cell, or a function decorated with `@gatelab.cell`.
+        input_size: D, the number of input features per step.
+        hidden_size: H, the number of units per state.
+        num_layers: L, the number of stacked layers.
+        bidirectional: each layer also runs backwards in time; the outputs are concatenated, (…, 2H).
+        residual: add each layer's input to its output, from the second layer on.
+        dropout: probability of dropout on the output of each layer but the last, during training.
+        batch_first: whether sequences are (B, T, D) or (T, B, D). True by default, unlike in torch.nn.
+        engine: "auto", "fused" (compiled, on the CPU), "native" (torch.nn, if it has the cell) or "eager" (plain
+            PyTorch). The environment variable GATELAB_ENGINE overrides it.
         init: "torch" (uniform ±1/√H) or "xavier" (Xavier W, orthogonal U, zero b).
-        gate_bias: starting values of single biases, as {"z": 1.0}.
-        chrono: the longest dependency in steps, for biases that spread time constants up to it.
-        cell_options: the cell's own numbers, as gamma=0.01, epsilon=1.0, learnable_epsilon=False.
+        gate_bias: initial values of individual biases, such as {"z": 1.0}.
+        chrono: the longest dependency in steps, for chrono initialization of the biases.
+        cell_options: the cell's hyperparameters, such as gamma=0.01, epsilon=1.0, learnable_epsilon=False.
 
     Parameters are named by the equations: `layers.0.fwd.W.z`, `layers.0.bwd.b.r`, `layers.1.fwd.epsilon`.
     """
@@ -65,51 +65,54 @@ class Recurrent(nn.Module):
         **cell_options: Any,
     ) -> None:
         super().__init__()
-        self.cell = _find(cell)
+        self.cell = _resolve(cell)
         checks.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         checks.flags(bidirectional=bidirectional, residual=residual, batch_first=batch_first)
         checks.dropout(dropout)
         check(engine, self.cell)
         if num_layers == 1:
-            for name, given in (("dropout", dropout), ("residual", residual)):
-                if given:
+            for name, setting in (("dropout", dropout), ("residual", residual)):
+                if setting:
                     warnings.warn(
-                        f"{name}={given} does nothing with num_layers=1: it acts between layers", stacklevel=2
+                        f"{name}={setting} has no effect with num_layers=1: it acts between layers", stacklevel=2
                     )
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bidirectional, self.residual, self.dropout = bidirectional, residual, dropout
         self.batch_first, self.engine, self.init = batch_first, engine, init
         self.gate_bias = dict(gate_bias) if isinstance(gate_bias, Mapping) else gate_bias
         self.chrono = chrono
-        self.engine_in_use: str | None = None  # which engine ran last
+        self.engine_in_use: str | None = None  # the engine of the last call
         arguments = inspect.signature(Recurrent).parameters
         for name in self.cell.options:
             if name in arguments:
-                raise ValueError(f"cell {self.cell.name!r} has an option {name!r}, which the layer uses: rename it")
+                raise ValueError(
+                    f"cell {self.cell.name!r} has an option {name!r}, which is an argument of the layer: rename it"
+                )
         if not any((self.cell.graph.W, self.cell.graph.U, self.cell.graph.b)):
-            raise ValueError(f"cell {self.cell.name!r} has no W, U or b: a layer needs parameters to learn")
+            raise ValueError(f"cell {self.cell.name!r} has no W, U or b: expected at least one parameter to train")
         options = self.cell.signature.resolve(self.cell.name, cell_options, others=[*arguments][3:-1])
         self.layers = nn.ModuleList()
         for layer in range(num_layers):
             size = input_size if layer == 0 else hidden_size * len(self.directions)
-            made = {
+            by_direction = {
                 name: CellParameters(self.cell, size, hidden_size, options, device=device, dtype=dtype)
                 for name in self.directions
             }
-            self.layers.append(nn.ModuleDict(made))
+            self.layers.append(nn.ModuleDict(by_direction))
         self.reset_parameters()
 
     @property
     def directions(self) -> tuple[str, ...]:
+        """("fwd",), or ("fwd", "bwd") if bidirectional."""
         return DIRECTIONS if self.bidirectional else DIRECTIONS[:1]
 
     def runs(self) -> Iterator[CellParameters]:
-        """The parameters of each layer and direction, in the order of torch's states."""
+        """The parameters of each layer and direction, in the order of the states: 0 fwd, 0 bwd, 1 fwd, …"""
         for layer in self.layers:
             yield from layer.values()  # type: ignore[operator]
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Starting values anew, drawn from `generator` or torch's own; frozen parameters stay as they are."""
+        """Initialize all parameters again, from `generator` or torch's default one, except frozen parameters."""
         frozen = [(p, p.clone()) for p in self.parameters() if not p.requires_grad]
         for parameters in self.runs():
             initialise(parameters, self.init, self.gate_bias, self.chrono, generator)
@@ -117,9 +120,9 @@ class Recurrent(nn.Module):
             parameter.copy_(value)
 
     def freeze(self, *names: str, at: float | None = None) -> Recurrent:
-        """Stop learning the parameters of these names in all layers and directions: `layer.freeze("b.z", "b.r")`.
+        """Freeze the parameters of these names in all layers and directions: `layer.freeze("b.z", "b.r")`.
 
-        A family (`"b"`) stands for all its members. With `at`, they are set to that value.
+        `"b"` stands for all biases, likewise `"W"` and `"U"`. With `at`, they are set to that value.
         """
         if at is not None and (not isinstance(at, (int, float)) or not math.isfinite(at)):
             raise ValueError(f"freeze was given at={at!r}: expected a finite number")
@@ -129,7 +132,7 @@ class Recurrent(nn.Module):
             if not isinstance(name, str) or name not in {*own, *families}:
                 raise unknown(f"parameter of cell {self.cell.name!r} (the same name in all layers):", name, own)
         if not names:
-            raise ValueError('freeze was given no names: expected some, as in freeze("b.z")')
+            raise ValueError('freeze was given no names: expected at least one, as in freeze("b.z")')
         for parameters in self.runs():
             for name, parameter in parameters.named_parameters():
                 if name in names or name.partition(".")[0] in names:
@@ -139,8 +142,8 @@ class Recurrent(nn.Module):
         return self
 
     def to_torch(self) -> nn.RNNBase:
-        """The same network as torch.nn's own module, for the cells that torch.nn has."""
-        from gatelab.engine.convert import to_torch  # beside its inverse, which makes a Recurrent
+        """Convert to the equivalent module of torch.nn, for cells that torch.nn has."""
+        from gatelab.engine.convert import to_torch  # that module imports this one
 
         return to_torch(self)
 
@@ -152,22 +155,22 @@ class Recurrent(nn.Module):
         lengths: Tensor | Sequence[int] | None = None,
         gates: bool = False,
     ) -> Any:
-        """Run over a batch of sequences.
+        """Run the layer over a batch of sequences.
 
         Args:
             x: (B, T, D), or (T, B, D) without `batch_first`, or one sequence (T, D).
-            state: (L × directions, B, H), a tuple of them for a cell with several states; zeros if not given.
-            lengths: the number of steps in each row of a padded batch. A row's state stops at its end, the backward
-                direction starts there, and outputs and gates after it are zero.
-            gates: also return the gates.
+            state: the initial state (L × directions, B, H), a tuple for a cell with several states; zeros by default.
+            lengths: the lengths of the sequences in a padded batch. The final state is that at each sequence's end, the
+                backward direction starts there, and outputs and gates of the padding are zero.
+            gates: whether to return the gates as well.
 
         Returns:
             output (B, T, H × directions), the final state, and with `gates` a dictionary of name →
             (L × directions, B, T, H).
         """
         like = next(self.parameters())
-        if isinstance(x, Tensor) and _autocast(x.device.type):
-            with torch.autocast(x.device.type, enabled=False):  # a long recurrence in half precision is no use
+        if isinstance(x, Tensor) and _autocast_enabled(x.device.type):
+            with torch.autocast(x.device.type, enabled=False):  # half precision is too coarse for long recurrences
                 return self(x.to(like.dtype), state, lengths=lengths, gates=gates)
         checks.sequences(x, self.input_size, self.batch_first, like)
         batched = x.dim() == 3
@@ -175,38 +178,39 @@ class Recurrent(nn.Module):
         states = self._initial(state, steps, batched)
         rows = None if lengths is None else checks.lengths(lengths, steps)
         self.engine_in_use = choose(self.engine, self.cell, x, watch=gates)
-        output, runs = stack.run(
+        output, scans = stack.scan_layers(
             self.engine_in_use,
             (dict(layer.items()) for layer in self.layers),  # type: ignore[operator]
             steps,
             iter(states),
             rows,
             residual=self.residual,
-            dropped=self.dropout if self.training else 0.0,
+            dropout=self.dropout if self.training else 0.0,
             watch=gates,
         )
 
         if batched and self.batch_first:
             output = output.transpose(0, 1)
-        by_state = zip(*(run.states for run in runs), strict=True)
+        by_state = zip(*(scan.states for scan in scans), strict=True)
         final = tuple(torch.stack(values) for values in by_state)  # (L·dirs, B, H) each
-        seen = {name: torch.stack([run.gates[name] for run in runs]).transpose(1, 2) for name in runs[0].gates}
+        stacked = {name: torch.stack([scan.gates[name] for scan in scans]).transpose(1, 2) for name in scans[0].gates}
         if not batched:
             output, final = output.squeeze(1), tuple(value.squeeze(1) for value in final)
-            seen = {name: value.squeeze(1) for name, value in seen.items()}
+            stacked = {name: value.squeeze(1) for name, value in stacked.items()}
         result = (output, final if len(final) > 1 else final[0])
-        return (*result, seen) if gates else result
+        return (*result, stacked) if gates else result
 
     def _initial(self, state: State | None, x: Tensor, batched: bool) -> list[tuple[Tensor, ...]]:
         """The initial states of each layer and direction, as tuples of (B, H)."""
-        runs, B = self.num_layers * len(self.directions), x.shape[1]
+        scans, B = self.num_layers * len(self.directions), x.shape[1]
         if state is None:
             zeros = x.new_zeros(B, self.hidden_size)
-            return [(zeros,) * len(self.cell.states)] * runs
-        given = checks.state(state, self.cell, (runs, B, self.hidden_size) if batched else (runs, self.hidden_size), x)
+            return [(zeros,) * len(self.cell.states)] * scans
+        shape = (scans, B, self.hidden_size) if batched else (scans, self.hidden_size)
+        initial = checks.state(state, self.cell, shape, x)
         if not batched:
-            given = tuple(value.unsqueeze(1) for value in given)
-        return list(zip(*given, strict=True))
+            initial = tuple(value.unsqueeze(1) for value in initial)
+        return list(zip(*initial, strict=True))
 
     def __repr__(self) -> str:
         defaults = inspect.signature(Recurrent).parameters
@@ -221,15 +225,15 @@ class Recurrent(nn.Module):
         return f"Recurrent({self.cell.name}, {self.input_size}, {self.hidden_size}{settings})"
 
 
-def _autocast(device: str) -> bool:
+def _autocast_enabled(device: str) -> bool:
     return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
-def _find(cell: str | Cell) -> Cell:
+def _resolve(cell: str | Cell) -> Cell:
     if isinstance(cell, Cell):
         return cell
     if isinstance(cell, str):
         return cells.get(cell)
     raise ValueError(
-        f"cell is {cell!r}: expected a name ({', '.join(cells.names())}) or a function under @gatelab.cell"
+        f"cell is {cell!r}: expected a name ({', '.join(cells.names())}) or a function decorated with @gatelab.cell"
     )

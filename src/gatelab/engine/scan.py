@@ -1,4 +1,4 @@
-"""What every engine returns."""
+"""The result type of all engines."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from torch import Tensor
 
 
 class Scan(NamedTuple):
-    """One layer in one direction, run over a sequence."""
+    """The result of running one layer in one direction over a batch of sequences."""
 
-    output: Tensor  # (T, B, H), zero after a row's end
-    states: tuple[Tensor, ...]  # (B, H) each, as they were at each row's end
-    gates: dict[str, Tensor]  # (T, B, H) each, zero after a row's end; empty unless watched
+    output: Tensor  # (T, B, H), zero in the padding
+    states: tuple[Tensor, ...]  # (B, H) each, at the end of each sequence
+    gates: dict[str, Tensor]  # (T, B, H) each, zero in the padding; empty unless requested

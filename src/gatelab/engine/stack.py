@@ -1,4 +1,4 @@
-"""Layers upon layers, in both directions: the same for every engine."""
+"""Stacked and bidirectional layers, independent of the engine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn.functional import dropout
+from torch.nn import functional
 
 from gatelab.engine.choose import scan
 from gatelab.engine.parameters import CellParameters
@@ -16,36 +16,36 @@ from gatelab.engine.scan import Scan
 Scanner = Callable[[CellParameters, Tensor, tuple[Tensor, ...], Tensor | None, bool], Scan]
 
 
-def run(
-    engine: str | Scanner,  # by name, or a function that does what an engine does
+def scan_layers(
+    engine: str | Scanner,  # by name, or a function with the signature of an engine's scan
     layers: Iterable[dict[str, CellParameters]],  # direction → parameters
     x: Tensor,  # (T, B, D)
-    states: Iterator[tuple[Tensor, ...]],  # (B, H) each, for every layer and direction in turn
+    states: Iterator[tuple[Tensor, ...]],  # (B, H) each, for each layer and direction in order
     lengths: Tensor | None,
     *,
     residual: bool,
-    dropped: float,
+    dropout: float,
     watch: bool,
 ) -> tuple[Tensor, list[Scan]]:
-    """The last layer's output (T, B, H × directions), and every single run."""
-    runs: list[Scan] = []
+    """The last layer's output (T, B, H × directions), and the scans of all layers and directions."""
+    scans: list[Scan] = []
     scanner = partial(scan, engine) if isinstance(engine, str) else engine
     if lengths is not None:
-        x = _extended(x, lengths)
+        x = _repeat_last(x, lengths)
     for number, layer in enumerate(layers):
         if number > 0:
-            x = dropout(x, dropped, training=dropped > 0)
-        mine = [
-            _one_way(scanner, direction, parameters, x, next(states), lengths, watch)
+            x = functional.dropout(x, dropout, training=dropout > 0)
+        current = [
+            _scan_direction(scanner, direction, parameters, x, next(states), lengths, watch)
             for direction, parameters in layer.items()
         ]
-        runs += mine
-        output = torch.cat([run.output for run in mine], dim=2) if len(mine) > 1 else mine[0].output
+        scans += current
+        output = torch.cat([each.output for each in current], dim=2) if len(current) > 1 else current[0].output
         x = output + x if residual and number > 0 else output
-    return x, runs
+    return x, scans
 
 
-def _one_way(
+def _scan_direction(
     scanner: Scanner,
     direction: str,
     parameters: CellParameters,
@@ -61,7 +61,7 @@ def _one_way(
 
 
 def _reversed(values: Tensor, lengths: Tensor | None) -> Tensor:
-    """(T, B, …) read backwards, each row from its own end; what lies after the end stays where it is."""
+    """Reverse (T, B, …) in time, each sequence from its own end; the padding stays in place."""
     if lengths is None:
         return values.flip(0)
     steps = torch.arange(values.shape[0], device=values.device).unsqueeze(1)  # (T, 1)
@@ -69,9 +69,9 @@ def _reversed(values: Tensor, lengths: Tensor | None) -> Tensor:
     return values.gather(0, source.unsqueeze(2).expand_as(values))
 
 
-def _extended(x: Tensor, lengths: Tensor) -> Tensor:
-    """x with each row's last step repeated after its end. Padding may hold anything, even NaN, and a step from it might
-    give infinity, whose gradient spreads even where the step is not used.
+def _repeat_last(x: Tensor, lengths: Tensor) -> Tensor:
+    """Replace the padding by each sequence's last step. Padding may contain NaN, or lead to infinities whose gradients
+    are NaN even if the step is masked.
     """
     steps = torch.arange(x.shape[0], device=x.device).unsqueeze(1)  # (T, 1)
     return x.gather(0, steps.minimum(lengths - 1).unsqueeze(2).expand_as(x))

@@ -1,7 +1,7 @@
-"""How many threads OpenMP really grants: torch only says how many it was told to ask for.
+"""The number of threads that OpenMP actually grants; torch only knows how many it requests.
 
-The same sums by another number of threads differ in the last bit, so a run that is resumed has to know. OpenMP is asked
-through the library that torch has loaded, which the compiled kernels share.
+Sums over a different number of threads differ in the last bits, so a resumed run has to know. The question goes to the
+OpenMP library that torch has loaded, which the compiled kernels share.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def _openmp() -> Any | None:
-    """The loaded OpenMP library; None where it is another one than GNU's or LLVM's, or hidden."""
+    """The loaded OpenMP library; None if it is neither GNU's nor LLVM's, or not visible."""
     import torch  # noqa: F401 (loads it)
 
     library = ctypes.CDLL(None)
@@ -21,23 +21,23 @@ def _openmp() -> Any | None:
     return library if all(hasattr(library, name) for name in names) else None
 
 
-def granted(wanted: int) -> int:
-    """The size of a real team of threads, of which `wanted` were asked for."""
+def granted(requested: int) -> int:
+    """The size of an actual OpenMP team when `requested` threads are requested."""
     library = _openmp()
     if library is None:
-        return wanted
+        return requested
     sizes: list[int] = []
 
     def member(_: Any) -> None:
         sizes.append(library.omp_get_num_threads())
 
-    library.GOMP_parallel(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(member), None, wanted, 0)
+    library.GOMP_parallel(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(member), None, requested, 0)
     return sizes[0]
 
 
 @contextmanager
 def of_fixed_size() -> Iterator[None]:
-    """Teams are not made smaller when the machine is busy, as OMP_DYNAMIC=true would have it."""
+    """Inside this context, ignore OMP_DYNAMIC, which would shrink teams on a busy machine."""
     library = _openmp()
     before = library.omp_get_dynamic() if library is not None else 0
     if library is None or not before:

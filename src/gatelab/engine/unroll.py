@@ -1,6 +1,6 @@
-"""A layer taken apart in time: the states after every step, each a node of its own that gradients can be asked for.
+"""A layer unrolled in time: the state after every step is a separate node of the autograd graph.
 
-This is the eager engine, so it is right and slow: for looking at a few sequences, not for training.
+This uses the slow eager engine: for analysing a few sequences, not for training.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from gatelab.engine.parameters import CellParameters
 from gatelab.engine.recurrent import Recurrent
 from gatelab.engine.scan import Scan
 
-Change = Callable[[int, int, States], States]  # run (of layer and direction), step, states after it → what goes on
+# (index of the scan, step, states after it) → the states to continue with
+Change = Callable[[int, int, States], States]
 
 
 class History(NamedTuple):
-    """What one layer in one direction went through, in the order in which it read."""
+    """The trajectory of one layer in one direction, in the order of processing."""
 
-    x: Tensor  # (T, B, D), what it was given
-    states: list[States]  # T + 1 times (B, H) each; the first are those it began with
-    gates: dict[str, Tensor]  # (T, B, H) each; empty unless watched
+    x: Tensor  # (T, B, D), the input of this layer
+    states: list[States]  # T + 1 times (B, H) each; the first is the initial state
+    gates: dict[str, Tensor]  # (T, B, H) each; empty unless requested
 
 
 class Unrolled(NamedTuple):
-    """A layer's answer, as `Recurrent` gives it, and how it came about."""
+    """The result of `Recurrent`, and the trajectories behind it."""
 
     output: Tensor  # (B, T, H × directions)
     state: tuple[Tensor, ...]  # (L × directions, B, H) each
-    histories: list[History]  # of each layer and direction, in the order of torch's states
+    histories: list[History]  # one per layer and direction, in the order of the states
 
 
 def unroll(
@@ -44,38 +45,38 @@ def unroll(
     watch: bool = False,
     change: Change | None = None,
 ) -> Unrolled:
-    """Run step by step without dropout, from zeros; `change` may replace the states after any step."""
+    """Run step by step, without dropout, from zeros; `change` may replace the states after any step."""
     histories: list[History] = []
 
     def scanner(parameters: CellParameters, x: Tensor, states: States, lengths: Tensor | None, watch: bool) -> Scan:
-        number, kept = len(histories), [_apart(states)]
+        index, trajectory = len(histories), [_separate_nodes(states)]
 
         def after(step: int, states: States) -> States:
-            kept.append(_apart(states if change is None else change(number, step, states)))
-            return kept[-1]
+            trajectory.append(_separate_nodes(states if change is None else change(index, step, states)))
+            return trajectory[-1]
 
-        run = eager.scan(parameters, x, kept[0], lengths, watch, after)
-        histories.append(History(x, kept, run.gates))
-        return run
+        result = eager.scan(parameters, x, trajectory[0], lengths, watch, after)
+        histories.append(History(x, trajectory, result.gates))
+        return result
 
     states = tuple(x.new_zeros(len(x), layer.hidden_size).requires_grad_() for _ in layer.cell.states)
-    output, runs = stack.run(
+    output, scans = stack.scan_layers(
         scanner,
         (dict(each.items()) for each in layer.layers),  # type: ignore[operator]
         x.transpose(0, 1),
         iter([states] * (layer.num_layers * len(layer.directions))),
         lengths,
         residual=layer.residual,
-        dropped=0.0,
+        dropout=0.0,
         watch=watch,
     )
-    final = tuple(torch.stack(values) for values in zip(*(run.states for run in runs), strict=True))
+    final = tuple(torch.stack(values) for values in zip(*(scan.states for scan in scans), strict=True))
     return Unrolled(output.transpose(0, 1), final, histories)
 
 
-def _apart(states: States) -> States:
-    """The same values as nodes of their own: h of an LSTM is made of its c, and beside it each counts for itself. What
-    comes of nothing that is learned or remembered can be asked for as well.
+def _separate_nodes(states: States) -> States:
+    """Copies that are separate autograd nodes: the h of an LSTM is computed from its c, but each gets its own gradient.
+    Also makes states differentiable that depend on no parameter.
     """
     copies = tuple(state.clone() for state in states)
     return tuple(copy.requires_grad_() if torch.is_grad_enabled() else copy for copy in copies)

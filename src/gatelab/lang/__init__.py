@@ -1,4 +1,4 @@
-"""What a cell is: the few operations, tracing a cell into a graph, and what is derived from it."""
+"""The cell language: its operations, tracing a cell to a graph, and what is derived from the graph."""
 
 from gatelab.errors import CellError
 from gatelab.lang.cell import Cell, cell

@@ -1,4 +1,4 @@
-"""`@cell`: a plain function of equations becomes a cell."""
+"""The decorator `@cell`, which turns a function of equations into a `Cell`."""
 
 from __future__ import annotations
 
@@ -22,29 +22,32 @@ from gatelab.lang.watch import call_and_watch
 
 
 class Cell:
-    """A recurrent cell: its equations as a function, and all that is derived from them.
+    """A recurrent cell: its equations as a function, and everything derived from them.
 
-    It still is that function (`gru(x, h, W, U, b)`). It is traced when it is made, so a cell that exists is a cell
-    that every engine understands.
+    It can still be called as that function (`gru(x, h, W, U, b)`). The function is traced on construction, so
+    a `Cell` that exists is valid.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         if not inspect.isfunction(function):
-            raise CellError(f"a cell is a plain function, got {function!r}: write `@cell` above a `def`")
+            raise CellError(f"@cell was given {function!r}: expected a plain function; decorate a `def`")
         self.function = function
         self.name = function.__name__
         self.doc = inspect.getdoc(function) or ""
         self.signature = read(function)
         self.graph = trace(function, self.signature)
         functools.update_wrapper(self, function)
-        self._warn_of_idle_parameters()
+        self._warn_of_unused_parameters()
 
-    def _warn_of_idle_parameters(self) -> None:
-        if idle := self.graph.idle():
-            message = f"cell {self.name!r} never uses {', '.join(idle)} for a new state: nothing will be learned there"
+    def _warn_of_unused_parameters(self) -> None:
+        if unused := self.graph.unused():
+            message = (
+                f"in cell {self.name!r} no new state depends on {', '.join(unused)}: these parameters are not trained"
+            )
             warnings.warn(message, stacklevel=4)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, on tensors."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -55,38 +58,39 @@ class Cell:
 
     @property
     def states(self) -> tuple[str, ...]:
+        """The names of the states; the first is the output."""
         return self.signature.states
 
     @property
     def gates(self) -> tuple[str, ...]:
-        """The names of all values that can be watched."""
+        """The names of all vectors that the equations define, such as r, z and n of a GRU."""
         return tuple(self.graph.gates)
 
     @cached_property
     def roles(self) -> dict[str, Role]:
-        """What each gate between 0 and 1 does to a state it rules: "keep", "write" or "add"."""
+        """The role of each gate between 0 and 1 that controls a state: "keep", "write" or "add"."""
         return roles(self.graph, self._defaults())
 
     @cached_property
     def neutral(self) -> dict[str, float]:
-        """For each gate between 0 and 1 the constant that takes it out of the equations: 1 or a half."""
+        """For each gate between 0 and 1, the constant that replaces it in an ablation: 1 or 0.5."""
         return neutral(self.graph, self._defaults())
 
-    def kept(self, gate: str, numbers: Mapping[str, float] | None = None) -> tuple[float, float] | None:
-        """The share of its state that stays in a step with the gate at 0 and at 1; None if it depends on more."""
-        return kept(self.graph, {**self._defaults(), **(numbers or {})}, gate)
+    def kept(self, gate: str, hyperparameters: Mapping[str, float] | None = None) -> tuple[float, float] | None:
+        """The fraction of the state kept in a step with the gate at 0 and at 1; None if it depends on anything else."""
+        return kept(self.graph, {**self._defaults(), **(hyperparameters or {})}, gate)
 
     def shut_out(self, gate: str, held: float) -> list[str]:
-        """What no longer reaches a state when a gate is held at a value: the old state, new content, or both."""
+        """What no longer reaches a state if a gate is fixed at a value: the old state, new content, or both."""
         return shut_out(self.graph, self._defaults(), gate, held)
 
     @cached_property
     def is_antisymmetric(self) -> bool:
-        """Whether a map of states is some U minus its transpose, whose eigenvalues are imaginary."""
+        """Whether a recurrent matrix contains U − Uᵀ, whose eigenvalues are imaginary."""
         return any(node.matrix is not None and is_antisymmetric(node.matrix) for node in self.graph.nodes())
 
     def opening(self, gate: str) -> float:
-        """How much the sum inside a gate's sigmoid grows with its bias `b.<gate>`."""
+        """The derivative of a gate's pre-activation with respect to its bias `b.<gate>`."""
         return opening(self.graph, self._defaults(), gate)
 
     def _defaults(self) -> dict[str, float]:
@@ -94,6 +98,7 @@ class Cell:
 
     @property
     def options(self) -> dict[str, Option]:
+        """The cell's hyperparameters by name, fixed or learned."""
         return self.signature.options
 
     @property
@@ -103,12 +108,12 @@ class Cell:
 
     @property
     def convention(self) -> str:
-        """What the docstring says after `Convention:`."""
+        """The docstring's paragraph after `Convention:`."""
         return self._paragraph("Convention:")
 
     @property
     def reference(self) -> str:
-        """What the docstring says after `Reference:`."""
+        """The docstring's paragraph after `Reference:`."""
         return self._paragraph("Reference:")
 
     def _paragraph(self, heading: str) -> str:
@@ -116,7 +121,7 @@ class Cell:
         return " ".join(text.split())
 
     def text(self) -> str:
-        """The equations as plain text, one a line."""
+        """The equations as plain text, one per line."""
         return printing.text(self.graph)
 
     def latex(self) -> str:
@@ -124,19 +129,19 @@ class Cell:
         return printing.latex(self.graph)
 
     def typst(self) -> str:
-        """The equations as Typst has them between dollar signs."""
+        """The equations in Typst's math syntax, without the dollar signs."""
         return printing.typst(self.graph)
 
     def python(self) -> str:
-        """The equations as a function under `@cell`, to be read and changed."""
+        """The equations as the source of a function decorated with `@cell`."""
         name, options = re.sub(r"\W+", "_", self.name).strip("_"), []
-        for option, of in self.options.items():
-            options.append(f"{option}=learned({of.value!r})" if of.learned else f"{option}={of.value!r}")
+        for key, option in self.options.items():
+            options.append(f"{key}=learned({option.value!r})" if option.learned else f"{key}={option.value!r}")
         parameters = ", ".join([*self.signature.order, *(["*", *options] if options else [])])
         return "\n    ".join([f"@cell\ndef {name}({parameters}):", *printing.python(self.graph)]) + "\n"
 
     def parameter_count(self, input_size: int, hidden_size: int, **settings: Any) -> int:
-        """How many numbers one layer in one direction learns, under the given options."""
+        """The number of parameters of one layer in one direction, for these options."""
         g, D, H = self.graph, input_size, hidden_size
         learned = sum(option.learned for option in self.signature.resolve(self.name, settings).values())
         return len(g.W) * H * D + len(g.U) * H * H + len(g.b) * H + learned
@@ -144,20 +149,20 @@ class Cell:
     def step(
         self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], options: Mapping[str, Any]
     ) -> tuple[Tensor, ...]:
-        """The new states after one step, by the function itself."""
+        """The new states after one step, computed by the function."""
         return _tuple(self.function(*self.signature.arguments(x, states, spaces), **options))
 
     def watched_step(
         self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], options: Mapping[str, Any]
     ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
-        """The same, and the gates by name."""
+        """The new states after one step, and the gates by name."""
         arguments = self.signature.arguments(x, states, spaces)
         returned, named = call_and_watch(self.function, *arguments, **options)
         return _tuple(returned), {name: named[name] for name in self.gates}
 
 
 def cell(function: Callable[..., Any]) -> Cell:
-    """Makes a cell of a function that is its equations. See `gatelab.lang.signature` for what its parameters mean.
+    """Turn a function of equations into a `Cell`. `gatelab.lang.signature` describes its parameters.
 
     @cell
     def leaky(x, h, W, U, b, *, rate=learned(0.1)):

@@ -1,8 +1,8 @@
-"""The graph that a cell's equations become: linear maps and pointwise operations, as plain data.
+"""The computation graph of a cell: linear maps and pointwise operations, as plain data.
 
-A node is a value inside one step. Its shape is one of three: `input` (the D entries of x), `vector` (the H entries
-of a state or gate) or `scalar` (one number). A product is a matrix applied to a node; the matrix is an expression of
-its own, since it is the same at every step and is computed once per call, outside the loop over time.
+A node is a value within one step. Its shape is `input` (D features of x), `vector` (H units of a state or gate) or
+`scalar`. A product is a matrix applied to a node; the matrix is a separate expression, since it is constant over time
+and computed once per call.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch.nn import functional
 
 Shape = Literal["input", "vector", "scalar"]
 
-# What each pointwise operation does to tensors. The keys are the language: tracing, printing and every engine speak
-# of operations by these names. (A power is the one operation with a parameter: its exponent is in `Node.value`.)
+# The pointwise operations and their implementation on tensors. Tracing, printing and all engines use these names. (A
+# power has its exponent in `Node.value`.)
 POINTWISE: dict[str, Callable[..., Tensor]] = {
     "add": torch.add,
     "sub": torch.sub,
@@ -51,11 +51,15 @@ class Identity:
 
 @dataclass(frozen=True)
 class Transpose:
+    """The transpose of a square matrix expression."""
+
     of: Matrix
 
 
 @dataclass(frozen=True)
 class Sum:
+    """left + sign · right."""
+
     left: Matrix
     right: Matrix
     sign: Literal[1, -1]
@@ -63,7 +67,7 @@ class Sum:
 
 @dataclass(frozen=True)
 class Scaled:
-    """A number times a matrix: a float, or one of the cell's scalars (its `Node` when traced, its tensor when run)."""
+    """A scalar times a matrix. The factor is a float, a scalar's `Node` (traced) or its tensor (on tensors)."""
 
     by: Any
     of: Matrix
@@ -72,9 +76,11 @@ class Scaled:
 Matrix = Weight | Identity | Transpose | Sum | Scaled
 
 
-# Nodes are compared by identity: the tracer makes each distinct value once, so the same node is the same value.
+# Nodes are compared by identity: the tracer creates each distinct value once.
 @dataclass(frozen=True, eq=False)
 class Node:
+    """One value of the graph: an operation and its arguments, or a leaf."""
+
     op: str  # "input", "state", "vector", "scalar", "constant", "product" or a key of POINTWISE
     shape: Shape
     args: tuple[Node, ...] = ()
@@ -85,44 +91,44 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """One step of a cell: what it reads, the values it names, and the states it returns."""
+    """One step of a cell: its parameters, its named values, and its new states."""
 
     states: tuple[str, ...]
     new_states: tuple[Node, ...]  # in the order of `states`
-    gates: dict[str, Node]  # every vector the equations name, in the order they are computed
-    numbers: dict[str, Node]  # every expression of scalars alone that they name
-    maps: dict[str, Matrix]  # every matrix expression the equations name
+    gates: dict[str, Node]  # every named vector, in order of computation
+    numbers: dict[str, Node]  # every named expression of scalars only
+    maps: dict[str, Matrix]  # every named matrix expression
     W: tuple[str, ...]  # names of the input maps, in order of first use
     U: tuple[str, ...]  # of the recurrent maps
     b: tuple[str, ...]  # of the vectors
-    scalars: tuple[str, ...]  # of the cell's options, learned or fixed
+    scalars: tuple[str, ...]  # of the cell's hyperparameters, learned or fixed
 
     def nodes(self, *roots: Node) -> Iterator[Node]:
-        """Every node once (or those that the roots need), arguments before what uses them."""
+        """All nodes (or those that the roots depend on) in topological order."""
         return walk(roots or (*self.gates.values(), *self.new_states))
 
-    def idle(self) -> list[str]:
+    def unused(self) -> list[str]:
         """Parameters that no new state depends on."""
-        used = list(self.nodes(*self.new_states))
-        reached = {f"{w.space}.{w.name}" for node in used if node.matrix for w in weights(node.matrix)}
-        reached |= {f"b.{node.name}" for node in used if node.op == "vector"}
-        named = [f"{space}.{name}" for space in ("W", "U", "b") for name in getattr(self, space)]
-        return [name for name in named if name not in reached]
+        nodes = list(self.nodes(*self.new_states))
+        used = {f"{w.space}.{w.name}" for node in nodes if node.matrix for w in weights(node.matrix)}
+        used |= {f"b.{node.name}" for node in nodes if node.op == "vector"}
+        parameters = [f"{space}.{name}" for space in ("W", "U", "b") for name in getattr(self, space)]
+        return [name for name in parameters if name not in used]
 
 
 def walk(
     starts: Iterable[Node],
-    given: Collection[Node] = (),
+    boundary: Collection[Node] = (),
     operands: Callable[[Node], tuple[Node, ...]] = lambda node: node.args,
 ) -> Iterator[Node]:
-    """Every node that the starts need, once, arguments first, not looking behind what is given."""
+    """All nodes that `starts` depend on, in topological order; does not descend below nodes in `boundary`."""
     seen: set[Node] = set()
 
     def visit(node: Node) -> Iterator[Node]:
         if node in seen:
             return
         seen.add(node)
-        for arg in () if node in given else operands(node):
+        for arg in () if node in boundary else operands(node):
             yield from visit(arg)
         yield node
 
@@ -130,48 +136,49 @@ def walk(
         yield from visit(start)
 
 
-def parts(matrix: Matrix) -> Iterator[Matrix]:
-    """A matrix expression and all that it is made of."""
+def subexpressions(matrix: Matrix) -> Iterator[Matrix]:
+    """A matrix expression and all its subexpressions."""
     yield matrix
     if isinstance(matrix, Sum):
-        yield from parts(matrix.left)
-        yield from parts(matrix.right)
+        yield from subexpressions(matrix.left)
+        yield from subexpressions(matrix.right)
     elif isinstance(matrix, (Transpose, Scaled)):
-        yield from parts(matrix.of)
+        yield from subexpressions(matrix.of)
 
 
 def weights(matrix: Matrix) -> Iterator[Weight]:
-    """The named matrices in an expression."""
-    return (part for part in parts(matrix) if isinstance(part, Weight))
+    """All weights in a matrix expression."""
+    return (m for m in subexpressions(matrix) if isinstance(m, Weight))
 
 
 def operands(node: Node) -> tuple[Node, ...]:
-    """The values that a node is computed from: its arguments, and the scalars that its matrix is scaled by."""
+    """The nodes that a node depends on directly: its arguments, and the scalars in its matrix expression."""
     if node.matrix is None:
         return node.args
-    factors = (part.by for part in parts(node.matrix) if isinstance(part, Scaled) and isinstance(part.by, Node))
+    scaled = (m for m in subexpressions(node.matrix) if isinstance(m, Scaled))
+    factors = (m.by for m in scaled if isinstance(m.by, Node))
     return (*node.args, *factors)
 
 
 def is_antisymmetric(matrix: Matrix) -> bool:
-    """Whether some part of an expression is a matrix minus its transpose."""
+    """Whether an expression contains a matrix minus its transpose."""
     if isinstance(matrix, Sum):
         pair = (matrix.left, matrix.right)
-        turned = any(one == Transpose(other) for one, other in (pair, pair[::-1]))
-        return (turned and matrix.sign == -1) or any(map(is_antisymmetric, pair))
+        transposed = any(one == Transpose(other) for one, other in (pair, pair[::-1]))
+        return (transposed and matrix.sign == -1) or any(map(is_antisymmetric, pair))
     return isinstance(matrix, (Transpose, Scaled)) and is_antisymmetric(matrix.of)
 
 
-def evaluate(node: Node, given: dict[Node, Tensor]) -> Tensor:
-    """The value of `node` on numbers. `given` holds the leaves and products it needs, and is filled in on the way."""
-    if node not in given:
+def evaluate(node: Node, values: dict[Node, Tensor]) -> Tensor:
+    """Evaluate a node. `values` holds the leaves and products it depends on; intermediate results are added."""
+    if node not in values:
         if node.op == "constant":
-            given[node] = torch.tensor(node.value, dtype=torch.float64)
+            values[node] = torch.tensor(node.value, dtype=torch.float64)
         elif node.op in POINTWISE:
-            args: list[Any] = [evaluate(arg, given) for arg in node.args]
+            args: list[Any] = [evaluate(arg, values) for arg in node.args]
             if node.op == "power":
                 args.append(int(node.value))
-            given[node] = POINTWISE[node.op](*args)
+            values[node] = POINTWISE[node.op](*args)
         else:
             raise KeyError(f"{node.op} {node.name!r} has no value")
-    return given[node]
+    return values[node]

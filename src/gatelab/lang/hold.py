@@ -1,7 +1,6 @@
-"""A cell without one of its gates: the same equations with a number in its place, and whatever fed the gate gone.
+"""Replaces gates of a cell by constants, and removes what only those gates depended on.
 
-What is left is a graph again, and a cell like any other, so that every engine, the printing and the names of an
-ablation know it without being told.
+The result is an ordinary cell with a graph of its own, so engines, printing and ablations need no special case.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from gatelab.lang.trace import trace_step
 
 
 def hold(cell: Cell, gates: Mapping[str, float]) -> Cell:
-    """The cell with each of these gates a constant: `hold(gru, {"r": 1.0})` never resets."""
+    """The cell with these gates replaced by constants: `hold(gru, {"r": 1.0})` never resets."""
     for name, value in gates.items():
         if name not in cell.gates:
             raise unknown(f"gate of cell {cell.name!r}:", name, cell.gates)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise ValueError(
-                f"gate {name!r} of cell {cell.name!r} is to be held at {value!r}: expected a finite number"
+                f"gate {name!r} of cell {cell.name!r} cannot be held at {value!r}: expected a finite number"
             )
         if name in cell.neutral and not 0 <= value <= 1:
-            raise ValueError(f"gate {name!r} of cell {cell.name!r} is to be held at {value:g}: it lies between 0 and 1")
+            raise ValueError(f"gate {name!r} of cell {cell.name!r} cannot be held at {value:g}: expected 0 to 1")
     if not gates:
         return cell
     values = {name: float(gates[name]) for name in sorted(gates)}
@@ -35,19 +34,19 @@ def hold(cell: Cell, gates: Mapping[str, float]) -> Cell:
 
 
 class Held(Recorded):
-    """A cell that was made of another one."""
+    """A cell derived from another one by replacing gates with constants."""
 
-    def __init__(self, whole: Cell, gates: dict[str, float]) -> None:
-        self.whole, self.held = whole, gates
-        left = Interpreter(whole.graph, {whole.graph.gates[gate]: value for gate, value in gates.items()})
+    def __init__(self, original: Cell, gates: dict[str, float]) -> None:
+        self.original, self.held = original, gates
+        interpreter = Interpreter(original.graph, {original.graph.gates[gate]: value for gate, value in gates.items()})
 
         def step(x: Any, states: tuple[Any, ...], spaces: dict[str, Any], options: dict[str, Any]) -> Any:
-            return left.named_step(whole.signature.leaves(x, states, options), spaces)
+            return interpreter.named_step(original.signature.leaves(x, states, options), spaces)
 
-        name = f"{whole.name}({', '.join(f'{gate}={value:g}' for gate, value in gates.items())})"
-        said = " and ".join(f"{gate} = {value:g}" for gate, value in gates.items())
-        graph = trace_step(step, whole.signature, f"{name!r}")
-        super().__init__(name, whole.signature, graph, f"{whole.summary.rstrip('.')}, with {said}.")
+        name = f"{original.name}({', '.join(f'{gate}={value:g}' for gate, value in gates.items())})"
+        constants = " and ".join(f"{gate} = {value:g}" for gate, value in gates.items())
+        graph = trace_step(step, original.signature, f"{name!r}")
+        super().__init__(name, original.signature, graph, f"{original.summary.rstrip('.')}, with {constants}.")
 
     def __reduce__(self) -> Any:
-        return hold, (self.whole, self.held)
+        return hold, (self.original, self.held)

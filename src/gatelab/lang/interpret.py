@@ -1,6 +1,6 @@
-"""A cell's graph as something to call: on tensors it computes one step, on symbols it is traced anew.
+"""Interprets a cell's graph: on tensors it computes one step, on symbols it is traced again.
 
-A cell that was read from a file has no Python function, and needs none: nothing of it is ever executed as code.
+A cell that was read from a file has no Python function; it is never executed as code.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gatelab.lang import ops
-from gatelab.lang.graph import Graph, Identity, Matrix, Node, Scaled, Transpose, Weight, operands, parts, walk
+from gatelab.lang.graph import Graph, Identity, Matrix, Node, Scaled, Transpose, Weight, operands, subexpressions, walk
 from gatelab.lang.maps import I
 
 OPERATORS: dict[str, Callable[..., Any]] = {
@@ -20,30 +20,30 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "div": operator.truediv,
     "neg": operator.neg,
 }
-FUNCTIONS = ("sigmoid", "tanh", "relu", "softplus", "exp", "sin", "cos")  # the rest of what an equation may do
+FUNCTIONS = ("sigmoid", "tanh", "relu", "softplus", "exp", "sin", "cos")  # the remaining operations of the language
 OPERATORS |= {name: getattr(ops, name) for name in FUNCTIONS}
 
 
 class Interpreter:
-    """Computes the values of a graph in its own order, with numbers in the place of some nodes if they are held."""
+    """Evaluates a graph in topological order; the nodes in `held` are replaced by constants."""
 
     def __init__(self, graph: Graph, held: Mapping[Node, float] | None = None) -> None:
         self.graph, self.held = graph, dict(held or {})
         self.needed = self._order(graph.new_states)
         self.watched = self._order((*graph.gates.values(), *graph.new_states))
 
-    def _order(self, goals: Iterable[Node]) -> list[Node]:
-        return [node for node in walk(goals, self.held, operands) if node not in self.held]
+    def _order(self, targets: Iterable[Node]) -> list[Node]:
+        return [node for node in walk(targets, self.held, operands) if node not in self.held]
 
     def step(self, leaves: Mapping[str, Any], spaces: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The new states. `leaves` has the input, the states and the options by name, `spaces` W, U and b."""
+        """The new states. `leaves` holds the input, the states and the hyperparameters by name, `spaces` W, U and b."""
         values = self._values(self.needed, leaves, spaces)
         return tuple(values[node] for node in self.graph.new_states)
 
     def watched_step(
         self, leaves: Mapping[str, Any], spaces: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The same, and the gates by name."""
+        """The new states, and the gates by name."""
         values = self._values(self.watched, leaves, spaces)
         gates = {name: values[node] for name, node in self.graph.gates.items()}
         return tuple(values[node] for node in self.graph.new_states), gates
@@ -51,13 +51,13 @@ class Interpreter:
     def named_step(
         self, leaves: Mapping[str, Any], spaces: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The new states, and every name that they still need: what tracing asks of a function's local variables."""
+        """The new states, and all named values they depend on: the counterpart of a function's local variables."""
         values = self._values(self.needed, leaves, spaces)
         named = {**self.graph.gates, **self.graph.numbers}
-        found = {name: values[node] for name, node in named.items() if node in values and node not in self.held}
-        used = {matrix for node in self.needed if node.matrix is not None for matrix in parts(node.matrix)}
+        in_use = {name: values[node] for name, node in named.items() if node in values and node not in self.held}
+        used = {matrix for node in self.needed if node.matrix is not None for matrix in subexpressions(node.matrix)}
         maps = {name: _map(m, values, spaces) for name, m in self.graph.maps.items() if m in used}
-        return tuple(values[node] for node in self.graph.new_states), {**found, **maps}
+        return tuple(values[node] for node in self.graph.new_states), {**in_use, **maps}
 
     def _values(self, order: list[Node], leaves: Mapping[str, Any], spaces: Mapping[str, Any]) -> dict[Node, Any]:
         values: dict[Node, Any] = dict(self.held)
@@ -81,7 +81,7 @@ def _value(node: Node, values: dict[Node, Any], leaves: Mapping[str, Any], space
 
 
 def _map(matrix: Matrix, values: Mapping[Node, Any], spaces: Mapping[str, Any]) -> Any:
-    """A matrix expression in the words of the language, over whatever W and U are."""
+    """A matrix expression built from `spaces`, which may hold tensors or symbols."""
     if isinstance(matrix, Weight):
         return getattr(spaces[matrix.space], matrix.name)
     if isinstance(matrix, Identity):
@@ -91,5 +91,5 @@ def _map(matrix: Matrix, values: Mapping[Node, Any], spaces: Mapping[str, Any]) 
     if isinstance(matrix, Scaled):
         by = values[matrix.by] if isinstance(matrix.by, Node) else matrix.by
         return by * _map(matrix.of, values, spaces)
-    left, right = (_map(part, values, spaces) for part in (matrix.left, matrix.right))
+    left, right = (_map(side, values, spaces) for side in (matrix.left, matrix.right))
     return left + right if matrix.sign == 1 else left - right

@@ -1,7 +1,7 @@
-"""Linear maps as a cell writes them: `U.n(h)`, `(U.n - U.n.T - gamma * I)(r * h)`.
+"""Linear maps in a cell's equations: `U.n(h)`, `(U.n - U.n.T - gamma * I)(r * h)`.
 
-A `Map` only builds the matrix expression; what applying it means is up to whoever made it: the tracer (a product node)
-or the tensors' namespace (a real product).
+A `Map` only builds the matrix expression. Applying it is up to its creator: the tracer adds a product node,
+`TensorMaps` computes the product.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ class Map:
         self._apply = apply
 
     def __call__(self, vector: Any) -> Any:
+        """Apply the map to a vector."""
         if self._apply is None:
-            raise CellError("a map without a weight is only a number times its argument: write gamma * h")
+            raise CellError("a multiple of I cannot be applied on its own: write gamma * h")
         return self._apply(self.matrix, vector)
 
     @property
     def T(self) -> Map:
+        """The transpose."""
         matrix = self._square()
-        return self._made(matrix.of if isinstance(matrix, Transpose) else Transpose(matrix))
+        return self._like(matrix.of if isinstance(matrix, Transpose) else Transpose(matrix))
 
     def __add__(self, other: Map) -> Map:
         return self._sum(other, 1)
@@ -41,8 +43,8 @@ class Map:
 
     def __mul__(self, factor: Any) -> Map:
         if isinstance(factor, Map):
-            raise CellError("maps are added and scaled, not multiplied: apply one after the other, U.a(U.b(h))")
-        return self._made(Scaled(_number(factor), self._square()))
+            raise CellError("maps can be added and scaled, not multiplied: apply one after the other, U.a(U.b(h))")
+        return self._like(Scaled(_number(factor), self._square()))
 
     __rmul__ = __mul__
 
@@ -61,24 +63,24 @@ class Map:
         apply = self._apply or other._apply
         return Map(Sum(self._square(), other._square(), sign), apply)
 
-    def _made(self, matrix: Matrix) -> Map:
+    def _like(self, matrix: Matrix) -> Map:
         return Map(matrix, self._apply)
 
     def _square(self) -> Matrix:
         for weight in weights(self.matrix):
             if weight.space == "W":
                 raise CellError(
-                    f"W.{weight.name} maps D entries to H, and such maps are only applied, W.{weight.name}(x): "
-                    f"transposes, sums and multiples are for maps of states, U.{weight.name}"
+                    f"W.{weight.name} is H × D and can only be applied, W.{weight.name}(x): transposes, sums and "
+                    f"multiples need a square matrix such as U.{weight.name}"
                 )
         return self.matrix
 
 
-I = Map(Identity(), None)  # noqa: E741 - the identity is written I in every textbook
+I = Map(Identity(), None)  # noqa: E741 - the usual symbol of the identity
 
 
 def _number(factor: Any) -> Any:
-    """The factor of a `Scaled`: a traced scalar as its node, a number or 0-d tensor as it is."""
+    """The factor of a `Scaled`: the node of a traced scalar, a float, or a 0-d tensor."""
     if isinstance(factor, Real):
         return float(factor)
     node = getattr(factor, "node", None)

@@ -1,4 +1,4 @@
-"""The functions a cell may call. Each takes a tensor, a number, or a symbol that is being traced."""
+"""The functions a cell may call, on tensors, floats and traced symbols."""
 
 from __future__ import annotations
 

@@ -1,44 +1,56 @@
-"""A cell's equations as plain text, as LaTeX, as Typst and as Python, written from its graph."""
+"""Prints a cell's equations from its graph: plain text, LaTeX, Typst and Python."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 
-from gatelab.lang.graph import Graph, Identity, Matrix, Node, Scaled, Sum, Transpose, Weight, operands, parts, walk
+from gatelab.lang.graph import (
+    Graph,
+    Identity,
+    Matrix,
+    Node,
+    Scaled,
+    Sum,
+    Transpose,
+    Weight,
+    operands,
+    subexpressions,
+    walk,
+)
 
 _LETTERS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda_ mu nu xi rho sigma tau phi chi psi omega"
 GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξρστφχψω", strict=True))
 
-CALLED = ("sigmoid", "tanh", "relu", "softplus", "exp", "sin", "cos")  # operations that are written as calls
-LONG = 12  # operations in an expression that is not written out twice
-SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # how tightly an expression holds together
+CALLED = ("sigmoid", "tanh", "relu", "softplus", "exp", "sin", "cos")  # operations printed as function calls
+LONG = 12  # an expression with more operations is printed once and gets a name
+SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # operator precedence
 
 
 def text(graph: Graph) -> str:
-    """One equation a line, in characters a terminal shows: z = σ(W_z x + U_z h + b_z)."""
+    """One equation per line, in Unicode: z = σ(W_z x + U_z h + b_z)."""
     return "\n".join(f"{left} = {right}" for left, right in _Text(graph).equations())
 
 
 def latex(graph: Graph) -> str:
-    """The equations as an `aligned` block for a maths environment."""
+    """The equations as an `aligned` block for a math environment."""
     lines = [rf"{left} &= {right} \\" for left, right in _Latex(graph).equations()]
     lines[-1] = lines[-1].removesuffix(r" \\")
     return "\n".join([r"\begin{aligned}", *lines, r"\end{aligned}"])
 
 
 def typst(graph: Graph) -> str:
-    """The equations in Typst's maths, one a line, aligned at the equals sign."""
+    """The equations in Typst's math syntax, one per line, aligned at the equals sign."""
     return " \\\n".join(f"{left} &= {right}" for left, right in _Typst(graph).equations())
 
 
 def python(graph: Graph) -> list[str]:
-    """The lines of a function that computes one step."""
+    """The body of a Python function that computes one step, line by line."""
     return _Python(graph).lines()
 
 
 class _Text:
-    """Writes equations. What differs between notations is in the short methods at the end."""
+    """Prints equations. Subclasses override the short methods at the end."""
 
     functions: Mapping[str, str] = {"sigmoid": "σ"}
     minus, times, scaled_by = "−", " ⊙ ", " · "
@@ -49,13 +61,13 @@ class _Text:
         self.labels |= {node: self.name(name) for name, node in graph.numbers.items()}
         self.map_labels = {matrix: self.name(name) for name, matrix in graph.maps.items()}
         for state, node in zip(graph.states, graph.new_states, strict=True):
-            if node.args:  # a state that only takes over another one's old value stays that value's name elsewhere
+            if node.args:  # a state that is a copy of another state's old value gets no label
                 self.labels.setdefault(node, self.new_state(state))
 
-        self._label_what_is_repeated()
+        self._label_repeated_expressions()
 
-    def _label_what_is_repeated(self) -> None:
-        """A long expression that is used again gets a letter of its own, lest the text double with every use."""
+    def _label_repeated_expressions(self) -> None:
+        """Give long expressions that are used more than once a name, so that the text does not grow exponentially."""
         uses = Counter(arg for node in self.graph.nodes() for arg in node.args)
         length: dict[Node, int] = {}
         letters = 0
@@ -66,7 +78,7 @@ class _Text:
                 self.labels[node] = self.repeated(letters)
 
     def equations(self) -> list[tuple[str, str]]:
-        """(left side, right side) of each definition, in an order in which each uses only those before it."""
+        """(left side, right side) of each equation, in topological order."""
         lines = [(label, self.matrix(matrix, top=True)) for matrix, label in self.map_labels.items()]
         lines += [(self.labels[n], self.expression(n, top=True)[0]) for n in self.graph.nodes() if n in self.labels]
         done = {left for left, _ in lines}
@@ -76,7 +88,7 @@ class _Text:
         return lines
 
     def expression(self, node: Node, top: bool = False) -> tuple[str, int]:
-        """The text of a node and how tightly it holds together. A named node is its name, except at the top."""
+        """The text of a node and its precedence. A named node is printed as its name, except at the top."""
         if node in self.labels and not top:
             return self.labels[node], ATOM
         if node.op in ("add", "sub"):
@@ -108,13 +120,13 @@ class _Text:
         return f"{self.matrix(matrix)} {self.wrapped(node, ATOM)}", PRODUCT
 
     def wrapped(self, node: Node, at_least: int) -> str:
-        written, tightness = self.expression(node)
-        return written if tightness >= at_least else f"({written})"
+        expression, precedence = self.expression(node)
+        return expression if precedence >= at_least else f"({expression})"
 
     def factor(self, node: Node, at_least: int) -> str:
-        # "z ⊙ U h" would leave open what U is applied to.
-        named = node in self.labels
-        return self.wrapped(node, ATOM if node.op == "product" and not named else at_least)
+        # "z ⊙ U h" would be ambiguous.
+        is_named = node in self.labels
+        return self.wrapped(node, ATOM if node.op == "product" and not is_named else at_least)
 
     def matrix(self, matrix: Matrix, top: bool = False) -> str:
         if matrix in self.map_labels and not top:
@@ -134,7 +146,7 @@ class _Text:
         return f"{left} {sign} {right}" if top else f"({left} {sign} {right})"
 
     def scale(self, by: Node | float) -> str:
-        """What stands before a matrix: nothing but a sign for −1, else the number and a space."""
+        """The factor before a matrix: a minus sign for −1, otherwise the number and a space."""
         if isinstance(by, Node):
             return f"{self.wrapped(by, ATOM)} "
         return self.minus if by == -1 else f"{self.number(by)} "
@@ -183,8 +195,8 @@ class _Text:
         return f"^{power}"
 
 
-class _InTime(_Text):
-    """What LaTeX and Typst have in common: old and new values are told apart by the step they belong to."""
+class _Indexed(_Text):
+    """Common to LaTeX and Typst: old and new values are indexed by time step."""
 
     before = ""
 
@@ -198,7 +210,7 @@ class _InTime(_Text):
         return f"{self.name(name)}_t"
 
 
-class _Latex(_InTime):
+class _Latex(_Indexed):
     functions: Mapping[str, str] = {
         "sigmoid": r"\sigma",
         "relu": r"\operatorname{relu}",
@@ -234,14 +246,14 @@ class _Latex(_InTime):
         return f"^{{{power}}}"
 
 
-class _Typst(_InTime):
+class _Typst(_Indexed):
     functions: Mapping[str, str] = {"sigmoid": "sigma", "relu": 'op("relu")', "softplus": 'op("softplus")'}
     minus, times, scaled_by, before = "-", " ⊙ ", " thin ", "(t-1)"
 
     def name(self, name: str) -> str:
         if name in GREEK:
             return name.removesuffix("_")
-        return name if len(name) == 1 else f'"{name}"'  # a name of Python's holds neither quotes nor backslashes
+        return name if len(name) == 1 else f'"{name}"'  # Python identifiers contain neither quotes nor backslashes
 
     def repeated(self, number: int) -> str:
         return f"a^(({number}))_t"
@@ -264,24 +276,24 @@ class _Typst(_InTime):
 
 
 class _Python(_Text):
-    """The equations as a person would write them under `@cell`. What is not a gate has a name that begins with an
-    underscore, which tracing does not take for one.
+    """The equations as Python source. Names of values that are not gates start with an underscore, so that tracing does
+    not treat them as gates.
     """
 
     functions: Mapping[str, str] = {}
     minus, times, scaled_by = "-", " * ", " * "
 
     def lines(self) -> list[str]:
-        """Numbers, maps, values, in an order in which each uses only what stands before it."""
+        """Assignments to numbers, maps and values, in topological order, and the return statement."""
         nodes = list(walk((*self.graph.gates.values(), *self.graph.new_states), operands=operands))
-        used = {part for node in nodes if node.matrix for part in parts(node.matrix)}
+        used = {matrix for node in nodes if node.matrix for matrix in subexpressions(node.matrix)}
         numbers, values = ([n for n in nodes if n in self.labels and (n.shape == "scalar") is s] for s in (True, False))
-        made = [f"{self.labels[n]} = {self.expression(n, top=True)[0]}" for n in numbers]
-        made += [
+        lines = [f"{self.labels[n]} = {self.expression(n, top=True)[0]}" for n in numbers]
+        lines += [
             f"{label} = {self.matrix(matrix, top=True)}" for matrix, label in self.map_labels.items() if matrix in used
         ]
-        made += [f"{self.labels[n]} = {self.expression(n, top=True)[0]}" for n in values]
-        return [*made, f"return {', '.join(self.expression(node)[0] for node in self.graph.new_states)}"]
+        lines += [f"{self.labels[n]} = {self.expression(n, top=True)[0]}" for n in values]
+        return [*lines, f"return {', '.join(self.expression(node)[0] for node in self.graph.new_states)}"]
 
     def applied(self, matrix: Matrix, node: Node) -> tuple[str, int]:
         return f"{self.matrix(matrix)}({self.expression(node)[0]})", ATOM

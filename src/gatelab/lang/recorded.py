@@ -1,4 +1,4 @@
-"""Cells that are graphs from the start: read from a file, or made of other cells. They have no function."""
+"""Cells without a Python function: read from a file, or derived from other cells."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from gatelab.lang.signature import Signature
 
 
 class Recorded(Cell):
-    """A cell whose steps are computed from its graph."""
+    """A cell that is defined by its graph and interpreted."""
 
     def __init__(self, name: str, signature: Signature, graph: Graph, doc: str) -> None:
         self.name, self.signature, self.graph, self.doc = name, signature, graph, doc
         self.interpreter = Interpreter(graph)
-        self._warn_of_idle_parameters()
+        self._warn_of_unused_parameters()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        given = dict(zip(self.signature.order, args, strict=True))
-        states = tuple(given[name] for name in self.signature.states)
+        """Call the cell like a function, on tensors."""
+        by_name = dict(zip(self.signature.order, args, strict=True))
+        states = tuple(by_name[name] for name in self.signature.states)
         options = {name: kwargs.get(name, option.value) for name, option in self.options.items()}
-        returned = self.step(given[self.signature.input], states, given, options)
+        returned = self.step(by_name[self.signature.input], states, by_name, options)
         return returned if len(returned) > 1 else returned[0]
 
     def __reduce__(self) -> Any:
@@ -36,9 +37,11 @@ class Recorded(Cell):
     def step(
         self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], options: Mapping[str, Any]
     ) -> tuple[Tensor, ...]:
+        """The new states after one step, computed from the graph."""
         return self.interpreter.step(self.signature.leaves(x, states, options), spaces)
 
     def watched_step(
         self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], options: Mapping[str, Any]
     ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
+        """The new states after one step, and the gates by name."""
         return self.interpreter.watched_step(self.signature.leaves(x, states, options), spaces)

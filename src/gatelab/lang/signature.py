@@ -1,11 +1,11 @@
-"""What the parameters of a cell's function mean.
+"""The meaning of the parameters of a cell's function.
 
     def lstm(x, h, c, W, U, b): ...
     def agru(x, h, W, U, b, *, gamma=0.01, epsilon=learned(1.0)): ...
 
-The first is the input. `W`, `U` and `b` are the maps of the input, the maps of states, and the vectors; a cell that
-needs none of a kind leaves it out. Every other positional parameter is a state, the first of them the output.
-Keyword-only parameters are the cell's options: numbers, fixed or learned.
+The first parameter is the input. `W`, `U` and `b` are the input maps, the recurrent maps and the bias vectors; a cell
+omits those it does not need. Every other positional parameter is a state; the first state is the output. Keyword-only
+parameters are the cell's hyperparameters: numbers, fixed or learned.
 """
 
 from __future__ import annotations
@@ -24,37 +24,39 @@ SPACES = ("W", "U", "b")
 
 @dataclass(frozen=True)
 class Option:
-    """A number in a cell's equations: fixed, or learned from this starting value (one per layer and direction)."""
+    """A hyperparameter of a cell: a fixed number, or the initial value of a learned one (per layer and direction)."""
 
     value: float
     learned: bool = False
 
 
 def learned(value: float) -> Any:
-    """Marks a cell's option as learned: `def mine(x, h, W, U, b, *, epsilon=learned(1.0))`."""
+    """Mark a cell's hyperparameter as learned: `def mine(x, h, W, U, b, *, epsilon=learned(1.0))`."""
     return Option(_finite("learned", value), learned=True)
 
 
 @dataclass(frozen=True)
 class Signature:
-    order: tuple[str, ...]  # the positional parameters as the function has them
+    """The parameters of a cell's function, by kind."""
+
+    order: tuple[str, ...]  # all positional parameters, in order
     input: str
     states: tuple[str, ...]
     options: dict[str, Option]
 
     def arguments(self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any]) -> list[Any]:
-        """The function's positional arguments, in its own order."""
+        """The positional arguments of the function, in order."""
         by_name = {self.input: x, **dict(zip(self.states, states, strict=True)), **spaces}
         return [by_name[name] for name in self.order]
 
     def leaves(self, x: Any, states: tuple[Any, ...], options: Mapping[str, Any]) -> dict[str, Any]:
-        """The input, the states and the options by name."""
+        """The input, the states and the hyperparameters by name."""
         return {self.input: x, **dict(zip(self.states, states, strict=True)), **options}
 
     def resolve(self, cell: str, settings: Mapping[str, Any], others: Iterable[str] = ()) -> dict[str, Option]:
-        """The options under the user's settings: `epsilon=0.5` sets a value, `learnable_epsilon=False` freezes it.
+        """The hyperparameters after user settings: `epsilon=0.5` sets a value, `learnable_epsilon=False` fixes it.
 
-        `others`: names that were possible in the same place, for the hint when one is misspelt.
+        `others`: further valid names, for the hint when one is misspelt.
         """
         options = dict(self.options)
         known = [*options, *(f"learnable_{name}" for name in options)]
@@ -72,7 +74,7 @@ class Signature:
 
 
 def read(function: Callable[..., Any]) -> Signature:
-    """The signature of a cell's function, or an error that says how to write one."""
+    """The signature of a cell's function; raises `CellError` with the expected form."""
     name = getattr(function, "__name__", repr(function))
     order, options = [], {}
     for parameter in inspect.signature(function).parameters.values():
@@ -85,9 +87,9 @@ def read(function: Callable[..., Any]) -> Signature:
         else:
             order.append(parameter.name)
     states = tuple(p for p in order[1:] if p not in SPACES)
-    if taken := set(SPACES) & set(options):
+    if reserved := set(SPACES) & set(options):
         raise CellError(
-            f"cell {name!r} has an option {taken.pop()!r}: W, U and b are the parameters; call it otherwise"
+            f"cell {name!r} has an option {reserved.pop()!r}: W, U and b are reserved for parameters; rename it"
         )
     if not order or order[0] in SPACES or not states:
         raise CellError(
@@ -107,7 +109,7 @@ def _option(cell: str, parameter: inspect.Parameter) -> Option:
 
 def _finite(what: str, value: Any) -> float:
     if isinstance(value, Option):
-        raise ValueError(f"{what} is learned({value.value}): give the number, and learnable_...=True beside it")
+        raise ValueError(f"{what} is learned({value.value}): pass the number, and learnable_...=True")
     if type(value) is bool or not isinstance(value, Real) or not math.isfinite(value):
         raise ValueError(f"{what} is {value!r}: expected a finite number")
     return float(value)

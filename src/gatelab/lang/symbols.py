@@ -1,4 +1,4 @@
-"""What a cell's function works on while it is traced: symbols that record each operation as a node."""
+"""Symbolic values for tracing: each operation on them is recorded as a node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gatelab.lang.maps import Map
 
 OPERATIONS = "+ - * /, negation, powers by integers, sigmoid, tanh, relu, softplus, exp, sin, cos"
 
-# torch's own functions and methods mean the same thing in a cell.
+# torch functions and methods that a cell may use instead.
 _METHODS = {"sigmoid", "tanh", "relu", "exp", "sin", "cos"}
 _TORCH_NAMES: dict[Any, str] = {function: name for name, function in POINTWISE.items()}
 _TORCH_NAMES |= {
@@ -30,7 +30,7 @@ _TORCH_NAMES |= {
 
 
 class Tracer:
-    """Makes nodes, each distinct one once, and notes which maps and vectors were asked for."""
+    """Creates nodes, each distinct one once, and records which maps and vectors are used."""
 
     def __init__(self, input_name: str = "x") -> None:
         self._input_name = input_name
@@ -38,53 +38,60 @@ class Tracer:
         self.names: dict[str, list[str]] = {"W": [], "U": [], "b": []}
 
     def node(self, op: str, shape: Shape, args: tuple[Node, ...] = (), **detail: Any) -> Node:
+        """The node with this operation and arguments, created on first use."""
         key = (op, args, *sorted(detail.items()))
         return self._nodes.setdefault(key, Node(op, shape, args, **detail))
 
     def leaf(self, op: str, shape: Shape, name: str) -> Symbol:
+        """A named input, state, vector or scalar."""
         return Symbol(self.node(op, shape, name=name), self)
 
     def pointwise(self, op: str, *values: Any, **detail: Any) -> Symbol:
+        """A pointwise operation on symbols and numbers."""
         args = tuple(self._operand(value) for value in values)
         shape: Shape = "vector" if any(arg.shape == "vector" for arg in args) else "scalar"
         return Symbol(self.node(op, shape, args, **detail), self)
 
     def product(self, matrix: Matrix, argument: Any) -> Symbol:
+        """A matrix applied to the input (W) or to a vector (U)."""
         space = "W" if isinstance(matrix, Weight) and matrix.space == "W" else "U"
         shape = argument.node.shape if isinstance(argument, Symbol) else None
         if space == "W" and shape != "input":
             raise CellError(
-                f"W maps the input, {self._input_name!r} (the cell's first parameter), and nothing else: "
-                "write U.name(...) for a map of states and gates"
+                f"W applies to the input only, {self._input_name!r} (the cell's first parameter): "
+                "write U.name(...) for states and gates"
             )
         if space == "U" and shape != "vector":
-            raise CellError("U maps a state or an expression of states and gates: write W.name(x) for the input")
+            raise CellError("U applies to states and expressions of states and gates: write W.name(x) for the input")
         return Symbol(self.node("product", "vector", (argument.node,), matrix=matrix), self)
 
     def age(self, node: Node) -> int:
-        """How many nodes were made before it."""
+        """The number of nodes created before this one."""
         return list(self._nodes.values()).index(node)
 
     def note(self, space: str, name: str) -> None:
+        """Record that the cell uses W.name, U.name or b.name."""
         if name not in self.names[space]:
             self.names[space].append(name)
 
     def _operand(self, value: Any) -> Node:
         if isinstance(value, Symbol):
             if value.node.shape == "input":
-                raise CellError("the input has D entries and everything else H: write W.name(x), not x alone")
+                raise CellError(
+                    "the input has D features and all other vectors have H units: write W.name(x) instead of x"
+                )
             return value.node
         if isinstance(value, Map):
             raise CellError("a map has to be applied: write U.name(h) or W.name(x)")
         if isinstance(value, (Maps, Vectors)):
-            raise CellError("W, U and b are families: name the one you mean, as in b.n, U.n(h), W.n(x)")
+            raise CellError("W, U and b are namespaces: name a member, as in b.n, U.n(h), W.n(x)")
         if isinstance(value, Real):
             if not math.isfinite(value):
-                raise CellError(f"the number {value!r}: an equation has finite ones")
+                raise CellError(f"the number {value!r}: expected a finite one")
             return self.node("constant", "scalar", value=float(value))
         raise CellError(
-            f"a {type(value).__name__} is not a value of the language: "
-            "use the input, states, W, U, b, the cell's options and plain numbers"
+            f"a {type(value).__name__} is not supported in a cell: "
+            "use the input, states, W, U, b, the cell's hyperparameters and plain numbers"
         )
 
 
@@ -101,11 +108,12 @@ class Maps:
         return Map(Weight(self._space, name), self._tracer.product)
 
     def __call__(self, *_: Any) -> NoReturn:
-        raise CellError(f"{self._space} is a family of maps: name the one you mean, {self._space}.name(...)")
+        """Not a map itself: always raises `CellError`."""
+        raise CellError(f"{self._space} is a namespace of maps: name a member, {self._space}.name(...)")
 
 
 class Vectors:
-    """`b` while tracing: any attribute is a vector of H numbers of that name."""
+    """`b` while tracing: any attribute is a vector (H,) of that name."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
@@ -117,7 +125,7 @@ class Vectors:
 
 
 def _refuse_private(name: str) -> None:
-    if name.startswith("_"):  # Python's own questions (copying, inspection) are not parameters of the cell
+    if name.startswith("_"):  # looked up by Python itself (copying, inspection), not by the cell
         raise AttributeError(name)
 
 
@@ -129,7 +137,7 @@ def _refused(what: str, instead: str) -> Callable[..., NoReturn]:
 
 
 class Symbol:
-    """A value that is not known yet. Arithmetic on it builds the graph; anything else is refused in words."""
+    """A symbolic value. Arithmetic on it builds the graph; anything else raises `CellError`."""
 
     def __init__(self, node: Node, tracer: Tracer) -> None:
         self.node = node
@@ -147,7 +155,7 @@ class Symbol:
     def __rsub__(self, other: Any) -> Symbol:
         return self.tracer.pointwise("sub", other, self)
 
-    # A map leaves the product with a number to its own side: gamma * I is a map.
+    # gamma * I is a map: let Map.__rmul__ handle it.
     def __mul__(self, other: Any) -> Any:
         return NotImplemented if isinstance(other, Map) else self.tracer.pointwise("mul", self, other)
 
@@ -165,32 +173,32 @@ class Symbol:
 
     def __pow__(self, exponent: Any) -> Symbol:
         if not isinstance(exponent, Real) or not float(exponent).is_integer():
-            raise CellError("a power that is not a whole number: only powers by integers, such as h ** 2")
+            raise CellError("a non-integer exponent: expected an integer, as in h ** 2")
         return self.tracer.pointwise("power", self, value=float(exponent))
 
     __bool__ = _refused(
         "an `if`, `while`, `and` or `or` on a value that is only known at run time",
-        "an equation holds for every unit at once; blend the two cases with a gate, g * a + (1 - g) * b",
+        "equations apply to all units at once; combine both cases with a gate, g * a + (1 - g) * b",
     )
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refused(
         "a comparison of values that are only known at run time",
-        "use relu(v) for what is above zero, or a steep sigmoid(k * v) for a switch",
+        "use relu(v) for the positive part, or a steep sigmoid(k * v) as a switch",
     )
     __hash__ = object.__hash__
     __getitem__ = __len__ = __iter__ = _refused(
-        "taking single entries of a vector",
-        "equations hold for all units alike; use a vector b.name to tell them apart",
+        "indexing a vector",
+        "equations apply to all units alike; use a vector b.name to distinguish them",
     )
-    __matmul__ = __rmatmul__ = _refused("the operator @", "name the map and apply it: U.name(h)")
+    __matmul__ = __rmatmul__ = _refused("the operator @", "call a named map instead: U.name(h)")
     __float__ = __int__ = __complex__ = _refused(
-        "turning a value that is only known at run time into a number",
-        f"use the language's own functions: {OPERATIONS}",
+        "converting a value that is only known at run time into a number",
+        f"use the functions of the language: {OPERATIONS}",
     )
-    # On tensors these would change a state, or a parameter, for good.
+    # On tensors these would modify a state or a parameter in place.
     __iadd__ = __isub__ = __imul__ = __itruediv__ = __ipow__ = __imatmul__ = _refused(
         "an in-place operator", "write the new value out, h = h + n"
     )
-    __array_ufunc__ = None  # numbers of NumPy are numbers here, its functions are refused
+    __array_ufunc__ = None  # NumPy scalars are accepted, its functions are refused
 
     def __getattr__(self, name: str) -> Callable[[], Symbol]:
         if name.startswith("__"):
@@ -199,8 +207,8 @@ class Symbol:
             return lambda: self.tracer.pointwise(name, self)
         if self.node.op == "state":
             raise CellError(
-                f"{self.node.name!r} is a state here, since only W, U and b are families of parameters. For a map "
-                f"write U.{name}(h), for a vector b.{name} * c; the functions there are: {OPERATIONS}"
+                f"{self.node.name!r} is a state, and .{name} is not in the language: only W, U and b are namespaces. "
+                f"For a map write U.{name}(h), for a vector b.{name} * c; the operations are: {OPERATIONS}"
             )
         raise CellError(f".{name} is not in the language, which has: {OPERATIONS}")
 
@@ -213,12 +221,12 @@ class Symbol:
         tensors = any(isinstance(arg, Tensor) for arg in args)
         arity = 2 if name in ("add", "sub", "mul", "div") else 1
         if name is None or tensors or kwargs or name == "power" or len(args) != arity:
-            called = getattr(function, "__name__", repr(function))
+            function_name = getattr(function, "__name__", repr(function))
             if tensors:
                 raise CellError(
-                    "a tensor from outside: make it a parameter, b.name, or an option, `*, rate=learned(0.5)`"
+                    "a tensor from outside: use a parameter, b.name, or a hyperparameter, `*, rate=learned(0.5)`"
                 )
             how = " with these arguments" if name else ""
-            raise CellError(f"torch's {called}{how} is not in the language, which has: {OPERATIONS}")
+            raise CellError(f"torch's {function_name}{how} is not in the language, which has: {OPERATIONS}")
         symbol = next(arg for arg in args if isinstance(arg, Symbol))
         return symbol.tracer.pointwise(name, *args)

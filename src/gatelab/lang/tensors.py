@@ -1,4 +1,4 @@
-"""What W, U and b are when a cell runs on tensors."""
+"""W, U and b when a cell runs on tensors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gatelab.lang.maps import Map
 
 
 class TensorMaps:
-    """`W` or `U` over real weights. Make one per call: matrix expressions are computed once and kept for all steps."""
+    """`W` or `U` on tensors. Create one per call: it caches matrix expressions over all steps."""
 
     def __init__(self, space: str, weights: Mapping[str, Tensor]) -> None:
         self._space = space
         self._weights = weights
-        self._computed: list[Tensor] = []
-        self._applied = 0  # matrix expressions in this step so far
+        self._cache: list[Tensor] = []
+        self._applied = 0  # number of matrix expressions applied so far in this step
 
     def __getattr__(self, name: str) -> Map:
         if name not in self._weights:
@@ -31,18 +31,19 @@ class TensorMaps:
     def _apply(self, matrix: Matrix, vector: Tensor) -> Tensor:
         if isinstance(matrix, Weight):
             return linear(vector, self._weights[matrix.name])
-        # The function is the same at every step, so an expression is known by its place in it.
-        if self._applied == len(self._computed):
-            self._computed.append(value(matrix, self._weights))
+        # Every step applies the same expressions in the same order, so the count identifies an expression.
+        if self._applied == len(self._cache):
+            self._cache.append(value(matrix, self._weights))
         self._applied += 1
-        return linear(vector, self._computed[self._applied - 1])
+        return linear(vector, self._cache[self._applied - 1])
 
     def begin_step(self) -> None:
+        """Start the next time step."""
         self._applied = 0
 
 
 class TensorVectors:
-    """`b` over real vectors."""
+    """`b` on tensors."""
 
     def __init__(self, vectors: Mapping[str, Tensor]) -> None:
         self._vectors = vectors
@@ -54,7 +55,7 @@ class TensorVectors:
 
 
 def value(matrix: Matrix, weights: Mapping[str, Tensor], number: Callable[[Node], Tensor] | None = None) -> Any:
-    """A matrix expression as a tensor. `number` evaluates scalars, where the expression was traced and has nodes."""
+    """Evaluate a matrix expression. `number` evaluates the scalar nodes of a traced expression."""
     if isinstance(matrix, Weight):
         return weights[matrix.name]
     if isinstance(matrix, Transpose):

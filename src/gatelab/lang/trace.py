@@ -1,4 +1,4 @@
-"""Tracing: running a cell's function on symbols to learn its graph."""
+"""Tracing: runs a cell's function on symbols to obtain its graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Step = Callable[[Any, tuple[Any, ...], dict[str, Any], dict[str, Any]], tuple[An
 
 
 def trace(function: Callable[..., Any], signature: Signature) -> Graph:
-    """The graph of one step; a `CellError` with cell, line and remedy where the language does not reach."""
+    """The graph of one step; raises `CellError` with cell, line and remedy for anything outside the language."""
     name = function.__name__
 
     def step(x: Any, states: tuple[Any, ...], spaces: dict[str, Any], options: dict[str, Any]) -> Any:
@@ -27,14 +27,16 @@ def trace(function: Callable[..., Any], signature: Signature) -> Graph:
             return call_and_watch(function, *signature.arguments(x, states, spaces), **options)
         except Exception as error:
             cause = None if isinstance(error, CellError) else error
-            raise CellError(f"cell {name!r}, {_where(function, error.__traceback__)}: {_said(error)}") from cause
+            raise CellError(
+                f"cell {name!r}, {_where(function, error.__traceback__)}: {_described_error(error)}"
+            ) from cause
 
     return trace_step(step, signature, f"{name!r}, {_where(function, None)},")
 
 
-def trace_step(step: Step, signature: Signature, called: str) -> Graph:
-    """The graph of anything that computes one step: given the input, the states, W, U and b and the options, it returns
-    the new states and all values that have a name.
+def trace_step(step: Step, signature: Signature, description: str) -> Graph:
+    """The graph of any function that maps the input, the states, W, U and b and the hyperparameters to the new states
+    and all named values. `description` names it in errors.
     """
     tracer = Tracer(signature.input)
     x = tracer.leaf("input", "input", signature.input)
@@ -42,7 +44,7 @@ def trace_step(step: Step, signature: Signature, called: str) -> Graph:
     spaces = {"W": Maps(tracer, "W"), "U": Maps(tracer, "U"), "b": Vectors(tracer)}
     options = {name: tracer.leaf("scalar", "scalar", name) for name in signature.options}
     returned, named = step(x, states, spaces, options)
-    new_states = _new_states(called, signature, returned)
+    new_states = _new_states(description, signature, returned)
     named = dict(
         sorted(named.items(), key=lambda item: tracer.age(item[1].node) if isinstance(item[1], Symbol) else -1)
     )
@@ -61,34 +63,34 @@ def trace_step(step: Step, signature: Signature, called: str) -> Graph:
 
 def _new_states(name: str, signature: Signature, returned: Any) -> tuple[Node, ...]:
     values = returned if isinstance(returned, tuple) else (returned,)
-    wanted = ", ".join(signature.states)
+    states = ", ".join(signature.states)
     if len(values) != len(signature.states):
         raise CellError(
-            f"cell {name} has {len(signature.states)} state(s) ({wanted}) and returns {len(values)}: "
-            f"write `return {wanted}`, the new value of each in this order"
+            f"cell {name} has {len(signature.states)} state(s) ({states}) and returns {len(values)}: "
+            f"write `return {states}`, the new values in this order"
         )
     for state, value in zip(signature.states, values, strict=True):
         if not isinstance(value, Symbol) or value.node.shape != "vector":
             raise CellError(
-                f"cell {name} returns {_described(value)} for state {state!r}: expected an expression of states, "
-                "maps and vectors, which has H entries"
+                f"cell {name} returns {_described(value)} for state {state!r}: expected a vector of H units, "
+                "computed from states, maps and vectors"
             )
     return tuple(value.node for value in values)
 
 
 def _gates(named: dict[str, Any], new_states: tuple[Node, ...], signature: Signature) -> dict[str, Node]:
-    """The vectors that the function gave a name to, apart from those it was given or returns."""
-    taken = set(new_states)
+    """All named vectors except arguments and new states."""
+    known = set(new_states)
     gates = {}
     for name, value in named.items():
         node = value.node if isinstance(value, Symbol) else None
-        if name in signature.order or node is None or node.op in ("state", "vector") or node in taken:
+        if name in signature.order or node is None or node.op in ("state", "vector") or node in known:
             continue
-        if name.startswith("_"):  # as everywhere in Python: not for others to see
+        if name.startswith("_"):  # private by Python's convention
             continue
         if node.shape == "vector":
             gates[name] = node
-            taken.add(node)  # a second name for the same value is not a second gate
+            known.add(node)  # a second name for the same value is not a second gate
     return gates
 
 
@@ -103,7 +105,7 @@ def _named_maps(named: dict[str, Any]) -> dict[str, Matrix]:
 
 
 def _where(function: Callable[..., Any], traceback: TracebackType | None) -> str:
-    """The line of the cell's own text at which an error arose; its last one, the return, if it ran to the end."""
+    """The line of the cell's source that raised an error; the last one if there is no traceback."""
     code = inspect.unwrap(function).__code__
     line = max(number for _, _, number in code.co_lines() if number)
     while traceback is not None:
@@ -114,7 +116,7 @@ def _where(function: Callable[..., Any], traceback: TracebackType | None) -> str
     return f"line {line} of {code.co_filename}" + (f", `{text}`" if text else "")
 
 
-def _said(error: Exception) -> str:
+def _described_error(error: Exception) -> str:
     if isinstance(error, CellError):
         return str(error)
     return f"{type(error).__name__}: {error}. A cell may use: {OPERATIONS}"
@@ -122,5 +124,5 @@ def _said(error: Exception) -> str:
 
 def _described(value: Any) -> str:
     if not isinstance(value, Symbol):
-        return "a map that was not applied" if isinstance(value, Map) else f"a {type(value).__name__}"
-    return "the input" if value.node.shape == "input" else "one number"
+        return "a map that is not applied" if isinstance(value, Map) else f"a {type(value).__name__}"
+    return "the input" if value.node.shape == "input" else "a scalar"

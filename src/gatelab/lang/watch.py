@@ -1,7 +1,7 @@
-"""Calling a cell's function and learning what it called its values.
+"""Calls a cell's function and captures its local variables.
 
-The names in `r = sigmoid(...)` are local variables of the function, so they are read from its frame at the moment it
-returns. This works for any function, with or without its source text, and costs nothing when nobody watches.
+The names in `r = sigmoid(...)` are local variables, read from the function's frame when it returns. This needs no
+source code, and costs nothing when it is not used.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any
 
 
 def call_and_watch(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-    """What the function returns, and its local variables by name as they were at that moment."""
+    """The function's return value, and its local variables at that moment."""
     code = inspect.unwrap(function).__code__
-    seen: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
 
     def inside(frame: FrameType, event: str, _: Any) -> Any:
         if event == "return":
-            seen.update(frame.f_locals)
+            variables.update(frame.f_locals)
         return inside
 
     def entering(frame: FrameType, event: str, _: Any) -> Any:
         if frame.f_code is not code:
             return None
-        frame.f_trace_lines = False  # only the return matters
+        frame.f_trace_lines = False  # only the return event is needed
         return inside
 
     before = sys.gettrace()
@@ -35,9 +35,9 @@ def call_and_watch(function: Callable[..., Any], *args: Any, **kwargs: Any) -> t
         result = function(*args, **kwargs)
     finally:
         sys.settrace(before)
-    if not seen:
+    if not variables:
         raise RuntimeError(
-            f"the names in {function.__name__!r} could not be read: something else took over Python's trace function "
-            "while it ran (a breakpoint inside it, a debugger, torch.compile)"
+            f"the local variables of {function.__name__!r} could not be read: Python's trace function was replaced "
+            "while it ran (by a breakpoint, a debugger or torch.compile)"
         )
-    return result, seen
+    return result, variables

@@ -1,4 +1,4 @@
-"""Models: a stack of recurrent layers with a head, over any cell."""
+"""Models: stacked recurrent layers of any cell, with a linear head."""
 
 from gatelab.models.classifier import SequenceClassifier
 from gatelab.models.forecaster import Forecast, Forecaster

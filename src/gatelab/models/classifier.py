@@ -1,4 +1,4 @@
-"""One answer for a whole sequence."""
+"""Many-to-one: one output per sequence."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ READS = ("last", "mean")
 
 
 class SequenceClassifier(nn.Module):
-    """Recurrent layers, what they hold at the end (or their mean over the steps), dropout, and a linear head.
+    """Recurrent layers, pooling (last output or mean over the steps), dropout, and a linear head.
 
     Args:
-        cell: a cell of the library by name, or any function under `@gatelab.cell`.
-        input_size: D.
-        hidden_size: H.
-        output_size: a score for each class; or, trained with a loss for numbers, the numbers themselves.
-        num_layers: L.
-        read: "last", the last layer's output at the end of each sequence (a backward direction ends at the first step),
-            or "mean", its mean over the steps.
-        dropout: between layers; it does nothing with one layer.
-        head_dropout: before the linear head.
-        layer_options: all else that `Recurrent` takes: bidirectional, residual, engine, init, gate_bias, chrono, and
-            the cell's own numbers.
+        cell: the name of a library cell, or a function decorated with `@gatelab.cell`.
+        input_size: D, the number of input features per step.
+        hidden_size: H, the number of units per state.
+        output_size: the number of classes (the outputs are logits), or of regression targets.
+        num_layers: L, the number of stacked layers.
+        read: "last", the last layer's output at the end of each sequence (at the first step for the backward one), or
+            "mean", its mean over the steps.
+        dropout: dropout probability between layers; without effect for one layer.
+        head_dropout: dropout probability before the linear head.
+        layer_options: further arguments of `Recurrent`: bidirectional, residual, engine, init, gate_bias, chrono, and
+            the cell's hyperparameters.
     """
 
     def __init__(
@@ -48,13 +48,13 @@ class SequenceClassifier(nn.Module):
     ) -> None:
         super().__init__()
         if read not in READS:
-            raise unknown("way to read the layers out:", read, READS)
+            raise unknown("readout:", read, READS)
         self.read = read
         self.recurrent = Recurrent(cell, input_size, hidden_size, num_layers, dropout=dropout, **layer_options)
         self.head = head(self.recurrent, output_size, head_dropout)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Starting values anew, drawn from `generator`."""
+        """Initialize all parameters again, from `generator` or torch's default one."""
         self.recurrent.reset_parameters(generator)
         reset_head(self.head, generator)
 
@@ -66,20 +66,20 @@ class SequenceClassifier(nn.Module):
     def answer(
         self, output: Tensor, state: Tensor | tuple[Tensor, ...], x: Tensor, lengths: Tensor | Sequence[int] | None
     ) -> Tensor:
-        """What the head makes of what the layers put out and end in."""
+        """The head's output (B, output_size), given the output and final state of the layers."""
         scores: Tensor = self.head(self._read_out(output, state, x, lengths))
         return scores
 
     def _read_out(
         self, output: Tensor, state: Tensor | tuple[Tensor, ...], x: Tensor, lengths: Tensor | Sequence[int] | None
     ) -> Tensor:
-        """(B, H × directions). `output` is zero beyond the end of a sequence."""
+        """The features for the head, (B, H × directions). `output` is zero in the padding."""
         ends = torch.full((len(x),), x.shape[1]) if lengths is None else torch.as_tensor(lengths)
         if self.read == "mean":
             return output.sum(1) / ends.to(output).unsqueeze(1)
         layer = self.recurrent
         if not (layer.residual and layer.num_layers > 1):
-            # The final states are the outputs at the ends, and a gradient for them alone is no (B, T, H) of zeros.
+            # The final state equals the output at the end, and its gradient needs no (B, T, H) tensor of zeros.
             hidden = state[0] if isinstance(state, tuple) else state  # (L × directions, B, H)
             return torch.cat(list(hidden[-len(layer.directions) :]), 1)
         last = output[torch.arange(len(x)), ends.to(x.device) - 1]  # (B, H × directions)

@@ -1,4 +1,4 @@
-"""Series continued: a predictor that reads its own predictions, and how far off it may be."""
+"""Autoregressive forecasting, with prediction intervals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gatelab.models.predictor import StepPredictor
 
 
 class Forecast(NamedTuple):
-    """What comes next, and an interval that holds it with the asked-for probability."""
+    """A point forecast and a prediction interval."""
 
     mean: Tensor  # (B, steps_ahead, D)
     lower: Tensor
@@ -23,88 +23,90 @@ class Forecast(NamedTuple):
 
 
 class Forecaster(nn.Module):
-    """A `StepPredictor` whose answer at a step is the next input, so that it can go on from there.
+    """A `StepPredictor` of the next input, which forecasts by feeding back its own predictions.
 
     Args:
-        cell, hidden_size, num_layers and options: as of `StepPredictor`.
-        series: D, the number of series that are forecast together.
+        cell, hidden_size, num_layers and options: as in `StepPredictor`.
+        series: D, the number of variables of the series.
     """
 
-    residuals: Tensor  # (held-out windows, steps ahead, D), sorted by size along the windows
+    residuals: Tensor  # (held-out windows, steps ahead, D), absolute errors, sorted along the windows
 
     def __init__(self, cell: str | Cell, series: int, hidden_size: int, num_layers: int = 1, **options: Any) -> None:
         super().__init__()
         if options.get("bidirectional"):
-            raise ValueError("a Forecaster cannot be bidirectional: reading from the end, it would see the answer")
+            raise ValueError("a Forecaster cannot be bidirectional: the backward direction would see the target")
         self.predictor = StepPredictor(cell, series, hidden_size, series, num_layers, **options)
         self.register_buffer("residuals", torch.empty(0, 0, series), persistent=False)
 
     @property
     def recurrent(self) -> Recurrent:
+        """The recurrent layers of the underlying predictor."""
         return self.predictor.recurrent
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
+        """Initialize all parameters again, from `generator` or torch's default one."""
         self.predictor.reset_parameters(generator)
 
     def forward(self, x: Tensor, *, lengths: Tensor | None = None) -> Tensor:
-        """(B, T, D) → (B, T, D): at every step, the input of the next one."""
+        """(B, T, D) → (B, T, D): at every step, a prediction of the next input."""
         prediction: Tensor = self.predictor(x, lengths=lengths)
         return prediction
 
     def answer(self, output: Tensor, state: State, x: Tensor, lengths: Tensor | None) -> Tensor:
+        """The predictions (B, T, D), given the output of the layers."""
         return self.predictor.answer(output, state, x, lengths)
 
     @torch.no_grad()
     def predict_future(self, x: Tensor, steps_ahead: int) -> Tensor:
-        """(B, T, D) → (B, steps_ahead, D). The window is read once; from then on the state is carried along."""
+        """(B, T, D) → (B, steps_ahead, D). The window is processed once, then the state is carried along."""
         if not isinstance(steps_ahead, int) or steps_ahead < 1:
             raise ValueError(f"steps_ahead is {steps_ahead!r}: expected an integer of at least 1")
         training, _ = self.training, self.eval()
         try:
-            seen, state = self.predictor.step(x, None)
-            future = [seen[:, -1:]]  # (B, 1, D)
+            predictions, state = self.predictor.step(x, None)
+            future = [predictions[:, -1:]]  # (B, 1, D)
             while len(future) < steps_ahead:
-                following, state = self.predictor.step(future[-1], state)
-                future.append(following)
+                prediction, state = self.predictor.step(future[-1], state)
+                future.append(prediction)
         finally:
             self.train(training)
         return torch.cat(future, 1)
 
     @torch.no_grad()
     def calibrate(self, x: Tensor, future: Tensor) -> Forecaster:
-        """Learn how far off forecasts are, from windows that were not trained on and what came after them.
+        """Store the forecast errors on held-out windows, for prediction intervals.
 
-        x is (N, T, D), `future` (N, steps_ahead, D). Errors are kept for each step ahead and each series by itself.
+        x is (N, T, D), `future` (N, steps_ahead, D). Errors are kept separately for each step ahead and each variable.
         """
         if future.dim() != 3 or len(future) != len(x) or future.shape[2] != x.shape[2] or len(x) < 2:
             raise ValueError(
                 f"calibrate was given windows {tuple(x.shape)} and futures {tuple(future.shape)}: expected (N, T, D) "
-                "and (N, steps_ahead, D) with N of 2 at least"
+                "and (N, steps_ahead, D) with N ≥ 2"
             )
         errors = (future - self.predict_future(x, future.shape[1])).abs()
         self.residuals = errors.sort(0).values
         return self
 
     def forecast(self, x: Tensor, steps_ahead: int, level: float = 0.9) -> Forecast:
-        """`predict_future` with an interval from the held-out errors (split conformal prediction).
+        """`predict_future` with prediction intervals from the held-out errors (split conformal prediction).
 
-        If the windows of `calibrate` and this one are exchangeable, the interval holds the truth with probability
-        `level` or more, whatever the model is. That takes at least level / (1 − level) windows; with fewer the
-        interval is infinite. Windows of one series that overlap are not exchangeable, and the promise is then only
-        approximate.
+        If the windows of `calibrate` and this one are exchangeable, the coverage is at least `level`, whatever the
+        model. That takes at least level / (1 − level) windows; with fewer the interval is infinite. Overlapping windows
+        of one series are not exchangeable; the coverage is then only approximate.
         """
         if not 0 < level < 1:
             raise ValueError(f"level is {level!r}: expected a probability between 0 and 1")
         windows, calibrated = self.residuals.shape[:2]
         if not windows:
-            raise ValueError("an interval comes from held-out errors, and there are none: call calibrate first")
+            raise ValueError("prediction intervals need held-out errors, and there are none: call calibrate first")
         if steps_ahead > calibrated:
             raise ValueError(
-                f"an interval {steps_ahead} steps ahead needs errors that far ahead, and {calibrated} are known: call "
-                "calibrate with longer futures"
+                f"steps_ahead is {steps_ahead}, and held-out errors reach {calibrated} steps ahead: call calibrate "
+                "with longer futures"
             )
         mean = self.predict_future(x, steps_ahead)
-        rank = math.ceil((windows + 1) * level - 1e-9)  # one more than the windows: the one to come counts as well
+        rank = math.ceil((windows + 1) * level - 1e-9)  # + 1 for the window to be predicted
         width = (
             self.residuals[rank - 1, :steps_ahead] if rank <= windows else torch.full_like(mean[0], torch.inf)
         )  # (steps_ahead, D)

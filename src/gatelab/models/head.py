@@ -1,4 +1,4 @@
-"""The linear head that models end with."""
+"""The linear head of the models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gatelab.engine import Recurrent, checks
 
 
 def head(layer: Recurrent, output_size: int, dropout: float) -> nn.Sequential:
-    """Dropout, and a linear map of what the layer puts out."""
+    """Dropout and a linear layer on the output of a recurrent layer."""
     checks.sizes(output_size=output_size)
     checks.dropout(dropout, "head_dropout")
     like = next(layer.parameters())
@@ -17,7 +17,7 @@ def head(layer: Recurrent, output_size: int, dropout: float) -> nn.Sequential:
 
 
 def reset_head(head: nn.Sequential, generator: Generator | None) -> None:
-    """Starting values as nn.Linear has them, uniform in ±1/√(inputs), from a generator of one's own."""
+    """Initialize as nn.Linear does, uniform in ±1/√(inputs), but from a given generator."""
     linear = head[-1]
     assert isinstance(linear, nn.Linear)
     bound = linear.in_features**-0.5

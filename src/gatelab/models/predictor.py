@@ -1,4 +1,4 @@
-"""An answer at every step."""
+"""Many-to-many: one output per step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gatelab.models.head import head, reset_head
 
 
 class StepPredictor(nn.Module):
-    """Recurrent layers with a linear head at every step: scores of classes, or numbers.
+    """Recurrent layers with a linear head at every step, for classification or regression.
 
     The arguments are those of `SequenceClassifier`, without `read`.
     """
@@ -36,7 +36,7 @@ class StepPredictor(nn.Module):
         self.head = head(self.recurrent, output_size, head_dropout)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Starting values anew, drawn from `generator`."""
+        """Initialize all parameters again, from `generator` or torch's default one."""
         self.recurrent.reset_parameters(generator)
         reset_head(self.head, generator)
 
@@ -45,14 +45,14 @@ class StepPredictor(nn.Module):
         return self.step(x, None, lengths=lengths)[0]
 
     def answer(self, output: Tensor, state: State, x: Tensor, lengths: Tensor | Sequence[int] | None) -> Tensor:
-        """What the head makes of what the layers put out, at every step."""
+        """The head's output (B, T, output_size), given the output of the layers."""
         scores: Tensor = self.head(output)
         return scores
 
     def step(
         self, x: Tensor, state: State | None, *, lengths: Tensor | Sequence[int] | None = None
     ) -> tuple[Tensor, State]:
-        """The same from a state on, and the state it ends in: sequences can be read piece by piece."""
+        """`forward` from an initial state; also returns the final state, for processing sequences in chunks."""
         output, state = self.recurrent(x, state, lengths=lengths)
         assert state is not None
         return self.answer(output, state, x, lengths), state

@@ -1,11 +1,11 @@
-"""The GRU by hand, in NumPy, to be read.
+"""A GRU from scratch in NumPy, written to be read.
 
-    gru.py     forward through time, and back-propagation through time with each derivative beside its formula
+    gru.py     the forward pass, and backpropagation through time with the formula beside each derivative
     network.py the GRU with a linear layer on its last state, and the mean squared error
-    adam.py    the optimiser, and clipping
-    sine.py    a noisy wave cut into windows
+    adam.py    the optimizer, and gradient clipping
+    sine.py    windows of a noisy sine wave
     train.py   the training loop
 
-`python -m gatelab.scratch` trains it on the wave and draws what it learned. There is no torch in here.
+`python -m gatelab.scratch` trains it on the wave and plots the results. It does not use torch.
 `pytest tests/test_scratch.py` checks every derivative against finite differences.
 """

@@ -1,4 +1,4 @@
-"""The gated recurrent unit of Cho et al. 2014 (arXiv:1406.1078), forwards and backwards, with a z that writes.
+"""The gated recurrent unit of Cho et al. 2014 (arXiv:1406.1078), forward and backward pass; z = 1 writes.
 
     z = σ(W_z x + U_z h + b_z)               the update gate: how much to write
     r = σ(W_r x + U_r h + b_r)               the reset gate: how much of the past the candidate sees
@@ -22,11 +22,12 @@ GATES = ("z", "r", "n")
 
 
 def sigmoid(a: Array) -> Array:
-    return 0.5 * (1 + np.tanh(a / 2))  # = 1 / (1 + exp(-a)), without overflow for large -a
+    """The logistic function, without overflow."""
+    return 0.5 * (1 + np.tanh(a / 2))  # = 1 / (1 + exp(-a))
 
 
 def initialise(input_size: int, hidden_size: int, rng: np.random.Generator) -> Parameters:
-    """Xavier weights, zero biases."""
+    """Xavier-uniform weights, zero biases."""
     p = {}
     for gate in GATES:
         for name, width in (("W", input_size), ("U", hidden_size)):
@@ -37,7 +38,7 @@ def initialise(input_size: int, hidden_size: int, rng: np.random.Generator) -> P
 
 
 class Step(NamedTuple):
-    """What one step computed and the way back will need."""
+    """The activations of one step, saved for the backward pass."""
 
     x: Array  # (B, D)
     h: Array  # (B, H), the state before the step
@@ -47,7 +48,7 @@ class Step(NamedTuple):
 
 
 def forward(p: Parameters, x: Array, h: Array) -> tuple[Array, list[Step]]:
-    """From x (T, B, D) and the first state h (B, H) to the last state (B, H), remembering every step."""
+    """From x (T, B, D) and the initial state h (B, H) to the final state (B, H) and the activations of every step."""
     steps = []
     for x_t in x:
         z = sigmoid(x_t @ p["W.z"].T + h @ p["U.z"].T + p["b.z"])
@@ -59,14 +60,14 @@ def forward(p: Parameters, x: Array, h: Array) -> tuple[Array, list[Step]]:
 
 
 def backward(p: Parameters, steps: list[Step], dh: Array) -> tuple[Parameters, Array, Array]:
-    """Back-propagation through time: from dh = ∂L/∂h_T to the gradients of the parameters, of x and of the first h.
+    """Backpropagation through time: from dh = ∂L/∂h_T to the gradients of the parameters, of x and of the initial h.
 
-    `da_z` and its like are derivatives of L with respect to the sums inside σ and tanh. A parameter acts at every step,
-    so its gradient is a sum over the steps: that is what each `+=` does. (A loss on the steps before the last would add
-    its own ∂L/∂h_t to `dh` at the top of the loop.)
+    `da_z`, `da_r` and `da_n` are derivatives of L with respect to the pre-activations of σ and tanh. Parameters are
+    shared by all steps, so their gradients are sums over time: hence `+=`. (A loss on earlier steps would add its
+    ∂L/∂h_t to `dh` at the top of the loop.)
 
-    A derivative goes back through a matrix by its transpose: for a = U h, ∂L/∂h = Uᵀ ∂L/∂a. With a sequence per row
-    that reads `da @ U`, where the way forwards was `h @ U.T`.
+    A derivative is propagated through a matrix by its transpose: for a = U h, ∂L/∂h = Uᵀ ∂L/∂a. With one sequence per
+    row that is `da @ U`, where the forward pass has `h @ U.T`.
     """
     grads = {name: np.zeros_like(p[name]) for name in (f"{kind}.{gate}" for kind in "WUb" for gate in GATES)}
     dx = np.zeros((len(steps), *steps[0].x.shape))
@@ -76,7 +77,7 @@ def backward(p: Parameters, steps: list[Step], dh: Array) -> tuple[Parameters, A
         # h' = (1 − z) ⊙ h + z ⊙ n
         dz = dh * (n - h)  # ∂h'/∂z = n − h
         dn = dh * z  # ∂h'/∂n = z
-        dh_before = dh * (1 - z)  # ∂h'/∂h = 1 − z, the direct way; more comes through the gates
+        dh_before = dh * (1 - z)  # ∂h'/∂h = 1 − z, the direct path; the gates add more below
 
         # n = tanh(a_n), a_n = W_n x + U_n (r ⊙ h) + b_n
         da_n = dn * (1 - n**2)  # tanh' = 1 − tanh²
@@ -89,12 +90,12 @@ def backward(p: Parameters, steps: list[Step], dh: Array) -> tuple[Parameters, A
         da_r = dr * r * (1 - r)
         dh_before += da_z @ p["U.z"] + da_r @ p["U.r"]  # U_zᵀ da_z + U_rᵀ da_r
 
-        # a = W x + U (what U is applied to) + b, for each of the three
+        # a = W x + U (operand of U) + b, for each of the three
         for gate, da, recurrent in (("z", da_z, h), ("r", da_r, h), ("n", da_n, r * h)):
             grads[f"W.{gate}"] += da.T @ x  # ∂L/∂W = Σ da xᵀ over the batch, and by += over time
             grads[f"U.{gate}"] += da.T @ recurrent  # ∂L/∂U = Σ da hᵀ, for n Σ da (r ⊙ h)ᵀ
             grads[f"b.{gate}"] += da.sum(axis=0)  # ∂L/∂b = Σ da
             dx[t] += da @ p[f"W.{gate}"]  # ∂L/∂x = Wᵀ da, from all three
 
-        dh = dh_before  # one step further into the past
+        dh = dh_before  # continue with the previous step
     return grads, dx, dh

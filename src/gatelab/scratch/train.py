@@ -1,4 +1,4 @@
-"""The training loop: epochs, mini-batches, and a look at data the network has not seen."""
+"""The training loop: epochs, mini-batches, and evaluation on held-out data."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ Report = Callable[[int, float, float], None]  # epoch, training MSE, held-out MS
 
 
 def mse(p: Parameters, data: Windows) -> float:
+    """The mean squared error on all windows."""
     return float(np.mean((network.predict(p, data.x) - data.target) ** 2))
 
 
@@ -29,7 +30,7 @@ def train(
     clip_at: float = 1.0,
     report: Report = lambda epoch, training, held_out: None,
 ) -> list[tuple[float, float]]:
-    """Train p in place; the curve of (training, held-out) MSE, whose first entry is before any training."""
+    """Train p in place; returns the (training, held-out) MSE before training and after each epoch."""
     optimiser = Adam(learning_rate)
     curve = [(mse(p, training), mse(p, held_out))]
     report(0, *curve[0])

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gatelab.engine.fused.build import cpu_name
+from gatelab.engine.fused.compiler import cpu_name
 from gatelab.errors import DataError
 
 SCHEMA = 2  # 1 did not keep the equations, nor how the input was prepared

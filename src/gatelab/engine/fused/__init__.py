@@ -1,14 +1,15 @@
-"""The fused engine: a cell becomes one C++ file, forwards and backwards, compiled on first use and run on the CPU.
+"""The fused engine: one C++ kernel per cell, forward and backward pass, compiled on first use, for the CPU.
 
-    plan.py       which products are done together, what waits for what, what is kept for the way back
+    phases.py     which products are computed together, in which order, and what is saved for the backward pass
     pointwise.py  the C++ of a pass over the units of a row
-    source.py     the names, arguments and pieces that both ways share
-    forward.py    the C++ of the way forwards
-    backward.py   the C++ of the way back
-    runtime.hpp   what every kernel stands on: vectors, functions, products, written by hand
-    build.py      the compiler and the cache of kernels on disk
-    memory.py     large arrays that are used again
-    function.py   the kernel as a differentiable function of torch
+    source.py     a kernel's programs, arguments and names
+    writer.py     code generation shared by both passes
+    forward.py    the C++ of the forward pass
+    backward.py   the C++ of the backward pass
+    runtime.hpp   hand-written C++ that every kernel includes: vectors, functions, matrix products
+    compiler.py   the compiler and the on-disk kernel cache
+    buffers.py    a buffer pool for large tensors
+    function.py   the kernel as a torch.autograd.Function
 
-There is no code for any particular cell in here.
+Nothing in here is specific to a cell.
 """

@@ -1,17 +1,18 @@
-"""The C++ of the way back: adjoints step by step, weights' gradients in chunks of steps that still sit in cache."""
+"""The C++ of the backward pass: adjoints step by step, weight gradients in chunks of steps that fit in cache."""
 
 from __future__ import annotations
 
-from gatelab.engine.fused.plan import Linear
+from gatelab.engine.fused.phases import Linear
 from gatelab.engine.fused.pointwise import Pass
 from gatelab.engine.fused.source import Source, identifier
 from gatelab.engine.fused.writer import Writer, indented
 from gatelab.lang.graph import Matrix, Node, Transpose
 
-CHUNK = 64  # at most so many steps of adjoints wait for the weights' gradients
+CHUNK = 64  # maximum number of steps per weight-gradient product
 
 
 def write(source: Source) -> str:
+    """The C++ function `backward` of a kernel."""
     return _Backward(source).text()
 
 
@@ -21,14 +22,14 @@ class _Backward(Writer):
         self.adjoints = {node: i for i, node in enumerate(source.adjoints)}
         self.recomputed = {node: i for i, node in enumerate(source.recomputed)}
         self.input_products = [p for p in source.gradient.products if p.args[0].op == "input"]
-        # Rows of Hp for the gradients of vectors and scalars, which are sums over everything they are shared by.
+        # Gradients of vectors and scalars, summed over rows and time: name, node, whether to sum over units too.
         g = source.gradient
         self.sums = [(f"d_b_{name}", node, False) for name, node in g.vectors.items()]
         self.sums += [(f"d_scalar_{name}", node, True) for name, node in g.scalars.items()]
 
     def text(self) -> str:
-        take, states, operands = self.take, self.source.states, self.source.operands.values()
-        named = [
+        signature, states, operands = self.signature, self.source.states, self.source.operands.values()
+        names = [
             "T",
             "B",
             "D",
@@ -43,25 +44,29 @@ class _Backward(Writer):
             "chunk_rows",
             "wanted_sums",
         ]
-        sizes = [take.size(name) for name in [*named, *(f"wanted_by_{operand}" for operand in operands)]]
-        pointers = [take.pointer("x"), take.pointer("lengths", "const int64_t*"), take.pointer("d_output")]
-        pointers += [take.pointer(f"{s}_{what}") for what in ("start", "all") for s in states]
-        pointers += [take.pointer("saved"), take.pointer("d_x", "float*")]
-        pointers += [take.pointer(f"d_final_{s}") for s in states]
-        pointers += [take.pointer(f"d_start_{s}", "float*") for s in states]
-        pointers += [take.pointer(f"d_gate_{gate}") for gate in self.source.gates]
-        pointers += [take.pointer(f"d_by_{operand}", "float*") for operand in operands]
-        pointers += [take.pointer(name, "float*") for name, _, _ in self.sums]
-        pointers += [take.pointer(name) for name in self.source.matrix_names.values()]
+        sizes = [signature.size(name) for name in [*names, *(f"wanted_by_{operand}" for operand in operands)]]
+        pointers = [
+            signature.pointer("x"),
+            signature.pointer("lengths", "const int64_t*"),
+            signature.pointer("d_output"),
+        ]
+        pointers += [signature.pointer(f"{s}_{what}") for what in ("start", "all") for s in states]
+        pointers += [signature.pointer("saved"), signature.pointer("d_x", "float*")]
+        pointers += [signature.pointer(f"d_final_{s}") for s in states]
+        pointers += [signature.pointer(f"d_start_{s}", "float*") for s in states]
+        pointers += [signature.pointer(f"d_gate_{gate}") for gate in self.source.gates]
+        pointers += [signature.pointer(f"d_by_{operand}", "float*") for operand in operands]
+        pointers += [signature.pointer(name, "float*") for name, _, _ in self.sums]
+        pointers += [signature.pointer(name) for name in self.source.matrix_names.values()]
         self.add_parameters()
         self.hoist()
         packing = self._add_packing()
         self.shared("zeros", "Hp > Dp ? Hp : Dp")
-        self.filled.append("zero(zeros, Hp > Dp ? Hp : Dp);")
+        self.initialization.append("zero(zeros, Hp > Dp ? Hp : Dp);")
         for node, operand in self.source.operands.items():
             self.shared(f"sums_{operand}", f"threads * {self._size(node)}")
         self.shared("sums", f"threads * {len(self.sums)} * Hp")
-        sizes.append("const bool team = false;")  # weights' gradients are sums of each thread's own rows
+        sizes.append("const bool team = false;")  # each thread sums weight gradients over its own rows
         return self.function("backward", sizes, pointers, self._body(packing))
 
     def _body(self, packing: list[str]) -> str:
@@ -70,7 +75,8 @@ class _Backward(Writer):
         own["expressions"] = f"chunk * rows * {len(self.recomputed)} * Hp"
         own["temporaries"] = f"rows * {len(self.temporaries)} * Hp"
         own["small"] = f"{len(self.sums)} * Hp"
-        own |= {f"{letter}_{s}": "rows * Hp" for s in states for letter in "DE"}  # adjoints after and before the step
+        # D and E: adjoints of the states after and before the step.
+        own |= {f"{letter}_{s}": "rows * Hp" for s in states for letter in "DE"}
         swaps = [f"{{\n  float* const swap = D_{s};\n  D_{s} = E_{s}, E_{s} = swap;\n}}" for s in states]
         step = [
             "float* const G = adjoints + (t - before) * rows * ldg;",
@@ -88,7 +94,7 @@ class _Backward(Writer):
         return "\n".join(
             [
                 *packing,
-                "long chunk = rows ? (chunk_rows + rows - 1) / rows : 1;  // steps that make about chunk_rows rows",
+                "long chunk = rows ? (chunk_rows + rows - 1) / rows : 1;  // steps with about chunk_rows rows",
                 f"if (chunk > {CHUNK}) chunk = {CHUNK};",
                 "if (chunk > T) chunk = T;",
                 f"const long ld = spread({max(len(self.columns), 1)} * Hp);",
@@ -114,7 +120,7 @@ class _Backward(Writer):
         return "D" if operand.op == "input" else "H"
 
     def _size(self, operand: Node) -> str:
-        """Floats in the gradients of all weights that were applied to this operand."""
+        """Number of floats in the gradients of all weights applied to this operand."""
         return f"{self._length(operand)} * {len(self.adjoints)} * Hp"
 
     def _start(self) -> list[str]:
@@ -129,7 +135,7 @@ class _Backward(Writer):
         return lines
 
     def _operand_rows(self, node: Node) -> tuple[str, str]:
-        """Where step t's rows of an operand lie, and the distance between two."""
+        """The address of an operand's rows at step t, and their leading dimension."""
         if node.op == "input":
             return "x + t * x_t + slab.first * x_b", "x_b"
         if node.op == "state":
@@ -142,45 +148,45 @@ class _Backward(Writer):
         return f"expressions + (t - before) * rows * {width} + {self.recomputed[node]} * Hp", width
 
     def _weights(self) -> list[str]:
-        """Weights' gradients of a chunk, for the columns of adjoints that anyone wants."""
+        """Weight gradients of a chunk, for the columns of adjoints that are required."""
         lines = []
         for node, operand in self.source.operands.items():
-            place, distance = self._operand_rows(node)
+            address, ld = self._operand_rows(node)
             width, K = f"{len(self.adjoints)} * Hp", self._length(node)
             lines.append(
-                f"for (long first, last = 0; next_run(wanted_by_{operand}, first, last);) {{\n"
-                f"  Stretch parts[{CHUNK}];\n"
+                f"for (long first, last = 0; next_bits(wanted_by_{operand}, first, last);) {{\n"
+                f"  Segment segments[{CHUNK}];\n"
                 f"  for (long t = before; t < after; t++)\n"
-                f"    parts[t - before] = {{{place}, adjoints + (t - before) * rows * ldg + first * Hp, rows}};\n"
+                f"    segments[t - before] = {{{address}, adjoints + (t - before) * rows * ldg + first * Hp, rows}};\n"
                 f"  float* const d_by = sums_{operand} + slab.id * {self._size(node)} + first * Hp;\n"
-                f"  outer(d_by, {width}, parts, after - before, {distance}, ldg, {K}, (last - first) * Hp);\n}}"
+                f"  outer(d_by, {width}, segments, after - before, {ld}, ldg, {K}, (last - first) * Hp);\n}}"
             )
         return lines
 
     def _collect(self) -> list[str]:
-        """Add up the threads' sums, in their order, so that the result is the same every time."""
+        """Add the threads' sums in a fixed order, so that results are deterministic."""
         lines = []
         for node, operand in self.source.operands.items():
             arrays = f"d_by_{operand}, sums_{operand}, {self._size(node)}"
             lines.append(f"if (wanted_by_{operand}) add_up({arrays}, slab.id, slab.threads);")
-        adding = [
+        additions = [
             f"add_to({name} + j, load(sums + (k * {len(self.sums)} + {i}) * Hp + j));"
             for i, (name, _, _) in enumerate(self.sums)
         ]
-        if adding:
+        if additions:
             loops = "for (int k = 0; k < slab.threads; k++)\n    for (long j = 0; j < Hp; j += VL) {"
-            lines.append(f"if (slab.id == 0)\n  {loops}\n{indented(adding, 6)}\n    }}")
+            lines.append(f"if (slab.id == 0)\n  {loops}\n{indented(additions, 6)}\n    }}")
         return lines
 
     # ---- products ---------------------------------------------------------------------------------------------------
 
     def _terms(self, linear: Linear) -> list[tuple[str, Matrix, Node]]:
-        """For each term: the packed matrix's name, the matrix whose transpose is meant, the adjoint it acts on."""
-        found = []
+        """For each term: the name of the packed matrix, the matrix that is transposed, the adjoint it is applied to."""
+        terms = []
         for i, p in enumerate(linear.products):
             assert isinstance(p.matrix, Transpose)
-            found.append((f"packed_{self.columns[linear]}_{i}", p.matrix.of, p.args[0]))
-        return found
+            terms.append((f"packed_{self.columns[linear]}_{i}", p.matrix.of, p.args[0]))
+        return terms
 
     def _add_packing(self) -> list[str]:
         lines = []
@@ -203,8 +209,8 @@ class _Backward(Writer):
         for level in range(self.program.levels):
             for linear in self.program.at_level(level):
                 terms = ", ".join(f"{{{self._adjoint_rows(a)}, {name}}}" for name, _, a in self._terms(linear))
-                where = f"linear + {self.columns[linear]} * Hp, ld"
-                call = f"product({where}, zeros, 0, terms, {len(linear.products)}, rows, Hp);"
+                out = f"linear + {self.columns[linear]} * Hp, ld"
+                call = f"product({out}, zeros, 0, terms, {len(linear.products)}, rows, Hp);"
                 lines.append(f"{{\n  const Term terms[] = {{{terms}}};\n  {call}\n}}")
             lines += self._pass(level)
         return lines
@@ -212,28 +218,30 @@ class _Backward(Writer):
     def _input_gradient(self) -> list[str]:
         if not self.input_products:
             return ["for (long b = slab.first; d_x && b < slab.last; b++) zero(d_x + (t * B + b) * Dp, Dp);"]
-        found = self.source.gradient.products
+        adjoints = self.source.gradient.products
         terms = ", ".join(
-            f"{{{self._adjoint_rows(found[p])}, packed_x_{i}}}" for i, p in enumerate(self.input_products)
+            f"{{{self._adjoint_rows(adjoints[p])}, packed_x_{i}}}" for i, p in enumerate(self.input_products)
         )
-        where = "d_x + (t * B + slab.first) * Dp, Dp"
-        call = f"product({where}, zeros, 0, terms, {len(self.input_products)}, rows, Dp);"
+        out = "d_x + (t * B + slab.first) * Dp, Dp"
+        call = f"product({out}, zeros, 0, terms, {len(self.input_products)}, rows, Dp);"
         return [f"if (d_x) {{\n  const Term terms[] = {{{terms}}};\n  {call}\n}}"]
 
-    # ---- the pass over units ----------------------------------------------------------------------------------------
+    # ---- the pointwise pass -----------------------------------------------------------------------------------------
 
     def _pass(self, level: int) -> list[str]:
-        mine = self.of_level(level)
-        passing = Pass(self.program, mine, lambda node: self._load(node, level), self.load_column, self.source.names)
-        values = {node: passing.value(node) for node in mine}
-        inside, past = [], []  # for rows that have this step, and for those that have ended
+        stored = self.of_level(level)
+        pointwise = Pass(
+            self.program, stored, lambda node: self._load(node, level), self.load_column, self.source.names
+        )
+        values = {node: pointwise.value(node) for node in stored}
+        inside, past = [], []  # for rows that include this step, and for those that have ended
         for node, value in values.items():
-            for place in self._places(node):
-                inside.append(f"store({place}, {value});")
-                past.append(f"store({place}, V{{}});")
-            for i, (_, adjoint, everywhere) in enumerate(self.sums):
+            for address in self._addresses(node):
+                inside.append(f"store({address}, {value});")
+                past.append(f"store({address}, V{{}});")
+            for i, (_, adjoint, over_units) in enumerate(self.sums):
                 if adjoint is node:
-                    summed = f"only({value}, H - j)" if everywhere else value
+                    summed = f"only({value}, H - j)" if over_units else value
                     inside.append(f"if (wanted_sums >> {i} & 1) add_to(small + {i} * Hp + j, {summed});")
         for state, s in zip(self.graph.states, self.source.states, strict=True):
             before = self.source.gradient.states.get(state)  # None if nothing depends on the old state
@@ -249,19 +257,19 @@ class _Backward(Writer):
             "      d_output ? d_output + t * d_output_t + b * d_output_b : zeros;\n"
             "  if (lengths && t >= lengths[b]) {\n"
             f"    for (long j = 0; j < Hp; j += VL) {{\n{indented(past, 6)}\n    }}\n    continue;\n  }}\n"
-            f"  for (long j = 0; j < Hp; j += VL) {{\n{indented([*passing.lines, *inside], 4)}\n  }}\n}}"
+            f"  for (long j = 0; j < Hp; j += VL) {{\n{indented([*pointwise.lines, *inside], 4)}\n  }}\n}}"
         ]
 
-    def _places(self, node: Node) -> list[str]:
-        """Where a value is stored, row by row."""
-        places = []
+    def _addresses(self, node: Node) -> list[str]:
+        """Where a value is stored, for row i and unit j."""
+        addresses = []
         if node in self.adjoints:
-            places.append(f"G + i * ldg + {self.adjoints[node]} * Hp + j")
+            addresses.append(f"G + i * ldg + {self.adjoints[node]} * Hp + j")
         if node in self.recomputed:
-            places.append(f"A + (i * {len(self.recomputed)} + {self.recomputed[node]}) * Hp + j")
+            addresses.append(f"A + (i * {len(self.recomputed)} + {self.recomputed[node]}) * Hp + j")
         if node in self.temporaries:
-            places.append(self.temporary(node))
-        return places
+            addresses.append(self.temporary(node))
+        return addresses
 
     def _load(self, node: Node, level: int) -> str | None:
         if node.op == "state":

@@ -1,11 +1,11 @@
-"""The C++ of the way forwards."""
+"""The C++ of the forward pass."""
 
 from __future__ import annotations
 
 import itertools
 from typing import NamedTuple
 
-from gatelab.engine.fused.plan import Linear
+from gatelab.engine.fused.phases import Linear
 from gatelab.engine.fused.pointwise import Pass
 from gatelab.engine.fused.source import Source, identifier
 from gatelab.engine.fused.writer import Writer, indented
@@ -13,15 +13,16 @@ from gatelab.lang.graph import Matrix, Node
 
 
 def write(source: Source) -> str:
+    """The C++ function `forward` of a kernel."""
     return _Forward(source).text()
 
 
-class _Run(NamedTuple):
-    """Neighbouring columns that one product fills."""
+class _Block(NamedTuple):
+    """Adjacent columns that one matrix product computes."""
 
     first: int
     width: int
-    terms: list[tuple[str, list[Matrix], Node]]  # the packed matrices' name, the matrices, what they are applied to
+    terms: list[tuple[str, list[Matrix], Node]]  # name of the packed matrices, the matrices, their operand
 
 
 class _Forward(Writer):
@@ -30,21 +31,23 @@ class _Forward(Writer):
         self.arguments = {node: i for i, node in enumerate(self.program.stored_arguments())}
         with_input = [linear for linear in self.program.linears if linear.input_matrices()]
         self.without_input = [linear for linear in self.program.linears if not linear.input_matrices()]
-        self.input_runs = self._runs(with_input, "input", lambda li: [(m, _INPUT) for m in li.input_matrices()])
-        self.runs = [
-            self._runs(self.program.at_level(level), f"level_{level}", _recurrent_terms)
+        self.input_blocks = self._blocks(with_input, "input", lambda li: [(m, _INPUT) for m in li.input_matrices()])
+        self.blocks = [
+            self._blocks(self.program.at_level(level), f"level_{level}", _recurrent_terms)
             for level in range(self.program.levels)
         ]
 
     def text(self) -> str:
-        take, states = self.take, self.source.states
-        sizes = [take.size(name) for name in ("T", "B", "D", "H", "Hp", "x_t", "x_b", "keep", "team", "wanted_threads")]
-        pointers = [take.pointer("x"), take.pointer("lengths", "const int64_t*")]
-        pointers += [take.pointer(f"{s}_start") for s in states]
-        pointers += [take.pointer(f"{s}_{what}", "float*") for what in ("final", "all") for s in states]
-        pointers += [take.pointer("saved", "float*")]
-        pointers += [take.pointer(f"gate_{gate}", "float*") for gate in self.source.gates]
-        pointers += [take.pointer(name) for name in self.source.matrix_names.values()]
+        signature, states = self.signature, self.source.states
+        sizes = [
+            signature.size(name) for name in ("T", "B", "D", "H", "Hp", "x_t", "x_b", "keep", "team", "wanted_threads")
+        ]
+        pointers = [signature.pointer("x"), signature.pointer("lengths", "const int64_t*")]
+        pointers += [signature.pointer(f"{s}_start") for s in states]
+        pointers += [signature.pointer(f"{s}_{what}", "float*") for what in ("final", "all") for s in states]
+        pointers += [signature.pointer("saved", "float*")]
+        pointers += [signature.pointer(f"gate_{gate}", "float*") for gate in self.source.gates]
+        pointers += [signature.pointer(name) for name in self.source.matrix_names.values()]
         self.add_parameters()
         self.hoist()
         self._add_biases()
@@ -52,9 +55,9 @@ class _Forward(Writer):
         own = {"linear": "rows * ld", "arguments": f"rows * {len(self.arguments)} * Hp"}
         own["temporaries"] = f"rows * {len(self.temporaries)} * Hp"
         width = len(self.columns) + 1 + len(self.arguments) + len(self.temporaries)
-        self.shared("of_the_team", f"team ? B * {width} * (Hp + 16) + 64 : 0")
-        memory = "team ? of_the_team : own_arena.get(lay_out_own(Cutter{nullptr}))"
-        steps = [*self._state_pointers(), *self._past_the_end(), *self._phases(), *self._finals()]
+        self.shared("team_buffer", f"team ? B * {width} * (Hp + 16) + 64 : 0")
+        memory = "team ? team_buffer : own_arena.get(lay_out_own(Allocator{nullptr}))"
+        steps = [*self._state_pointers(), *self._padding(), *self._phases(), *self._finals()]
         body = [
             *packing,
             "#pragma omp barrier",
@@ -66,41 +69,41 @@ class _Forward(Writer):
 
     # ---- products -------------------------------------------------------------------------------------------------
 
-    def _runs(self, linears, named, terms_of) -> list[_Run]:  # type: ignore[no-untyped-def]
-        """Linears whose terms have the same operands, and which lie side by side."""
+    def _blocks(self, linears, prefix, terms_of) -> list[_Block]:  # type: ignore[no-untyped-def]
+        """Groups adjacent linears whose terms have the same operands."""
 
         def key(item: tuple[int, Linear]) -> object:
             position, linear = item
             return [operand for _, operand in terms_of(linear)], self.columns[linear] - position
 
-        runs = []
+        blocks = []
         for _, group in itertools.groupby(enumerate(linears), key):
             members = [linear for _, linear in group]
             first = self.columns[members[0]]
             by_term = zip(*(terms_of(linear) for linear in members), strict=True)
             terms = [
-                (f"packed_{named}_{first}_{i}", [matrix for matrix, _ in term], term[0][1])
+                (f"packed_{prefix}_{first}_{i}", [matrix for matrix, _ in term], term[0][1])
                 for i, term in enumerate(by_term)
             ]
-            runs.append(_Run(first, len(members), terms))
-        return runs
+            blocks.append(_Block(first, len(members), terms))
+        return blocks
 
     def _add_biases(self) -> None:
         self.shared("bias", f"{len(self.columns)} * Hp")
-        self.filled.append(f"zero(bias, {len(self.columns)} * Hp);")
+        self.initialization.append(f"zero(bias, {len(self.columns)} * Hp);")
         for linear, column in self.columns.items():
             for vector in linear.vectors:
                 add = f"add_to(bias + {column} * Hp + j, load(b_{vector.name} + j));"
-                self.filled.append(f"for (long j = 0; j < Hp; j += VL) {add}")
+                self.initialization.append(f"for (long j = 0; j < Hp; j += VL) {add}")
 
     def _add_packing(self) -> list[str]:
         lines = []
-        for run in itertools.chain(self.input_runs, *self.runs):
-            for name, matrices, operand in run.terms:
+        for block in itertools.chain(self.input_blocks, *self.blocks):
+            for name, matrices, operand in block.terms:
                 K = "D" if operand is _INPUT else "H"
-                self.shared(name, f"packed_size({K}, {run.width} * Hp)")
+                self.shared(name, f"packed_size({K}, {block.width} * Hp)")
                 listed = ", ".join(self.source.matrix_names[matrix] for matrix in matrices)
-                pack = f"pack_columns({name}, M, {run.width}, H, Hp, {K}, slab.id, slab.threads);"
+                pack = f"pack_columns({name}, M, {block.width}, H, Hp, {K}, slab.id, slab.threads);"
                 lines.append(f"{{\n  const float* M[] = {{{listed}}};\n  {pack}\n}}")
         return lines
 
@@ -109,23 +112,23 @@ class _Forward(Writer):
         for linear in self.without_input:
             column = f"{self.columns[linear]} * Hp"
             copy = f"copy(linear + i * ld + {column}, bias + {column}, Hp);"
-            lines.append(f"for (long i = 0; slab.part == 0 && i < rows; i++) {copy}")
-        lines += [self._product(run, f"bias + {run.first} * Hp, 0") for run in self.input_runs]
-        lines.append("meet(slab);")
-        for level, runs in enumerate(self.runs):
-            products = [self._product(run, f"linear + {run.first} * Hp, ld") for run in runs]
-            lines += [*products, "meet(slab);"] if products else []
+            lines.append(f"for (long i = 0; slab.share == 0 && i < rows; i++) {copy}")
+        lines += [self._product(block, f"bias + {block.first} * Hp, 0") for block in self.input_blocks]
+        lines.append("synchronize(slab);")
+        for level, blocks in enumerate(self.blocks):
+            products = [self._product(block, f"linear + {block.first} * Hp, ld") for block in blocks]
+            lines += [*products, "synchronize(slab);"] if products else []
             passes = self._pass(level)
-            lines += [*passes, "meet(slab);"] if passes else []
+            lines += [*passes, "synchronize(slab);"] if passes else []
         return lines
 
-    def _product(self, run: _Run, start: str) -> str:
-        terms = ", ".join(f"{{{self._rows(operand)}, {name}}}" for name, _, operand in run.terms)
-        operands = ", ".join(dict.fromkeys(self._described(operand) for *_, operand in run.terms))
-        where = f"linear + {run.first} * Hp, ld, {start}"
-        size = f"rows, {run.width} * Hp, slab.part, slab.parts"
-        call = f"product({where}, terms, {len(run.terms)}, {size});"
-        return f"{{  // maps of {operands}\n  const Term terms[] = {{{terms}}};\n  {call}\n}}"
+    def _product(self, block: _Block, start: str) -> str:
+        terms = ", ".join(f"{{{self._rows(operand)}, {name}}}" for name, _, operand in block.terms)
+        operands = ", ".join(dict.fromkeys(self._described(operand) for *_, operand in block.terms))
+        out = f"linear + {block.first} * Hp, ld, {start}"
+        size = f"rows, {block.width} * Hp, slab.share, slab.shares"
+        call = f"product({out}, terms, {len(block.terms)}, {size});"
+        return f"{{  // products with {operands}\n  const Term terms[] = {{{terms}}};\n  {call}\n}}"
 
     def _rows(self, operand: Node) -> str:
         if operand is _INPUT:
@@ -137,20 +140,22 @@ class _Forward(Writer):
     def _described(self, operand: Node) -> str:
         return operand.name or self.source.names.get(operand, "an expression")
 
-    # ---- the pass over units ----------------------------------------------------------------------------------------
+    # ---- the pointwise pass -----------------------------------------------------------------------------------------
 
     def _pass(self, level: int) -> list[str]:
-        mine = self.of_level(level)
-        if not mine:
+        stored = self.of_level(level)
+        if not stored:
             return []
-        passing = Pass(self.program, mine, lambda node: self._load(node, level), self.load_column, self.source.names)
-        stores = [line for node in mine for line in self._stores(node, passing.value(node))]
+        pointwise = Pass(
+            self.program, stored, lambda node: self._load(node, level), self.load_column, self.source.names
+        )
+        stores = [line for node in stored for line in self._stores(node, pointwise.value(node))]
         return [
             "for (long b = slab.first; b < slab.last; b++) {\n"
             "  if (lengths && t >= lengths[b]) continue;\n"
             "  const long i = b - slab.first;\n"
             "  for (long j = slab.first_unit(Hp); j < slab.last_unit(Hp); j += VL) {\n"
-            f"{indented([*passing.lines, *stores], 4)}\n  }}\n}}"
+            f"{indented([*pointwise.lines, *stores], 4)}\n  }}\n}}"
         ]
 
     def _load(self, node: Node, level: int) -> str | None:
@@ -177,8 +182,8 @@ class _Forward(Writer):
     # ---- states -----------------------------------------------------------------------------------------------------
 
     def _state_pointers(self) -> list[str]:
-        """Where old states are read and new ones written. The first state's history is the output; the others' are kept
-        only for the way back, and take turns in two places otherwise.
+        """Addresses of the old and new states. The history of the first state is the output; those of the others are
+        stored only for the backward pass, and otherwise alternate between two buffers.
         """
         lines = []
         for number, state in enumerate(self.source.states):
@@ -187,25 +192,25 @@ class _Forward(Writer):
             lines.append(f"float* const {state}_next = {state}_all + {now} * B * Hp;")
         return lines
 
-    def _past_the_end(self) -> list[str]:
+    def _padding(self) -> list[str]:
         zeros = [f"zero({state}_next + b * Hp, Hp);" for state in self.source.states]
         zeros += [f"zero(gate_{gate} + (t * B + b) * Hp, Hp);" for gate in self.source.gates]
-        if self.saved:  # the way back multiplies them by zero, which is no help against what lay in memory before
+        if self.saved:  # the backward pass multiplies them by zero, and uninitialized memory may hold NaN
             zeros.append(f"if (keep) zero(saved + (t * B + b) * {len(self.saved)} * Hp, {len(self.saved)} * Hp);")
         return [
-            "for (long b = slab.first; lengths && slab.part == 0 && b < slab.last; b++)\n"
+            "for (long b = slab.first; lengths && slab.share == 0 && b < slab.last; b++)\n"
             f"  if (t >= lengths[b]) {{\n{indented(zeros, 4)}\n  }}"
         ]
 
     def _finals(self) -> list[str]:
         copies = [f"copy({state}_final + b * Hp, {state}_next + b * Hp, Hp);" for state in self.source.states]
         return [
-            "for (long b = slab.first; slab.part == 0 && (lengths || t == T - 1) && b < slab.last; b++)\n"
+            "for (long b = slab.first; slab.share == 0 && (lengths || t == T - 1) && b < slab.last; b++)\n"
             f"  if (t == (lengths ? lengths[b] : T) - 1) {{\n{indented(copies, 4)}\n  }}"
         ]
 
 
-_INPUT = Node("input", "input", name="x")  # stands for the input, whatever the cell calls it
+_INPUT = Node("input", "input", name="x")  # stands for the input, whatever its name in the cell
 
 
 def _recurrent_terms(linear: Linear) -> list[tuple[Matrix, Node]]:

@@ -1,11 +1,11 @@
-"""The C++ of one pass over the units of a row: every value computed once, under the name the equations give it."""
+"""The C++ of one pointwise pass over the units of a row: each value computed once, named as in the equations."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from gatelab.engine.fused.plan import LEAVES, Linear, Program, parameters_only
+from gatelab.engine.fused.phases import LEAVES, Linear, Program, parameters_only
 from gatelab.lang.graph import Node, walk
 
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
@@ -15,7 +15,7 @@ Column = Callable[[Linear], str]
 
 
 class Pass:
-    """Collects the statements of a pass. `load` says where a value can be read; what it cannot say is computed."""
+    """Collects the statements of a pass. `load` returns the C++ that reads a value, or None if it must be computed."""
 
     def __init__(
         self, program: Program, starts: list[Node], load: Load, column: Column, names: Mapping[Node, str]
@@ -28,17 +28,17 @@ class Pass:
         self._uses.update(starts)
 
     def value(self, node: Node) -> str:
-        """The C++ expression of a node; a statement is added first where it is used more than once."""
+        """The C++ expression of a node; a value that is used more than once first gets a statement and a name."""
         if node in self._known:
             return self._known[node]
-        written = self._load(node) or self._computed(node)
-        number = node.op in ("scalar", "constant") or (node.shape == "scalar" and parameters_only(node))
-        if not number and (self._uses[node] > 1 or node in self._names):
+        expression = self._load(node) or self._computed(node)
+        is_number = node.op in ("scalar", "constant") or (node.shape == "scalar" and parameters_only(node))
+        if not is_number and (self._uses[node] > 1 or node in self._names):
             name = self._names.get(node) or f"v{len(self._known)}"
-            self.lines.append(f"const V {name} = {_stripped(written)};")
-            written = name
-        self._known[node] = written
-        return written
+            self.lines.append(f"const V {name} = {_stripped(expression)};")
+            expression = name
+        self._known[node] = expression
+        return expression
 
     def _operands(self, node: Node) -> tuple[Node, ...]:
         return () if self._load(node) else self._program.operands(node)
@@ -58,16 +58,17 @@ def operation(node: Node, args: list[str]) -> str:
         return f"(-{args[0]})"
     if node.op == "power":
         return f"power({_stripped(args[0])}, {int(node.value)})"
-    assert node.op not in LEAVES, f"{node.op} {node.name} has no place to be read from"
+    assert node.op not in LEAVES, f"{node.op} {node.name} is a leaf that `load` does not know"
     return f"{node.op}({_stripped(args[0])})"
 
 
 def literal(value: float) -> str:
+    """A C++ float literal, in parentheses if it is negative."""
     return f"{value!r}f" if value >= 0 else f"({value!r}f)"
 
 
 def _stripped(expression: str) -> str:
-    """Without the outer parentheses, where they enclose the whole."""
+    """Removes parentheses that enclose the whole expression."""
     if not expression.startswith("("):
         return expression
     depth = 0

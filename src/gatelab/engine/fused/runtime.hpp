@@ -1,8 +1,8 @@
-// What every generated kernel stands on: vectors, their functions, packing, and two small matrix products.
+// Included by every generated kernel: SIMD vectors, their functions, packing, and two small matrix products.
 //
 // Letters: VL lanes in a vector, B rows (sequences) in a batch, T steps, D inputs, H units, Hp units rounded up to whole
-// vectors. Matrices are row-major; `ld` is the distance between two rows. Arrays of the kernel itself have rows of Hp, so
-// that no loop has a ragged end; what the padding lanes compute is never read.
+// vectors. Matrices are row-major; `ld` is the leading dimension. The kernel's own arrays have rows of Hp, so that no
+// loop needs a remainder; the values in padding lanes are never read.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -34,16 +34,16 @@ INLINE void store(float* p, V v) { *(Vu*)p = v; }
 INLINE void add_to(float* p, V v) { store(p, load(p) + v); }
 INLINE V all(float x) { return x - V{}; }
 
-// The lanes below `count`, and zero above: sums over units must not see the padding.
+// Zeroes the lanes from `count` on: sums over units must not include the padding.
 INLINE V only(V v, long count) {
   if (count >= VL) return v;
   for (long i = count < 0 ? 0 : count; i < VL; i++) v[i] = 0;
   return v;
 }
 
-// ---- functions of vectors, to a few units in the last place; NaN stays NaN -------------------------------------------
+// ---- functions of vectors, accurate to a few ulp; NaN propagates -----------------------------------------------------
 
-// 1 / v for v of ordinary size. The machine's estimate and one step of Newton's method take a third of a division's time.
+// 1 / v for v of ordinary size. The hardware estimate and one Newton step take a third of the time of a division.
 INLINE V reciprocal(V v) {
 #if defined(__AVX512F__)
   V r = (V)_mm512_rcp14_ps((__m512)v);
@@ -57,8 +57,8 @@ INLINE V reciprocal(V v) {
 #endif
 }
 
-// v = k ln 2 + f, |f| <= ln 2 / 2: returns 2^k, and e^f - 1 without the loss that a subtraction from e^f would bring.
-INLINE V exp_parts(V v, V& fraction) {
+// v = k ln 2 + f, |f| <= ln 2 / 2: returns 2^k, and in `fraction` e^f - 1 without cancellation.
+INLINE V exp_split(V v, V& fraction) {
   const float shift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, which then sits in the low bits
   V k = v * 1.44269504088896341f + shift;
   V scale = (V)((Vi)k << 23) ;
@@ -75,26 +75,26 @@ INLINE V exp_parts(V v, V& fraction) {
   return (V)((Vi)scale + 0x3f800000);
 }
 
-INLINE V between(V v, float low, float high) {
-  v = v < low ? all(low) : v;  // comparisons with NaN are false: it passes
+INLINE V clamp(V v, float low, float high) {
+  v = v < low ? all(low) : v;  // comparisons with NaN are false: it propagates
   return v > high ? all(high) : v;
 }
 
 INLINE V exp(V v) {
-  V e, scale = exp_parts(between(v, -87.3f, 88.0f), e);
+  V e, scale = exp_split(clamp(v, -87.3f, 88.0f), e);
   V y = scale * e + scale;
-  y = v > 88.7228f ? all(__builtin_inff()) : v > 88.0f ? y * exp_parts(v - 88.0f, e) * (1.0f + e) : y;
+  y = v > 88.7228f ? all(__builtin_inff()) : v > 88.0f ? y * exp_split(v - 88.0f, e) * (1.0f + e) : y;
   return v < -87.3f ? V{} : y;
 }
 
-// (Beyond ±87 it stays at 1.6e-38 or 1, so that the reciprocal never meets infinity.)
+// Clamped at ±87, to 1.6e-38 or 1, so that the argument of the reciprocal stays finite.
 INLINE V sigmoid(V v) {
-  V e, scale = exp_parts(between(-v, -87.0f, 87.0f), e);
+  V e, scale = exp_split(clamp(-v, -87.0f, 87.0f), e);
   return reciprocal(1.0f + (scale * e + scale));
 }
 
 INLINE V tanh(V v) {
-  V e, scale = exp_parts(between(v + v, -30.0f, 30.0f), e);
+  V e, scale = exp_split(clamp(v + v, -30.0f, 30.0f), e);
   V m = scale * e + (scale - 1.0f);  // e^2v - 1
   return m * reciprocal(m + 2.0f);
 }
@@ -102,7 +102,7 @@ INLINE V tanh(V v) {
 INLINE V relu(V v) { return v < 0.0f ? V{} : v; }
 INLINE V positive(V v) { return v > 0.0f ? all(1.0f) : V{}; }
 
-// The rarer ones go through the C library, lane by lane.
+// Rarely used functions call the C library for each lane.
 INLINE V softplus(V v) {
   for (int i = 0; i < VL; i++) v[i] = v[i] > 20.0f ? v[i] : __builtin_log1pf(__builtin_expf(v[i]));
   return v;
@@ -122,27 +122,27 @@ INLINE V power(V v, int n) {
   return n < 0 ? 1.0f / y : y;
 }
 
-// The same for a single number.
-#define FOR_NUMBERS(function) \
+// The same functions for scalars.
+#define FOR_SCALARS(function) \
   INLINE float function(float v) { return function(all(v))[0]; }
-FOR_NUMBERS(exp)
-FOR_NUMBERS(sigmoid)
-FOR_NUMBERS(tanh)
-FOR_NUMBERS(relu)
-FOR_NUMBERS(positive)
-FOR_NUMBERS(softplus)
-FOR_NUMBERS(sin)
-FOR_NUMBERS(cos)
+FOR_SCALARS(exp)
+FOR_SCALARS(sigmoid)
+FOR_SCALARS(tanh)
+FOR_SCALARS(relu)
+FOR_SCALARS(positive)
+FOR_SCALARS(softplus)
+FOR_SCALARS(sin)
+FOR_SCALARS(cos)
 INLINE float power(float v, int n) { return power(all(v), n)[0]; }
 
 // ---- memory --------------------------------------------------------------------------------------------------------
 
-// Fresh memory is page faults, so scratch memory is kept from call to call, an arena for each thread.
+// Fresh memory costs page faults, so workspace is reused between calls, one arena per thread.
 struct Arena {
   char* memory = nullptr;
   size_t size = 0;
   ~Arena() { free(memory); }
-  // `floats` floats, aligned to a cache line, their values undefined. Asked once per call, for everything at once.
+  // Returns `floats` uninitialized floats, aligned to a cache line. Called once per kernel call, for all arrays together.
   float* get(size_t floats) {
     size_t bytes = (floats * 4 + 127) / 64 * 64;
     if (bytes > size) {
@@ -154,8 +154,8 @@ struct Arena {
 };
 static thread_local Arena shared_arena, own_arena;
 
-// Cuts pieces off a stretch of memory; with no memory it only counts.
-struct Cutter {
+// Bump allocator: hands out consecutive pieces of memory; with a null pointer it only counts.
+struct Allocator {
   float* memory;
   size_t used = 0;
   float* take(size_t floats) {
@@ -165,13 +165,13 @@ struct Cutter {
   }
 };
 
-// Rows of a power of two of bytes fall on the same few cache sets: an odd number of cache lines spreads them.
+// Rows whose size is a power of two map to the same few cache sets: an odd number of cache lines avoids that.
 INLINE long spread(long floats) { return (floats / 16) % 2 ? floats : floats + 16; }
 
 // ---- denormal numbers -----------------------------------------------------------------------------------------------
 
-// Gradients that vanish through time become denormal, which makes every operation tens of times slower. They are flushed
-// to zero while the kernel runs, in each of its threads, and the register is put back after.
+// Vanishing gradients become denormal, which makes every operation tens of times slower. Flushes them to zero in each
+// thread while the kernel runs, and restores the control register afterwards.
 struct FlushDenormals {
 #if defined(__SSE__)
   unsigned before = _mm_getcsr();
@@ -187,7 +187,7 @@ struct FlushDenormals {
 #endif
 };
 
-// For whoever asks what was compiled.
+// Build properties, read by `gatelab doctor`.
 extern "C" const int lanes = VL;
 #if defined(__SSE__) || defined(__aarch64__)
 extern "C" const int flushes = 1;
@@ -203,21 +203,20 @@ extern "C" const int openmp = 0;
 
 // ---- threads --------------------------------------------------------------------------------------------------------
 
-// The rows of a batch are independent through all steps, so each thread takes a slab of them through the whole sequence:
-// no thread waits for another inside a step. Where rows are too few to share and the weights too large for one core's
-// cache, the threads are a team instead: all rows are everybody's, columns and units are shared out, and they meet after
-// each phase of a step.
+// The rows of a batch are independent, so each thread processes a slab of rows through the whole sequence, without
+// synchronization inside a step. With too few rows to split and weights too large for one core's cache, the threads work
+// as a team instead: each processes its share of columns and units for all rows, with a barrier after each phase.
 struct Slab {
   int id, threads;
   long first, last;  // rows
-  int part, parts;   // which share of columns and units, of how many
+  int share, shares;  // index and number of shares of columns and units; 0 of 1 outside a team
   long rows() const { return last - first; }
-  long first_unit(long Hp) const { return Hp / VL * part / parts * VL; }
-  long last_unit(long Hp) const { return Hp / VL * (part + 1) / parts * VL; }
+  long first_unit(long Hp) const { return Hp / VL * share / shares * VL; }
+  long last_unit(long Hp) const { return Hp / VL * (share + 1) / shares * VL; }
 };
 
 INLINE long useful_threads(long threads, long B) {
-  long most = (B + 3) / 4;  // with fewer rows a thread only waits for the weights
+  long most = (B + 3) / 4;  // with fewer rows a thread only waits for memory
   return threads < most ? threads : most;
 }
 
@@ -245,7 +244,7 @@ INLINE int team_size() {
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
-// A register tile is MR rows of NV vectors: as many accumulators as the registers hold beside the operands.
+// A register tile is MR rows of NV vectors: as many accumulators as fit in registers beside the operands.
 #if defined(__AVX512F__) || defined(__aarch64__)
 constexpr int MR = 8, NV = 3;
 #else
@@ -259,17 +258,17 @@ struct Term {
   const float* packed;
 };
 
-// Columns are packed in panels of NV vectors, K rows each, so that a tile reads them in one go.
+// Columns are packed in panels of NV vectors, K rows each, so that a tile reads contiguous memory.
 INLINE size_t packed_size(long K, long columns) { return (size_t)K * columns; }
 
 // Packs count matrices M (H x K each) side by side: packed column c is row c % Hp of matrix c / Hp. Thread `id` of
-// `threads` does its share.
+// `threads` packs every `threads`-th panel.
 static void pack_columns(float* packed, const float* const* M, long count, long H, long Hp, long K, int id, int threads) {
   long columns = count * Hp, width = NV * VL;
   for (long c0 = id * width; c0 < columns; c0 += threads * width) {
     long w = columns - c0 < width ? columns - c0 : width;
     float* panel = packed + c0 * K;
-    for (long k0 = 0; k0 < K; k0 += 64)  // in pieces that stay in the first cache: columns are written across them
+    for (long k0 = 0; k0 < K; k0 += 64)  // in blocks that fit in L1: columns are written with a stride
       for (long c = 0; c < w; c++) {
         long unit = (c0 + c) % Hp, last = k0 + 64 < K ? k0 + 64 : K;
         const float* row = M[(c0 + c) / Hp] + unit * K;
@@ -278,7 +277,7 @@ static void pack_columns(float* packed, const float* const* M, long count, long 
   }
 }
 
-// Packs the columns of one matrix M (K x N) as they lie, padded to Np columns.
+// Packs the columns of one matrix M (K x N) in order, padded to Np columns.
 static void pack_rows(float* packed, const float* M, long K, long N, long Np, int id, int threads) {
   long width = NV * VL;
   for (long c0 = id * width; c0 < Np; c0 += threads * width) {
@@ -330,32 +329,32 @@ INLINE void product_panel(float* C, long ldc, const float* start, long ldstart, 
 }
 
 // C = start + the sum of all terms, `rows` x `columns` (whole vectors). With ldstart = 0, start is one row for all.
-// Panel by panel: its weights stay in the first cache while all rows pass. A team shares out the panels.
+// Panel by panel: its weights stay in L1 while all rows are processed. A team splits the panels.
 static void product(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows, long columns,
-                    int part = 0, int parts = 1) {
+                    int share = 0, int shares = 1) {
   const long width = NV * VL, whole = columns / width * width, rest = columns - whole;
-  for (long c0 = part * width; c0 < whole; c0 += parts * width) product_panel<NV>(C, ldc, start, ldstart, terms, count, rows, c0);
-  if (part != parts - 1) return;
+  for (long c0 = share * width; c0 < whole; c0 += shares * width) product_panel<NV>(C, ldc, start, ldstart, terms, count, rows, c0);
+  if (share != shares - 1) return;
   if (rest == 2 * VL) product_panel<2>(C, ldc, start, ldstart, terms, count, rows, whole);
   if (rest == VL) product_panel<1>(C, ldc, start, ldstart, terms, count, rows, whole);
 }
 
-// A stretch of the sum over time in a weight's gradient: `rows` rows of A (K long) and of G.
-struct Stretch {
+// The contribution of one step to a weight gradient: `rows` rows of A (K long) and of G.
+struct Segment {
   const float *A, *G;
   long rows;
 };
 
 template <int R, int N>
-INLINE void outer_tile(float* C, long ldc, const Stretch* parts, int count, long lda, long ldg, long k0, long c0) {
+INLINE void outer_tile(float* C, long ldc, const Segment* segments, int count, long lda, long ldg, long k0, long c0) {
   V c[R][N];
 #pragma GCC unroll 8
   for (int i = 0; i < R; i++)
 #pragma GCC unroll 3
     for (int v = 0; v < N; v++) c[i][v] = V{};
   for (int s = 0; s < count; s++) {
-    const float *a = parts[s].A + k0, *g = parts[s].G + c0;
-    for (long m = 0; m < parts[s].rows; m++, a += lda, g += ldg) {
+    const float *a = segments[s].A + k0, *g = segments[s].G + c0;
+    for (long m = 0; m < segments[s].rows; m++, a += lda, g += ldg) {
       V w[N];
 #pragma GCC unroll 3
       for (int v = 0; v < N; v++) w[v] = load(g + v * VL);
@@ -367,7 +366,7 @@ INLINE void outer_tile(float* C, long ldc, const Stretch* parts, int count, long
       }
     }
   }
-  // Each chunk is summed from zero and then added: fewer rounding errors than one long sum.
+  // Each chunk is summed from zero and then added: smaller rounding errors than one long sum.
 #pragma GCC unroll 8
   for (int i = 0; i < R; i++)
 #pragma GCC unroll 3
@@ -375,33 +374,33 @@ INLINE void outer_tile(float* C, long ldc, const Stretch* parts, int count, long
 }
 
 template <int N>
-INLINE void outer_panel(float* C, long ldc, const Stretch* parts, int count, long lda, long ldg, long K, long c0) {
+INLINE void outer_panel(float* C, long ldc, const Segment* segments, int count, long lda, long ldg, long K, long c0) {
   long k = 0;
-  for (; k + MR <= K; k += MR) outer_tile<MR, N>(C, ldc, parts, count, lda, ldg, k, c0);
+  for (; k + MR <= K; k += MR) outer_tile<MR, N>(C, ldc, segments, count, lda, ldg, k, c0);
   if (MR > 4)
-    for (; k + 4 <= K; k += 4) outer_tile<4, N>(C, ldc, parts, count, lda, ldg, k, c0);
-  for (; k + 2 <= K; k += 2) outer_tile<2, N>(C, ldc, parts, count, lda, ldg, k, c0);
-  for (; k < K; k++) outer_tile<1, N>(C, ldc, parts, count, lda, ldg, k, c0);
+    for (; k + 4 <= K; k += 4) outer_tile<4, N>(C, ldc, segments, count, lda, ldg, k, c0);
+  for (; k + 2 <= K; k += 2) outer_tile<2, N>(C, ldc, segments, count, lda, ldg, k, c0);
+  for (; k < K; k++) outer_tile<1, N>(C, ldc, segments, count, lda, ldg, k, c0);
 }
 
-// C (K x columns) += the sum over all rows of (row of A) x (row of G): a weight's gradient, transposed.
-static void outer(float* C, long ldc, const Stretch* parts, int count, long lda, long ldg, long K, long columns) {
+// C (K x columns) += the sum over all rows of (row of A) x (row of G): a transposed weight gradient.
+static void outer(float* C, long ldc, const Segment* segments, int count, long lda, long ldg, long K, long columns) {
   long c0 = 0;
-  for (; c0 + NV * VL <= columns; c0 += NV * VL) outer_panel<NV>(C, ldc, parts, count, lda, ldg, K, c0);
-  if (columns - c0 == 2 * VL) outer_panel<2>(C, ldc, parts, count, lda, ldg, K, c0);
-  if (columns - c0 == VL) outer_panel<1>(C, ldc, parts, count, lda, ldg, K, c0);
+  for (; c0 + NV * VL <= columns; c0 += NV * VL) outer_panel<NV>(C, ldc, segments, count, lda, ldg, K, c0);
+  if (columns - c0 == 2 * VL) outer_panel<2>(C, ldc, segments, count, lda, ldg, K, c0);
+  if (columns - c0 == VL) outer_panel<1>(C, ldc, segments, count, lda, ldg, K, c0);
 }
 
-// The next run of bits in a mask, from bit `last` on: which columns of adjoints anyone wants weights' gradients for.
-INLINE bool next_run(long mask, long& first, long& last) {
+// The next sequence of set bits in a mask, from bit `last` on: columns of adjoints whose weight gradient is required.
+INLINE bool next_bits(long mask, long& first, long& last) {
   for (first = last; first < 63 && !(mask >> first & 1); first++) {}
   for (last = first; last < 63 && (mask >> last & 1); last++) {}
   return last > first;
 }
 
-// A team meets; others go on. (A barrier that only some reach would be a deadlock: all of a team take the same way.)
-INLINE void meet(const Slab& slab) {
-  if (slab.parts > 1) {
+// A barrier for teams; nothing otherwise. All threads of a team must reach it.
+INLINE void synchronize(const Slab& slab) {
+  if (slab.shares > 1) {
 #pragma omp barrier
   }
 }
@@ -409,7 +408,7 @@ INLINE void meet(const Slab& slab) {
 INLINE void zero(float* p, long floats) { memset(p, 0, floats * 4); }
 INLINE void copy(float* to, const float* from, long floats) { memcpy(to, from, floats * 4); }
 
-// out = the sum over threads of `sums`, `floats` each; every thread does its share.
+// out = the sum over threads of `sums`, `floats` each; every thread adds its range.
 static void add_up(float* out, const float* sums, long floats, int id, int threads) {
   long blocks = floats / VL, last = blocks * (id + 1) / threads;
   for (long i = blocks * id / threads; i < last; i++) {

@@ -1,67 +1,68 @@
-"""What the C++ of both ways has in common: reading values, hoisting, laying out memory."""
+"""Code generation shared by the forward and backward pass: loads, hoisting, memory layout."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gatelab.engine.fused.plan import EXPENSIVE, Linear, Program, parameters_only
+from gatelab.engine.fused.phases import EXPENSIVE, Linear, Program, parameters_only
 from gatelab.engine.fused.pointwise import Pass, literal
 from gatelab.engine.fused.source import Arguments, Source, identifier
 from gatelab.lang.graph import Node, walk
 
 
 def indented(lines: Iterable[str], by: int) -> str:
+    """The lines as one text; items that span several lines are indented as a block."""
     return "\n".join(" " * by + line if line else "" for text in lines for line in text.splitlines())
 
 
 class Writer:
-    """Writes one way of a kernel. Collects declarations, the layout of shared memory, and what is filled in once."""
+    """Generates one pass of a kernel. Collects declarations, the layout of shared memory, and its initialization."""
 
     def __init__(self, source: Source, program: Program, arguments: Arguments) -> None:
-        self.source, self.program, self.graph, self.take = source, program, source.graph, arguments
+        self.source, self.program, self.graph, self.signature = source, program, source.graph, arguments
         self.columns = {linear: i for i, linear in enumerate(program.linears)}
         self.temporaries = {node: i for i, node in enumerate(program.temporaries)}
-        self.saved = {node: i for i, node in enumerate(source.kept)}
+        self.saved = {node: i for i, node in enumerate(source.saved)}
         self.hoisted: dict[Node, str] = {}
         self.declared: list[str] = []
         self.layout: list[str] = []
-        self.filled: list[str] = []
+        self.initialization: list[str] = []
 
     def shared(self, name: str, floats: str) -> None:
-        """An array that all threads see."""
+        """Declare an array shared by all threads."""
         self.declared.append(f"float* {name};")
         self.layout.append(f"{name} = c.take({floats});")
 
     def add_parameters(self) -> None:
-        """The cell's vectors, padded to whole rows, and its scalars."""
+        """Declare the cell's vectors, padded to Hp, and its scalars."""
         for name in self.graph.b:
-            self.declared.append(self.take.pointer(f"b_{name}_given"))
+            self.declared.append(self.signature.pointer(f"b_{name}_unpadded"))
             self.shared(f"b_{name}", "Hp")
-            self.filled.append(f"copy(b_{name}, b_{name}_given, H), zero(b_{name} + H, Hp - H);")
+            self.initialization.append(f"copy(b_{name}, b_{name}_unpadded, H), zero(b_{name} + H, Hp - H);")
         for name in map(identifier, self.graph.scalars):
             self.declared += [
-                self.take.pointer(f"{name}_given"),
-                f"[[maybe_unused]] const float {name} = *{name}_given;",
+                self.signature.pointer(f"{name}_pointer"),
+                f"[[maybe_unused]] const float {name} = *{name}_pointer;",
             ]
 
     def hoist(self) -> None:
-        """Expensive values of parameters alone: computed once per call, before the loop over time."""
-        for node in walk(self.program.outputs, self.program.given):
+        """Move expensive values that depend on nothing but parameters out of the loop over time."""
+        for node in walk(self.program.outputs, self.program.available):
             if not parameters_only(node) or node.op not in EXPENSIVE:
                 continue
             name = f"fixed_{self.source.names.get(node) or len(self.hoisted)}"
-            passing = Pass(self.program, [node], self.load_fixed, self.load_column, {})
-            value = passing.value(node)
+            pointwise = Pass(self.program, [node], self.load_fixed, self.load_column, {})
+            value = pointwise.value(node)
             if node.shape == "scalar":
-                self.filled.append(f"const float {name} = {value};")
+                self.initialization.append(f"const float {name} = {value};")
             else:
                 self.shared(name, "Hp")
-                body = indented([*passing.lines, f"store({name} + j, {value});"], 2)
-                self.filled.append(f"for (long j = 0; j < Hp; j += VL) {{\n{body}\n}}")
+                body = indented([*pointwise.lines, f"store({name} + j, {value});"], 2)
+                self.initialization.append(f"for (long j = 0; j < Hp; j += VL) {{\n{body}\n}}")
             self.hoisted[node] = name
 
     def load_fixed(self, node: Node) -> str | None:
-        """Where a value that does not change with time can be read."""
+        """The C++ that reads a value that is constant over time; None for other values."""
         if node in self.hoisted:
             return self.hoisted[node] if node.shape == "scalar" else f"load({self.hoisted[node]} + j)"
         if node.op == "constant":
@@ -71,33 +72,36 @@ class Writer:
         return f"load(b_{node.name} + j)" if node.op == "vector" else None
 
     def load_column(self, linear: Linear) -> str:
+        """The C++ that reads the accumulated sum of a linear."""
         return f"load(linear + i * ld + {self.columns[linear]} * Hp + j)"
 
     def temporary(self, node: Node) -> str:
+        """The address of a temporary, for row i and unit j."""
         return f"temporaries + (i * {len(self.temporaries)} + {self.temporaries[node]}) * Hp + j"
 
     def saved_at(self, node: Node) -> str:
+        """The address of an activation saved for the backward pass, for step t, row b and unit j."""
         return f"saved + ((t * B + b) * {len(self.saved)} + {self.saved[node]}) * Hp + j"
 
     def of_level(self, level: int) -> list[Node]:
-        """What the pass of this level has to store."""
+        """The nodes that the pointwise pass of this level stores."""
         nodes = dict.fromkeys([*self.program.stored(), *self.program.temporaries])
         return [node for node in nodes if self.program.level(node) == level]
 
     def function(self, name: str, sizes: list[str], pointers: list[str], body: str) -> str:
-        """A C++ function: arguments, shared memory, and a body that every thread runs on its slab of rows."""
+        """A C++ function: arguments, shared memory, and a body that each thread executes on its slab of rows."""
         return f"""
 extern "C" void {name}(void* const* p, const long* n) {{
 {indented(sizes, 2)}
 {indented(pointers, 2)}
   const long threads = team ? wanted_threads : useful_threads(wanted_threads, B);
 {indented(self.declared, 2)}
-  auto lay_out = [&](Cutter c) {{
+  auto lay_out = [&](Allocator c) {{
 {indented(self.layout, 4)}
     return c.used;
   }};
-  lay_out(Cutter{{shared_arena.get(lay_out(Cutter{{nullptr}}))}});
-{indented(self.filled, 2)}
+  lay_out(Allocator{{shared_arena.get(lay_out(Allocator{{nullptr}}))}});
+{indented(self.initialization, 2)}
 
 #pragma omp parallel num_threads(threads)
   {{
@@ -110,11 +114,11 @@ extern "C" void {name}(void* const* p, const long* n) {{
 """
 
     @staticmethod
-    def own(arrays: dict[str, str], memory: str = "own_arena.get(lay_out_own(Cutter{nullptr}))") -> str:
-        """Arrays of one thread."""
+    def own(arrays: dict[str, str], memory: str = "own_arena.get(lay_out_own(Allocator{nullptr}))") -> str:
+        """Declare arrays that are private to a thread."""
         names = ", ".join(f"*{name}" for name in arrays)
-        taken = indented([f"{name} = c.take({floats});" for name, floats in arrays.items()], 2)
+        takes = indented([f"{name} = c.take({floats});" for name, floats in arrays.items()], 2)
         return (
-            f"float {names};\nauto lay_out_own = [&](Cutter c) {{\n{taken}\n  return c.used;\n}};\n"
-            f"lay_out_own(Cutter{{{memory}}});"
+            f"float {names};\nauto lay_out_own = [&](Allocator c) {{\n{takes}\n  return c.used;\n}};\n"
+            f"lay_out_own(Allocator{{{memory}}});"
         )

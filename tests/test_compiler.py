@@ -1,4 +1,4 @@
-"""Kernels on disk: built once, by whoever comes first, and never half."""
+"""The cache of compiled kernels: compiled once, never half written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from gatelab import cells
 from gatelab.disk import cache_folder
-from gatelab.engine.fused import build
+from gatelab.engine.fused import compiler
 from gatelab.engine.fused.source import Source
 
 SOURCE = '#include "runtime.hpp"\nextern "C" int answer() { return 42; }\n'
@@ -37,28 +37,28 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_built_once_and_found_again(cache, monkeypatch):
-    assert build.load("test", SOURCE).answer() == 42
+def test_compiled_once_then_cached(cache, monkeypatch):
+    assert compiler.load("test", SOURCE).answer() == 42
     (path,) = cache.iterdir()
     before = path.stat().st_mtime_ns
-    monkeypatch.setattr(build, "_build", lambda *_: pytest.fail("compiled again"))
-    assert build.load("test", SOURCE).answer() == 42
+    monkeypatch.setattr(compiler, "_compile", lambda *_: pytest.fail("compiled again"))
+    assert compiler.load("test", SOURCE).answer() == 42
     assert path.stat().st_mtime_ns == before
 
 
-def test_another_source_or_flag_is_another_kernel(cache, monkeypatch):
-    build.load("test", SOURCE)
-    assert build.load("test", SOURCE.replace("42", "43")).answer() == 43
-    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-DOTHER"))
-    build.load("test", SOURCE)
+def test_source_and_flags_are_part_of_the_cache_key(cache, monkeypatch):
+    compiler.load("test", SOURCE)
+    assert compiler.load("test", SOURCE.replace("42", "43")).answer() == 43
+    monkeypatch.setattr(compiler, "FLAGS", (*compiler.FLAGS, "-DOTHER"))
+    compiler.load("test", SOURCE)
     assert len(list(cache.iterdir())) == 3
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "changed", "text"])
-def test_a_damaged_file_is_built_again(cache, damage):
-    """In a process of its own, since loading a cut library could end it."""
-    build_it = f"from gatelab.engine.fused import build; print(build.load('test', {SOURCE!r}).answer())"
-    assert run(build_it).stdout == "42\n"
+def test_a_damaged_file_is_recompiled(cache, damage):
+    """In a subprocess: loading a truncated library could crash it."""
+    script = f"from gatelab.engine.fused import compiler; print(compiler.load('test', {SOURCE!r}).answer())"
+    assert run(script).stdout == "42\n"
     (path,) = cache.iterdir()
     content = path.read_bytes()
     middle = len(content) // 2
@@ -70,31 +70,31 @@ def test_a_damaged_file_is_built_again(cache, damage):
             "text": b"not a library",
         }[damage]
     )
-    assert run(build_it).stdout == "42\n"
-    assert path.read_bytes()[-build.DIGEST :] == content[-build.DIGEST :] or build._whole(path)
+    assert run(script).stdout == "42\n"
+    assert path.read_bytes()[-compiler.DIGEST :] == content[-compiler.DIGEST :] or compiler._is_intact(path)
 
 
 def test_several_processes_at_once(cache):
-    script = f"from gatelab.engine.fused import build; print(build.load('test', {SOURCE!r}).answer())"
+    script = f"from gatelab.engine.fused import compiler; print(compiler.load('test', {SOURCE!r}).answer())"
     processes = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(4)]
     assert [process.communicate()[0] for process in processes] == ["42\n"] * 4
-    assert len(list(cache.iterdir())) == 1  # nothing half-built is left behind
+    assert len(list(cache.iterdir())) == 1  # no temporary files remain
 
 
-def test_source_that_does_not_compile_is_said(cache):
-    with pytest.raises(build.CompilerError, match=r"refused the kernel 'test'(.|\n)*error"):
-        build.load("test", "this is not C++")
+def test_a_compile_error_is_reported(cache):
+    with pytest.raises(compiler.CompilerError, match=r"failed to compile the kernel 'test'(.|\n)*error"):
+        compiler.load("test", "this is not C++")
     assert list(cache.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", cells.names())
 def test_generated_code_has_no_warnings(name, tmp_path):
-    """Not even those that compilers keep to themselves unless asked."""
+    """Not even with -Wall -Wextra."""
     path = tmp_path / "kernel.cpp"
     path.write_text(Source(cells.get(name)).text)
     flags = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-fopenmp", "-march=native"]
     done = subprocess.run(
-        [*build.compiler(), *flags, f"-I{build.RUNTIME.parent}", str(path)],
+        [*compiler.command(), *flags, f"-I{compiler.RUNTIME.parent}", str(path)],
         capture_output=True,
         text=True,
         check=False,
@@ -104,16 +104,16 @@ def test_generated_code_has_no_warnings(name, tmp_path):
     assert generated == []
 
 
-def test_generated_code_speaks_of_the_equations():
+def test_generated_code_names_the_equations():
     text = Source(cells.agru).text
     for line in cells.agru.text().splitlines():
         assert f"//   {line}" in text
     for part in ("const V z = sigmoid(", "const V r = sigmoid(", "const V n_ = tanh(", "epsilon * ", "h_new", "d_W_z"):
         assert part in text
-    assert Source(cells.agru).text == text  # the same every time, or the cache would be of no use
+    assert Source(cells.agru).text == text  # deterministic: the source is the cache key
 
 
-def test_the_cache_is_where_it_is_said_to_be(monkeypatch):
+def test_location_of_the_cache(monkeypatch):
     monkeypatch.delenv("GATELAB_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     if sys.platform != "darwin":
@@ -122,7 +122,7 @@ def test_the_cache_is_where_it_is_said_to_be(monkeypatch):
     assert cache_folder("kernels") == Path("/elsewhere/kernels")
 
 
-def test_without_a_compiler_everything_runs_on_eager_with_one_warning(tmp_path):
+def test_without_a_compiler_eager_runs_with_one_warning(tmp_path):
     done = run(RUN_A_LAYER, PATH="/nowhere", CXX="", GATELAB_CACHE=str(tmp_path))
     assert done.stdout == "eager\n"
     assert done.stderr.count("UserWarning") == 1
@@ -130,7 +130,7 @@ def test_without_a_compiler_everything_runs_on_eager_with_one_warning(tmp_path):
     assert "install g++" in done.stderr
 
 
-def test_a_cache_that_cannot_be_written_is_said(tmp_path):
+def test_an_unwritable_cache_is_reported(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
     done = run(RUN_A_LAYER, GATELAB_CACHE=str(blocked))
@@ -140,42 +140,42 @@ def test_a_cache_that_cannot_be_written_is_said(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("environment", "message"),
     [
         ({"GATELAB_CACHE": "/proc"}, "GATELAB_CACHE"),
         ({"CXX": "no-such-compiler -x"}, "CXX names 'no-such-compiler'"),
     ],
 )
-def test_whatever_else_is_wrong_is_said_once(change, said):
-    done = run(RUN_A_LAYER, **change)
+def test_other_problems_are_reported_once(environment, message):
+    done = run(RUN_A_LAYER, **environment)
     assert done.stdout == "eager\n"
     assert done.stderr.count("UserWarning") == 1
-    assert said in done.stderr
+    assert message in done.stderr
 
 
-def test_a_library_that_cannot_be_loaded_is_said(tmp_path):
-    compiler = tmp_path / "junk"
-    compiler.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done; echo junk > "$2"\n')
-    compiler.chmod(0o755)
-    done = run(RUN_A_LAYER, CXX=str(compiler), GATELAB_CACHE=str(tmp_path))
+def test_a_library_that_cannot_be_loaded_is_reported(tmp_path):
+    wrapper = tmp_path / "junk"
+    wrapper.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done; echo junk > "$2"\n')
+    wrapper.chmod(0o755)
+    done = run(RUN_A_LAYER, CXX=str(wrapper), GATELAB_CACHE=str(tmp_path))
     assert done.stdout == "eager\n"
     assert done.stderr.count("UserWarning") == 1
 
 
-def test_a_compiler_without_openmp_makes_a_kernel_of_its_own(tmp_path):
-    """One thread then; and once OpenMP is there, it is used."""
-    compiler = tmp_path / "plain"
-    compiler.write_text('#!/bin/sh\nfor a; do [ "$a" = -fopenmp ] && [ ! -e "$0.ok" ] && exit 1; done\nexec g++ "$@"\n')
-    compiler.chmod(0o755)
+def test_without_openmp_the_kernel_is_single_threaded(tmp_path):
+    """And once OpenMP is available, the kernel is recompiled with it."""
+    wrapper = tmp_path / "plain"
+    wrapper.write_text('#!/bin/sh\nfor a; do [ "$a" = -fopenmp ] && [ ! -e "$0.ok" ] && exit 1; done\nexec g++ "$@"\n')
+    wrapper.chmod(0o755)
     script = RUN_A_LAYER + (
         "import ctypes; from gatelab.engine.fused import function\n"
         "print(ctypes.c_int.in_dll(function.kernel(layer.cell).library, 'openmp').value)"
     )
-    if build.compiler()[0].endswith("g++"):
-        change = {"CXX": str(compiler), "GATELAB_CACHE": str(tmp_path)}
-        assert run(script, **change).stdout == "fused\n0\n"
+    if compiler.command()[0].endswith("g++"):
+        environment = {"CXX": str(wrapper), "GATELAB_CACHE": str(tmp_path)}
+        assert run(script, **environment).stdout == "fused\n0\n"
         (tmp_path / "plain.ok").touch()
-        assert run(script, **change).stdout == "fused\n1\n"
+        assert run(script, **environment).stdout == "fused\n1\n"
 
 
 def test_importing_compiles_nothing(tmp_path):
@@ -184,47 +184,47 @@ def test_importing_compiles_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_doctor_is_well(cache):
+def test_doctor_reports_a_working_engine(cache):
     done = subprocess.run(
         [Path(sys.executable).with_name("gatelab"), "doctor"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    for part in ("compiler", "numbers at a time", "threads", str(cache), "off by", "denormals", "engine works"):
+    for part in ("compiler", "floats wide", "threads", str(cache), "largest error", "denormals", "engine works"):
         assert part in done.stdout
 
 
 @pytest.mark.parametrize(
-    ("change", "remedy"),
+    ("environment", "remedy"),
     [({"PATH": "/nowhere", "CXX": ""}, "install g++"), ({"GATELAB_CACHE": "/dev/null"}, "GATELAB_CACHE")],
     ids=["no compiler", "no cache"],
 )
-def test_doctor_is_not_well(change, remedy):
+def test_doctor_reports_the_remedy(environment, remedy):
     command = [str(Path(sys.executable).with_name("gatelab")), "doctor"]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | change, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, check=False)
     assert done.returncode == 1
     assert "NO " in done.stdout
     assert "What to do:" in done.stderr
     assert remedy in done.stderr
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
-def test_a_folder_that_others_can_write_to_is_not_used(cache):
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no file ownership on this platform")
+def test_a_world_writable_cache_is_not_used(cache):
     cache.mkdir(mode=0o700)
-    library = build.load("answer", SOURCE)
+    library = compiler.load("answer", SOURCE)
     assert library.answer() == 42
     (kernel,) = cache.glob("*.so")
     cache.chmod(0o777)
-    build._own_folder.cache_clear()
-    with pytest.warns(UserWarning, match=r"can be written by others: it is not used.*chmod go-w"):
-        place = build._place("answer", SOURCE, build.FLAGS)
-    assert not place.is_relative_to(cache)
-    assert place.parent.stat().st_mode & 0o077 == 0
+    compiler._private_folder.cache_clear()
+    with pytest.warns(UserWarning, match=r"writable by others: it is not used.*chmod go-w"):
+        library_path = compiler._library_path("answer", SOURCE, compiler.FLAGS)
+    assert not library_path.is_relative_to(cache)
+    assert library_path.parent.stat().st_mode & 0o077 == 0
     cache.chmod(0o700)
-    assert build._whole(kernel)
+    assert compiler._is_intact(kernel)
     kernel.chmod(0o722)
-    assert not build._whole(kernel)
-    build._own_folder.cache_clear()
+    assert not compiler._is_intact(kernel)
+    compiler._private_folder.cache_clear()
 
 
-def test_names_of_cells_are_no_paths(cache):
-    assert build._place("../../gru(r=1)", SOURCE, build.FLAGS).parent == cache
+def test_cell_names_cannot_escape_the_cache(cache):
+    assert compiler._library_path("../../gru(r=1)", SOURCE, compiler.FLAGS).parent == cache
