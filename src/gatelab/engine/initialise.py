@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from numbers import Real
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
 from gatelab.engine.parameters import CellParameters
+from gatelab.engine.settings import check_chrono, check_gate_bias
 from gatelab.errors import unknown
 
 
@@ -56,13 +56,8 @@ def initialise(
 
 def set_gate_biases(parameters: CellParameters, gate_bias: Any) -> None:
     """Fill the named biases: `{"z": 1.0}` sets all of b.z to 1."""
-    if not isinstance(gate_bias, Mapping):
-        raise ValueError(f"gate_bias is {gate_bias!r}: expected a mapping, such as {{'z': 1.0}}")
+    check_gate_bias(parameters.cell, gate_bias)
     for name, value in gate_bias.items():
-        if name not in parameters.b:
-            raise unknown(f"gate_bias of cell {parameters.cell.name!r}:", name, parameters.b)
-        if not isinstance(value, Real) or not math.isfinite(value):
-            raise ValueError(f"gate_bias {name!r} is {value!r}: expected a finite number")
         parameters.b[name].fill_(float(value))
 
 
@@ -75,25 +70,7 @@ def set_chrono(
     for new content (the LSTM's i) gets −log u with the same u.
     """
     cell = parameters.cell
-    if not isinstance(longest, int) or longest < 2:
-        raise ValueError(f"chrono is {longest!r}: expected the longest dependency in steps, an integer of at least 2")
-    if not {"keep", "write"} & set(cell.roles.values()):
-        raise ValueError(
-            f"chrono does not apply to cell {cell.name!r}: none of its gates keeps or overwrites a state. "
-            "Use gate_bias to initialize biases"
-        )
-    for gate in cell.roles:
-        if gate not in parameters.b:
-            raise ValueError(
-                f"chrono sets the bias of gate {gate!r}, but cell {cell.name!r} has no b.{gate}: rename its bias"
-            )
-        if gate in fixed:
-            raise ValueError(f"both chrono and gate_bias set b.{gate}: use one of them")
-        if abs(abs(cell.opening(gate)) - 1) > 1e-9:
-            raise ValueError(
-                f"chrono needs b.{gate} to be one term of the sum inside gate {gate!r}, but in cell {cell.name!r} it "
-                f"has the factor {cell.opening(gate):g}. Use gate_bias to initialize biases"
-            )
+    check_chrono(cell, longest, fixed)
     hidden_size = next(iter(parameters.b.values())).shape[0]
     logs: Tensor = torch.empty(hidden_size).uniform_(1, max(longest - 1, 1), generator=generator).log()
     for gate, role in cell.roles.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,12 +11,11 @@ import torch
 from torch import Generator, Tensor, nn
 
 from gatelab import cells
-from gatelab.engine import checks, stack
+from gatelab.engine import checks, settings, stack
 from gatelab.engine.choose import check, choose
 from gatelab.engine.initialise import initialise
 from gatelab.engine.parameters import CellParameters
-from gatelab.errors import unknown
-from gatelab.lang import Cell
+from gatelab.lang import Cell, Option
 
 State = Tensor | tuple[Tensor, ...]
 DIRECTIONS = ("fwd", "bwd")
@@ -82,15 +80,7 @@ class Recurrent(nn.Module):
         self.gate_bias = dict(gate_bias) if isinstance(gate_bias, Mapping) else gate_bias
         self.chrono = chrono
         self.engine_in_use: str | None = None  # the engine of the last call
-        arguments = inspect.signature(Recurrent).parameters
-        for name in self.cell.options:
-            if name in arguments:
-                raise ValueError(
-                    f"cell {self.cell.name!r} has an option {name!r}, which is an argument of the layer: rename it"
-                )
-        if not any((self.cell.graph.W, self.cell.graph.U, self.cell.graph.b)):
-            raise ValueError(f"cell {self.cell.name!r} has no W, U or b: expected at least one parameter to train")
-        options = self.cell.signature.resolve(self.cell.name, cell_options, others=[*arguments][3:-1])
+        options = resolve_options(self.cell, cell_options)
         self.layers = nn.ModuleList()
         for layer in range(num_layers):
             size = input_size if layer == 0 else hidden_size * len(self.directions)
@@ -124,13 +114,7 @@ class Recurrent(nn.Module):
 
         `"b"` stands for all biases, likewise `"W"` and `"U"`. With `at`, they are set to that value.
         """
-        if at is not None and (not isinstance(at, (int, float)) or not math.isfinite(at)):
-            raise ValueError(f"freeze was given at={at!r}: expected a finite number")
-        own = [name for name, _ in next(self.runs()).named_parameters()]
-        families = {name.partition(".")[0] for name in own if "." in name}
-        for name in names:
-            if not isinstance(name, str) or name not in {*own, *families}:
-                raise unknown(f"parameter of cell {self.cell.name!r} (the same name in all layers):", name, own)
+        settings.check_frozen(self.cell, next(self.runs()).options, names, at)
         if not names:
             raise ValueError('freeze was given no names: expected at least one, as in freeze("b.z")')
         for parameters in self.runs():
@@ -237,3 +221,8 @@ def _resolve(cell: str | Cell) -> Cell:
     raise ValueError(
         f"cell is {cell!r}: expected a name ({', '.join(cells.names())}) or a function decorated with @gatelab.cell"
     )
+
+
+def resolve_options(cell: Cell, values: Mapping[str, Any]) -> dict[str, Option]:
+    """The hyperparameters of a cell as a layer would have them, without building it."""
+    return settings.resolve_options(cell, values, inspect.signature(Recurrent).parameters)

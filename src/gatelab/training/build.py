@@ -16,41 +16,33 @@ if TYPE_CHECKING:
     from gatelab.training.spec import ModelSpec
 
 
-def layer(spec: ModelSpec, input_size: int, hidden_size: int) -> Recurrent:
-    """The recurrent part alone, of any size: it tells what is wrong with a spec, or how many parameters it has."""
-    made = Recurrent(
-        spec.equations(), input_size, hidden_size, spec.num_layers, dropout=spec.dropout, **_layer_options(spec)
-    )
-    return _frozen(made, spec)
-
-
 def model(spec: ModelSpec, task: Task, seed: int) -> nn.Module:
-    """The model for a task, with starting values from `seed`."""
+    """The model for a task, initialized from `seed`."""
     options = {"dropout": spec.dropout, "head_dropout": spec.head_dropout, **_layer_options(spec)}
     sizes = (task.input_size, spec.hidden_size, task.output_size, spec.num_layers)
-    made: SequenceClassifier | StepPredictor | Forecaster
+    network: SequenceClassifier | StepPredictor | Forecaster
     if task.forecasts and task.input_size == task.output_size:
-        made = Forecaster(spec.equations(), task.input_size, spec.hidden_size, spec.num_layers, **options)
+        network = Forecaster(spec.equations(), task.input_size, spec.hidden_size, spec.num_layers, **options)
     elif task.per_step:
-        made = StepPredictor(spec.equations(), *sizes, **options)
+        network = StepPredictor(spec.equations(), *sizes, **options)
     else:
-        made = SequenceClassifier(spec.equations(), *sizes, read=spec.read, **options)
-    made.reset_parameters(generator(seed, "initialisation"))
+        network = SequenceClassifier(spec.equations(), *sizes, read=spec.read, **options)
+    network.reset_parameters(generator(seed, "initialisation"))
     if spec.remove or spec.chrono:
-        _start_as_without(made, spec, task, seed)
-    _frozen(made.recurrent, spec)
-    return made
+        _initialize_like_unchanged(network, spec, task, seed)
+    _frozen(network.recurrent, spec)
+    return network
 
 
 @torch.no_grad()
-def _start_as_without(made: nn.Module, spec: ModelSpec, task: Task, seed: int) -> None:
-    """Let what a model has in common with the same one with all gates, or without chrono, start alike: it draws fewer
-    numbers or more, which would move all that come after them.
+def _initialize_like_unchanged(network: nn.Module, spec: ModelSpec, task: Task, seed: int) -> None:
+    """Give the parameters that a model shares with the same one with all gates, or without chrono, the same initial
+    values: it draws fewer random numbers or more, which would shift all that come after them.
     """
     plain = spec.model_copy(update={"remove": {}, "chrono": None, "freeze": (), "freeze_at": None})
     values = dict(model(plain, task, seed).named_parameters())
     spread = {f"b.{gate}" for gate in spec.equations().roles} if spec.chrono else set()
-    for name, parameter in made.named_parameters():
+    for name, parameter in network.named_parameters():
         if ".".join(name.split(".")[-2:]) not in spread:
             parameter.copy_(values[name])
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
-import torch
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -20,10 +19,12 @@ from pydantic import (
 
 from gatelab import cells, tasks
 from gatelab.cells import Choice
+from gatelab.engine.choose import check as check_engine
+from gatelab.engine.recurrent import resolve_options
+from gatelab.engine.settings import check_chrono, check_frozen, check_gate_bias
 from gatelab.errors import unknown
-from gatelab.lang import Cell, hold
+from gatelab.lang import Cell, Option, hold
 from gatelab.tasks import Task
-from gatelab.training import build
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -118,13 +119,32 @@ class ModelSpec(Section):
                 yield Conflict((name, "num_layers"), "acts between layers and does nothing with num_layers: 1")
         if self.freeze_at is not None and not self.freeze:
             yield Conflict(("freeze_at", "freeze"), "given, and freeze is not: name what to hold, as freeze: [b.z]")
-        # The cell itself knows its options, gates and parameters: a small layer is made with one after the other.
-        settings: dict[str, Any] = {}
-        for name in ("cell", "remove", "options", "gate_bias", "chrono", "freeze", "engine"):
+        yield from self._conflicts_with_cell()
+
+    def _conflicts_with_cell(self) -> Iterator[Conflict]:
+        """What does not fit the equations; a function of them and of the settings, without building a layer."""
+        cell, options = self.cell.cell, dict[str, Option]()
+
+        def removed() -> None:
+            nonlocal cell
+            cell = self.equations()
+
+        def resolved() -> None:
+            nonlocal options
+            options = resolve_options(cell, self.options)
+
+        checks: dict[str, Callable[[], Any]] = {
+            "cell": lambda: resolve_options(cell, {}),
+            "remove": removed,
+            "options": resolved,
+            "gate_bias": lambda: check_gate_bias(cell, self.gate_bias),
+            "chrono": lambda: check_chrono(cell, self.chrono, self.gate_bias) if self.chrono is not None else None,
+            "freeze": lambda: check_frozen(cell, options, self.freeze, self.freeze_at),
+            "engine": lambda: check_engine(self.engine, cell),
+        }
+        for name, check in checks.items():
             try:
-                with torch.random.fork_rng(devices=[]):  # its starting values are of no interest to anyone
-                    build.layer(ModelSpec.model_construct(**settings, **{name: getattr(self, name)}), 1, 1)
-                settings[name] = getattr(self, name)
+                check()
             except ValueError as error:
                 yield Conflict((name, "cell"), str(error))
                 if name == "cell":
