@@ -1,10 +1,10 @@
-"""An epoch over sequences of unequal length: padded to the longest of all, to the longest of the batch, and in batches of
-similar length.
+"""An epoch over sequences of unequal length, padded to the longest of all, to the longest of the batch, or in batches
+of similar length.
 
 python benchmarks/padding.py
 
-Lengths are log-normal, as those of spoken words are: most are short, and a few long ones set the padding. The three ways
-take turns in one process; ratios are medians over the turns.
+Lengths are log-normal, as those of spoken words are: most are short, and a few long ones set the padding. The three
+ways take turns in one process; ratios are medians over the turns.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from gatelab.experiments.results import Results, gather
 from gatelab.formatting import counted
 from gatelab.training import Run
 from gatelab.training.loop import FINAL
-from gatelab.training.process import alone_in, politely_ended
+from gatelab.training.process import alone_in, sigterm_interrupts
 from gatelab.training.run import differences
 
 LARGE = 3  # standard deviations: a design that detects less is worth a warning
@@ -55,7 +55,7 @@ def carried_out(
     tests: dict[str, Any],
 ) -> Results:
     """The results of a plan that was checked; `tests` is the family that its tests belong to."""
-    with alone_in(directory), politely_ended():
+    with alone_in(directory), sigterm_interrupts():
         # Or of another model, or elsewhere: nothing is written.
         over = [run for run in runs if _is_over(run, within(directory, directory / run.place))]
         begun, spent = time.time(), _spent(directory)

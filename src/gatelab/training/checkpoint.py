@@ -1,4 +1,4 @@
-"""All that a run needs to go on, in one file: tensors as safetensors, the rest as JSON in its header."""
+"""Everything that a run needs to resume, in one file: tensors as safetensors, the rest as JSON in its header."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SCHEMA = 1
 
 @dataclass
 class Place:
-    """Where a run is, and what it has seen: everything beside weights, optimiser and schedule."""
+    """The position of a run and its history: everything beside weights, optimizer and schedule."""
 
     epoch: int = 0
     batch: int = 0  # the next one
     best_epoch: int | None = None
     best_score: float | None = None
     best_loss: float = 0.0  # of the validation, at the best epoch
-    waited: int = 0  # epochs since the score was better than ever
+    waited: int = 0  # epochs since the best one
     history: list[dict[str, Any]] = field(default_factory=list)
     tally: dict[str, float] = field(default_factory=dict)  # of the epoch that was interrupted
     norm: float = 0.0  # sum of gradient norms in it
@@ -38,6 +38,7 @@ class Place:
 
 
 def write(path: Path, model: nn.Module, optimizer: Optimizer, schedule: Schedule, place: Place) -> None:
+    """Write everything in one file."""
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     tensors |= {f"optimizer.{name}": value for name, value in optimizers.tensors(optimizer).items()}
     state = {"schema": SCHEMA, "place": asdict(place), "schedule": schedule.state()}
@@ -91,11 +92,12 @@ def read_place(path: Path) -> Place:
 
 
 def write_weights(path: Path, model: nn.Module, epoch: int) -> None:
+    """The weights after this epoch."""
     write_tensors(path, model.state_dict(), {"schema": SCHEMA, "epoch": epoch})
 
 
 def read_weights(path: Path, model: nn.Module, epoch: int | None) -> None:
-    """The weights of that epoch, and no others; of whichever there is, if none is given."""
+    """Load the weights of this epoch and no other; without an epoch, whichever the file holds."""
     tensors, state = read_tensors(path)
     if epoch is not None and state.get("epoch") != epoch:
         raise DataError(f"{path} holds the weights of epoch {state.get('epoch')}, expected those of epoch {epoch}")
@@ -111,8 +113,10 @@ def epoch_of(path: Path) -> int | None:
 
 
 def saved_tally(tally: Tally) -> dict[str, float]:
+    """A tally as plain numbers."""
     return {name: value for name, value in vars(tally).items() if name != "objective"}
 
 
 def restored_tally(objective: Objective, saved: dict[str, Any]) -> Tally:
+    """The inverse of `saved_tally`."""
     return Tally(objective, **saved)

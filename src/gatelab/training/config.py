@@ -1,4 +1,4 @@
-"""Config files: YAML into a spec; all that is wrong, with file, line and the nearest right key; an example."""
+"""Config files: YAML into a spec, with every error located by file, line and the nearest right key; an example."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ Key = tuple[str | int, ...]
 
 
 class Problem(NamedTuple):
+    """An error in a config, and the key it belongs to."""
+
     key: Key
     message: str
 
@@ -33,7 +35,7 @@ class Document(NamedTuple):
 
 
 def read(path: Path) -> Document:
-    """A YAML file. Only plain values are made of it, never objects."""
+    """A YAML file, as plain values; never as objects."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -41,18 +43,19 @@ def read(path: Path) -> Document:
     content = parse_yaml(text, str(path))
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     lines: dict[Key, int] = {}
-    doubles = list(_mark(root, (), lines)) if root is not None else []
-    if doubles:
-        raise ValueError("\n".join(f"{path}:{line}: the key {key!r} is there twice" for line, key in doubles))
+    duplicates = list(_mark(root, (), lines)) if root is not None else []
+    if duplicates:
+        raise ValueError("\n".join(f"{path}:{line}: the key {key!r} is there twice" for line, key in duplicates))
     if not isinstance(content, dict | None):
         raise ValueError(f"{path} holds {content!r}: expected keys such as task and training")
     return Document(content or {}, lines)
 
 
 def parse_yaml(text: str, source: str) -> Any:
+    """The values of a YAML text, or an error that names the source and the line."""
     try:
         content = yaml.safe_load(text)
-        json.dumps(content, default=str)  # what refers to itself has no end
+        json.dumps(content, default=str)  # values that refer to themselves cannot be written
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{source}:{mark.line + 1}" if mark else source
@@ -78,13 +81,13 @@ def _mark(node: yaml.Node, key: Key, lines: dict[Key, int]) -> Iterator[tuple[in
 
 
 def load(path: Path, changes: Mapping[Key, Any] | None = None) -> RunSpec:
-    """The spec in a config file, with changes from the command line laid over it."""
+    """The spec in a config file, overridden by changes from the command line."""
     document = read(path)
     return parse(changed(document.content, changes or {}), str(path), document.lines, changes or {})
 
 
 def changed(content: dict[str, Any], changes: Mapping[Key, Any]) -> dict[str, Any]:
-    """A config with single keys set anew."""
+    """A config with single keys replaced."""
     result = dict(content)
     for (first, *rest), value in changes.items():
         if not rest:
@@ -104,36 +107,36 @@ def parse(
     lines: Mapping[Key, int] | None = None,
     changes: Iterable[Key] = (),
 ) -> RunSpec:
-    """A spec from plain values, or all that is wrong with them in one error, in the order of the file.
+    """A spec from plain values, or one error with all problems, in the order of the file.
 
     `changes` are the keys that did not come from the file but from the command line.
     """
-    parts: dict[str, Any] = {}
-    refuse_located(list(_problems(content, parts)), source, lines or {}, changes)
-    return RunSpec.model_validate(parts)
+    sections: dict[str, Any] = {}
+    refuse_located(list(_problems(content, sections)), source, lines or {}, changes)
+    return RunSpec.model_validate(sections)
 
 
 def refuse_located(problems: list[Problem], source: str, lines: Mapping[Key, int], changes: Iterable[Key]) -> None:
-    """One error for all problems, each with its place; nothing if there are none."""
-    said = []
+    """One error for all problems, each with its location; nothing if there are none."""
+    messages = []
     for problem in problems:
         line = _line(problem.key, lines)
         where = f"{source}:{line}" if line else source
         if any(problem.key[: len(key)] == key for key in changes):
             line, where = 0, "the command line"
         key = ".".join(str(part) for part in problem.key)
-        said.append((line, f"{where}: {key + ': ' if key else ''}{problem.message}"))
-    if said:
-        raise ValueError("\n".join(text for _, text in sorted(said, key=lambda pair: pair[0])))
+        messages.append((line, f"{where}: {key + ': ' if key else ''}{problem.message}"))
+    if messages:
+        raise ValueError("\n".join(text for _, text in sorted(messages, key=lambda pair: pair[0])))
 
 
-def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Problem]:
-    """What is wrong; what is right goes into `parts`."""
+def _problems(content: dict[str, Any], sections: dict[str, Any]) -> Iterator[Problem]:
+    """What is wrong; valid sections go into `sections`."""
     for name in content:
         if name not in RunSpec.model_fields:
             yield Problem((str(name),), str(unknown("key", name, RunSpec.model_fields)))
-    yield from section_problems(content, parts)
-    task, model, training = (parts.get(name) for name in ("task", "model", "training"))
+    yield from section_problems(content, sections)
+    task, model, training = (sections.get(name) for name in ("task", "model", "training"))
     if task is not None and model is not None and training is not None:
         try:
             for conflict in disagreements(task, model, training):
@@ -142,44 +145,44 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
             yield Problem(("task",), str(error))
 
 
-def section_problems(content: dict[str, Any], found: dict[str, Any]) -> Iterator[Problem]:
-    """Every section by itself, so that an error in one does not hide those in the others; they go into `found`."""
+def section_problems(content: dict[str, Any], sections: dict[str, Any]) -> Iterator[Problem]:
+    """Every section by itself, so that an error in one does not hide those in others; they go into `sections`."""
     for name, field in RunSpec.model_fields.items():
-        given = content.get(name, {})
+        values = content.get(name, {})
         section = cast("type[BaseModel] | None", field.annotation)
         if name == "task":
-            section, given, wrong = _named_task(given or {"name": "digits"})
+            section, values, wrong = _named_task(values or {"name": "digits"})
             yield from (Problem(("task", *problem.key), problem.message) for problem in wrong)
         if section is None:
             continue
-        if not isinstance(given, dict):
+        if not isinstance(values, dict):
             some = ", ".join(list(section.model_fields)[:3])
-            yield Problem((name,), f"this is {given!r}: expected keys such as {some}")
+            yield Problem((name,), f"this is {values!r}: expected keys such as {some}")
             continue
-        found[name], wrong = validated(section, given)
+        sections[name], wrong = validated(section, values)
         yield from (Problem((name, *problem.key), problem.message) for problem in wrong)
 
 
-def _named_task(given: Any) -> tuple[type[BaseModel] | None, dict[str, Any], list[Problem]]:
-    """The kind of task that is meant, and its options."""
+def _named_task(value: Any) -> tuple[type[BaseModel] | None, dict[str, Any], list[Problem]]:
+    """The class of the task, and its options."""
     try:
-        name, options = name_and_options(given)
+        name, options = name_and_options(value)
         return tasks.find(name), options, []
     except ValueError as error:
         return None, {}, [Problem((), str(error))]
 
 
 def validated(
-    section: type[BaseModel], given: dict[str, Any], also: Iterable[str] = ()
+    section: type[BaseModel], values: dict[str, Any], also: Iterable[str] = ()
 ) -> tuple[BaseModel | None, list[Problem]]:
-    """A section and what is wrong with it. What is wrong is taken out, and the rest looked at again; what values cannot
-    mean together is said as well, unless it involves one that was taken out. `also` are other keys that are known.
+    """A section and its problems. Invalid values are taken out and the rest is validated again; conflicts between
+    values are reported as well, unless they involve one that was taken out. `also` are other known keys.
     """
     problems: list[Problem] = []
-    left, taken_out = dict(given), set()
+    left, taken_out = dict(values), set()
     while True:
         try:
-            made = section.model_validate(left, context={"conflicts_later": True})
+            valid = section.model_validate(left, context={"conflicts_later": True})
             break
         except ValidationError as error:
             for wrong in error.errors():
@@ -197,26 +200,26 @@ def validated(
                 return None, problems  # a task's own rule, or something without which there is no section
             taken_out |= names
             left = {name: value for name, value in left.items() if name not in names}
-    if isinstance(made, Section):
-        conflicts = (conflict for conflict in made.conflicts() if not taken_out & set(conflict.keys))
+    if isinstance(valid, Section):
+        conflicts = (conflict for conflict in valid.conflicts() if not taken_out & set(conflict.keys))
         problems += [Problem((conflict.keys[0],), conflict.why) for conflict in conflicts]
-    return made, problems
+    return valid, problems
 
 
 def _line(key: Key, lines: Mapping[Key, int]) -> int:
-    """The line of a key, or of the nearest one around it."""
+    """The line of a key, or of the nearest enclosing one."""
     while key and key not in lines:
         key = key[:-1]
     return lines.get(key, 0)
 
 
 def example(task: str = "digits") -> str:
-    """A config with every key at its default, and what it means; it can be saved, changed and run."""
+    """A config with every key at its default and its meaning; it can be saved, edited and run."""
     text = ["# Every key, with its default and meaning. Leave out what you do not change.", ""]
     text += [f"# {_description(RunSpec.model_fields['task'])}", "task:", f"  name: {task}"]
     text += [f"  # Options of {task}; for another task, `gatelab config --task NAME`."]
     for name, field in sorted(tasks.find(task).model_fields.items(), key=lambda item: item[0] == "seed"):
-        comment = "" if field.is_required() else "# "  # its own must not stay when the name is changed
+        comment = "" if field.is_required() else "# "  # options must not stay when the name is changed
         text += [line.replace(f"{name}:", f"{comment}{name}:", 1) for line in _entry(name, field, "  ")]
     for name, field in RunSpec.model_fields.items():
         section = field.annotation

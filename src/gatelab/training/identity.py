@@ -19,7 +19,7 @@ from gatelab.training.spec import RunSpec
 
 
 def identity(spec: RunSpec) -> dict[str, str]:
-    """The engine that will run here, the cell's equations and the data, each as a word that can be compared."""
+    """The engine that will run here, and checksums of the equations and of the data."""
     cell = spec.model.equations()
     return {
         "engine": choose(spec.model.engine, cell, torch.zeros(1), watch=False),
@@ -29,7 +29,7 @@ def identity(spec: RunSpec) -> dict[str, str]:
 
 
 def fingerprint(task: Task) -> str:
-    """A sum over all data as it is stored, and over how it is prepared: every digit counts."""
+    """A checksum of all data as stored, and of its preprocessing."""
     total = hashlib.sha256(sum_of(task.preparation.document()).encode())
     for part in task.parts:
         for values in (part.stored, part.targets, part.lengths):
@@ -40,23 +40,24 @@ def fingerprint(task: Task) -> str:
 
 
 def _all_bytes(values: Tensor) -> Any:
-    """What a tensor is a view of, once: windows of a series overlap."""
+    """The bytes that a tensor is a view of, once: windows of a series overlap."""
     size = values.untyped_storage().nbytes() // values.element_size()
     return torch.as_strided(values, (size,), (1,), 0).numpy()
 
 
 def changes(run: Run, task: Task | None = None) -> list[str]:
-    """What a run was made with and is another now, as far as it is at hand: the file of its cell, and its data."""
+    """What has changed since the run, as far as it is here: the file of its cell, and its data."""
     return [*changed_cell(run), *changed_data(run, task or run.spec().task.with_options())]
 
 
 def changed_cell(run: Run) -> Iterator[str]:
-    """The file is compared with the text that was kept, and not run."""
+    """Whether the cell's file has another text than the run recorded; the file is not executed."""
     if (file := run.cell.changed_file()) is not None:
         yield f"{file}, from which its cell was taken, was edited (the run has the old text in {run.path / 'cell.txt'})"
 
 
 def changed_data(run: Run, task: Task) -> Iterator[str]:
+    """Whether the data is other data than the run was trained on; nothing if it is not here."""
     if not task.is_here():
         return
     try:
@@ -70,7 +71,7 @@ def changed_data(run: Run, task: Task) -> Iterator[str]:
 
 
 def refuse(where: object, changed: list[str], instead: str) -> None:
-    """An error that names what is another now, unless nothing is."""
+    """An error that names all changes, if there are any."""
     if changed:
         raise ValueError(
             f"{where} was made with something else: {'; '.join(changed)}. Restore it, or pass --accept-changes "

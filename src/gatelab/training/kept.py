@@ -1,6 +1,6 @@
-"""A few examples of data that may be gone one day, kept in the run directory: enough to look into the run without it.
+"""A few examples in the run directory, so that a run can be inspected when its data is unavailable.
 
-Of a series also the last window, from which it is continued.
+Of a series also the last window, from which it is forecast.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from gatelab.tasks.preparation import Preparation
 from gatelab.tasks.series import Ending
 
 FILE = "examples.npz"
-EXAMPLES, NUMBERS = 64, 1_000_000  # of each part, at most so many
+EXAMPLES, NUMBERS = 64, 1_000_000  # of each part, at most
 
 
 def write(folder: Path, task: Task) -> None:
-    """What is kept of a task; nothing where it can be made again from its options."""
+    """Keep a few examples; none where the data can be generated again from the options."""
     arrays: dict[str, np.ndarray] = {}
     if task.from_disk and not isinstance(task.test.encoding, NoiseAfter):
         for name in ("validation", "test"):
@@ -45,7 +45,7 @@ def _some(name: str, part: Examples) -> dict[str, np.ndarray]:
 
 
 def parts(path: Path, preparation: Preparation) -> Parts | None:
-    """The examples that were kept, none of them to train on; None if there are none."""
+    """The kept examples, without a training part; None if there are none."""
     if not path.is_file():
         return None
     arrays = sealed.read_arrays(path)

@@ -1,4 +1,4 @@
-"""What a run says of itself: how it was made and how it went, as plain data in manifest.json."""
+"""The manifest of a run: its spec, machine and outcome, as plain data in manifest.json."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Identity(BaseModel):
 
 
 class Facts(BaseModel):
-    """What every manifest has; there may be more."""
+    """The facts that every manifest has; there may be more."""
 
     model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
 
@@ -107,10 +107,12 @@ def checked(content: dict[str, Any], source: object) -> dict[str, Any]:
 
 
 def now() -> str:
+    """The time in UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def versions() -> dict[str, str]:
+    """The versions of what a result depends on."""
     import gatelab
 
     return {

@@ -28,10 +28,10 @@ class Objective:
 
     def loss(self, prediction: Tensor, batch: Batch) -> Tensor:
         """The mean over all targets: (B, K) against (B,) or (B, K), or with a T in the middle."""
-        prediction, answers = self.existing(prediction, batch), self.existing(batch.y, batch)
+        prediction, targets = self.existing(prediction, batch), self.existing(batch.y, batch)
         if self.classifies:
-            return cross_entropy(prediction, answers)
-        return mse_loss(prediction, answers) if self.name == "mse" else l1_loss(prediction, answers)
+            return cross_entropy(prediction, targets)
+        return mse_loss(prediction, targets) if self.name == "mse" else l1_loss(prediction, targets)
 
     def existing(self, values: Tensor, batch: Batch) -> Tensor:
         """Where there is a target at every step: (B, T, …) → (M, …), without padding."""
@@ -52,7 +52,7 @@ class Tally:
 
     objective: Objective
     loss: float = 0.0
-    answers: int = 0
+    targets: int = 0
     hits: int = 0
     scored: int = 0
     squared: float = 0.0
@@ -62,34 +62,34 @@ class Tally:
     def add(self, prediction: Tensor, batch: Batch, loss: float) -> None:
         """Count a batch whose mean loss is known."""
         goal = self.objective
-        answers = goal.existing(batch.y, batch)
-        self.loss += loss * len(answers)
-        self.answers += len(answers)
+        targets = goal.existing(batch.y, batch)
+        self.loss += loss * len(targets)
+        self.targets += len(targets)
         if goal.classifies:
             right = goal.task.counted(prediction.argmax(-1) == batch.y, batch.lengths)
             self.hits += int(right.sum())
             self.scored += len(right)
         else:
-            error = (goal.existing(prediction, batch) - answers).double()
-            self.squared += float(error.square().mean()) * len(answers)
-            self.absolute += float(error.abs().mean()) * len(answers)
+            error = (goal.existing(prediction, batch) - targets).double()
+            self.squared += float(error.square().mean()) * len(targets)
+            self.absolute += float(error.abs().mean()) * len(targets)
 
     def metrics(self) -> Metrics:
         """The metrics of everything that was counted."""
-        mean_loss = self.loss / self.answers
+        mean_loss = self.loss / self.targets
         if self.objective.classifies:
             return {"loss": mean_loss, "accuracy": self.hits / self.scored}
-        return {"loss": mean_loss, "mse": self.squared / self.answers, "mae": self.absolute / self.answers}
+        return {"loss": mean_loss, "mse": self.squared / self.targets, "mae": self.absolute / self.targets}
 
 
-def macro_metrics(task: Task, prediction: Tensor, answers: Tensor, lengths: Tensor | None) -> Metrics:
-    """Precision, recall and F1 as plain means over the classes, for the test set."""
+def macro_metrics(task: Task, prediction: Tensor, targets: Tensor, lengths: Tensor | None) -> Metrics:
+    """Macro-averaged precision, recall and F1, for the test set."""
     if task.classes is None:
         return {}
     from sklearn.metrics import precision_recall_fscore_support
 
-    said, right = (task.counted(v, lengths).numpy() for v in (prediction.argmax(-1), answers))
-    precision, recall, f1, _ = precision_recall_fscore_support(right, said, average="macro", zero_division=0)
+    predicted, true = (task.counted(v, lengths).numpy() for v in (prediction.argmax(-1), targets))
+    precision, recall, f1, _ = precision_recall_fscore_support(true, predicted, average="macro", zero_division=0)
     return {"precision": float(precision), "recall": float(recall), "f1": float(f1)}
 
 

@@ -1,4 +1,4 @@
-"""torch's optimisers by name, and their state as plain tensors and numbers."""
+"""torch's optimizers by name, and their state as plain tensors."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from gatelab.training.spec import OptimizationSpec
 
 
 def optimizer(spec: OptimizationSpec, model: nn.Module) -> Optimizer:
-    """For the parameters that are learned: what is frozen no optimiser ever sees, so that nothing can move it."""
-    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    """The optimizer of all trainable parameters; frozen ones are not given to it, so nothing can change them."""
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     rate, decay = spec.learning_rate, spec.weight_decay
     # `fused` does one pass over all parameters: on small models the loop over them would cost more than the step.
-    fused = all(parameter.device.type in ("cpu", "cuda") for parameter in learned)
+    fused = all(parameter.device.type in ("cpu", "cuda") for parameter in trainable)
     if spec.optimizer == "adam":
-        return Adam(learned, rate, weight_decay=decay, fused=fused)
+        return Adam(trainable, rate, weight_decay=decay, fused=fused)
     if spec.optimizer == "adamw":
-        return AdamW(learned, rate, weight_decay=decay, fused=fused)
+        return AdamW(trainable, rate, weight_decay=decay, fused=fused)
     if spec.optimizer == "sgd":
-        return SGD(learned, rate, momentum=spec.momentum, weight_decay=decay, fused=fused)
-    return RMSprop(learned, rate, momentum=spec.momentum, weight_decay=decay)
+        return SGD(trainable, rate, momentum=spec.momentum, weight_decay=decay, fused=fused)
+    return RMSprop(trainable, rate, momentum=spec.momentum, weight_decay=decay)
 
 
 def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
+    """The same rate for all parameters."""
     for group in optimizer.param_groups:
         group["lr"] = rate
 
 
 def tensors(optimizer: Optimizer) -> dict[str, Tensor]:
-    """The state of an optimiser by parameter and name, `3.exp_avg`."""
+    """The state of an optimizer by parameter and name, `3.exp_avg`."""
     state: dict[int, dict[str, Any]] = optimizer.state_dict()["state"]
     return {
         f"{number}.{name}": value
@@ -44,7 +45,7 @@ def tensors(optimizer: Optimizer) -> dict[str, Tensor]:
 
 
 def restore(optimizer: Optimizer, saved: dict[str, Tensor]) -> None:
-    """The inverse of `tensors`. A state that does not fit its parameter is refused: torch's fused optimisers would read
+    """The inverse of `tensors`. A state that does not fit its parameter is refused: torch's fused optimizers would read
     and write beyond its end.
     """
     state: dict[int, dict[str, Tensor]] = {}
@@ -53,13 +54,13 @@ def restore(optimizer: Optimizer, saved: dict[str, Tensor]) -> None:
         number, _, name = key.partition(".")
         expected = torch.Size(()) if name == "step" else parameters[int(number)].shape
         if value.shape != expected or value.dtype != torch.float32:
-            raise ValueError(f"the optimiser's {key} is {value.dtype} of shape {tuple(value.shape)}")
+            raise ValueError(f"the optimizer's {key} is {value.dtype} of shape {tuple(value.shape)}")
         state.setdefault(int(number), {})[name] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
 def gradient_norm(optimizer: Optimizer, clip: float | None) -> float:
-    """The length of the whole gradient; if it is longer than `clip`, it is shortened to that afterwards."""
+    """The norm of the whole gradient before clipping; gradients are scaled so that it is at most `clip`."""
     gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
     norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients))))
     if clip is not None and clip < norm < math.inf:
@@ -68,7 +69,7 @@ def gradient_norm(optimizer: Optimizer, clip: float | None) -> float:
 
 
 def largest_gradients(model: nn.Module, count: int = 5) -> dict[str, float]:
-    """The parameters with the longest gradients, what is not finite first."""
+    """The parameters with the largest gradient norms, those that are not finite first."""
     norms = {name: float(p.grad.norm()) for name, p in model.named_parameters() if p.grad is not None}
     ordered = sorted(norms, key=lambda name: (math.isfinite(norms[name]), -norms[name]))
     return {name: norms[name] for name in ordered[:count]}

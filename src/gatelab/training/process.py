@@ -1,4 +1,4 @@
-"""What surrounds a run in its process: one run a directory, threads, denormals, and a way to stop between batches."""
+"""The process around a run: one run per directory, threads, denormals, signals between batches."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from gatelab.training import kept
 from gatelab.training.run import CELL, CELL_HEADING, LOG, MODEL, PROGRESS, Run
 from gatelab.training.spec import TrainingSpec
 
-BEGUN = (kept.FILE, CELL, MODEL)  # what a run writes before it has a manifest
+BEGUN = (kept.FILE, CELL, MODEL)  # files that a run writes before its manifest
 
 
 @contextmanager
 def alone_in(path: Path) -> Iterator[None]:
-    """Nobody else trains in this directory meanwhile. The lock goes with the process, however that ends."""
+    """An exclusive lock on the directory. It ends with the process, however that ends."""
     from filelock import FileLock, Timeout
 
     path.mkdir(parents=True, exist_ok=True)
     lock = within(path, path / ".lock")  # which is opened to be written
     try:
-        with FileLock(lock, timeout=1):  # someone may be looking whether it is held
+        with FileLock(lock, timeout=1):  # `is_busy` may hold it for a moment
             clear_unfinished(path)
             yield
     except Timeout:
@@ -39,7 +39,7 @@ def alone_in(path: Path) -> Iterator[None]:
 
 
 def is_busy(path: Path) -> bool:
-    """Whether a process is at work in this directory."""
+    """Whether another process holds the lock of this directory."""
     from filelock import FileLock, Timeout
 
     lock = within(path, path / ".lock")
@@ -53,7 +53,7 @@ def is_busy(path: Path) -> bool:
 
 
 def refuse_foreign(path: Path) -> None:
-    """A new run wants a directory of its own: what somebody else keeps there is not ours to mix with."""
+    """A new run needs its own directory: other files there are an error."""
     if path.exists() and not path.is_dir():
         raise ValueError(f"{path} is a file: expected a directory for the run, a new one or that of the run itself")
     if others := foreign(path, [LOG, PROGRESS, *(name for name in BEGUN if _is_ours(path / name))]):
@@ -63,7 +63,7 @@ def refuse_foreign(path: Path) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file was left by a run that was killed before it had a manifest; not one of that name by chance."""
+    """Whether a file is that of a run that was killed before it had a manifest, not another one of that name."""
     try:
         if path.name == CELL:
             return path.read_text(errors="replace").startswith(CELL_HEADING)
@@ -74,14 +74,14 @@ def _is_ours(path: Path) -> bool:
 
 @contextmanager
 def prepared(spec: TrainingSpec, run: Run) -> Iterator[int]:
-    """Threads and denormals set for the run, and put back afterwards, with torch's generator as it was. Yields the
-    threads that are really granted.
+    """Set threads and denormals for the run, and restore them and torch's generator afterwards. Yields the number of
+    threads that are granted.
 
-    A run that is resumed asks for as many threads as before: sums in another order differ in the last bit.
+    A resumed run asks for as many threads as before: sums in another order differ in the last bit.
     """
     threads, before = spec.threads, torch.get_num_threads()
     if run.exists():
-        threads = run.manifest()["threads"]  # as many as were granted, which may be fewer than were wanted
+        threads = run.manifest()["threads"]  # as many as were granted, perhaps fewer than asked for
     random = torch.get_rng_state()
     torch.set_num_threads(threads or before)
     try:
@@ -94,7 +94,7 @@ def prepared(spec: TrainingSpec, run: Run) -> Iterator[int]:
 
 @contextmanager
 def denormals_flushed() -> Iterator[None]:
-    """Denormals count as zero, as they do inside the compiled kernels."""
+    """Flush denormals to zero, as the compiled kernels do."""
     before = not bool(torch.tensor(1e-39) * torch.tensor(1.0) > 0)
     torch.set_flush_denormal(True)
     try:
@@ -104,8 +104,8 @@ def denormals_flushed() -> Iterator[None]:
 
 
 @contextmanager
-def politely_ended() -> Iterator[None]:
-    """A polite kill is taken as Ctrl-C, and Ctrl-C is heard even where a shell has told its children to ignore it."""
+def sigterm_interrupts() -> Iterator[None]:
+    """SIGTERM raises KeyboardInterrupt, as Ctrl-C does, even where a shell has told its children to ignore that."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -123,15 +123,15 @@ def politely_ended() -> Iterator[None]:
 
 @dataclass
 class Stop:
-    """Whether someone asked the run to stop."""
+    """Whether the run was asked to stop."""
 
     asked: bool = False
 
 
 @contextmanager
 def stoppable() -> Iterator[Stop]:
-    """Ctrl-C or a polite kill asks to stop after the batch; a second Ctrl-C stops at once. (A polite kill does not
-    count as a second one: whoever started us may send it along with the terminal's Ctrl-C.)
+    """Ctrl-C or SIGTERM asks to stop after the batch; a second Ctrl-C stops at once. (SIGTERM does not count as a
+    second one: a parent process may send it along with the terminal's Ctrl-C.)
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():

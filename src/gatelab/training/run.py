@@ -1,18 +1,18 @@
 """The run directory: the one contract between training and everything that reads its results.
 
-    manifest.json           what was run, on what, how it ended, and the test metrics
+    manifest.json           the spec, the machine, the outcome, and the test metrics
     model.json              the equations as data, and the preprocessing
-    cell.txt                the equations, and the file they came from, for people; nobody reads it back
-    metrics.jsonl           a line an epoch
-    checkpoint.safetensors  all that is needed to resume: weights, optimiser, place, history
+    cell.txt                the equations, and the file they came from, for people; never read back
+    metrics.jsonl           one line per epoch
+    checkpoint.safetensors  everything that is needed to resume: weights, optimizer, position, history
     best.safetensors        the weights of the best validation epoch
     predictions.npz         the model's output on the test set, and the targets
-    examples.npz            a few examples of data that may be gone one day, and the end of a series
-    gradients.npz           norms of gradients by epoch and step, if they were asked for
-    timing.json             where the time went
+    examples.npz            a few examples of data that may be unavailable later, and the end of a series
+    gradients.npz           gradient norms by epoch and step, if recorded
+    timing.json             seconds of training and validation
 
-Every file is written whole or not at all; all that are read back carry a checksum, which is verified then. Nothing in
-it can run code, and no link in it is followed out of it. It can be moved to another machine and used there by itself.
+Every file is written completely or not at all; all that are read back carry a checksum, which is verified then. Nothing
+in it can run code, and no link in it is followed out of it. It can be moved to another machine and used there alone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from gatelab.training import build, checkpoint, kept
 from gatelab.training.manifest import SCHEMA, checked, git_commit, machine, now, versions
 from gatelab.training.spec import RunSpec
 
-IMMATERIAL = ("task.data_dir", "training.checkpoint_seconds")  # do not change what is learned
+IMMATERIAL = ("task.data_dir", "training.checkpoint_seconds")  # do not affect the result
 MANIFEST, MODEL, CELL = "manifest.json", "model.json", "cell.txt"
 CELL_HEADING = "# The cell"
 METRICS, CHECKPOINT, BEST = "metrics.jsonl", "checkpoint.safetensors", "best.safetensors"
@@ -50,38 +50,43 @@ FILES = (
 
 
 class Run:
-    """A run directory, to be written by `train` and read by anyone."""
+    """A run directory, written by `train` and read by anyone."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
 
     def file(self, name: str) -> Path:
+        """The path of one of its files; a link that leads elsewhere is an error."""
         return within(self.path, self.path / name)
 
     @property
     def manifest_path(self) -> Path:
+        """manifest.json, with which the run exists."""
         return self.file(MANIFEST)
 
     @property
     def checkpoint_path(self) -> Path:
+        """checkpoint.safetensors."""
         return self.file(CHECKPOINT)
 
     @property
     def best_path(self) -> Path:
+        """best.safetensors."""
         return self.file(BEST)
 
     def exists(self) -> bool:
+        """Whether the directory holds a run."""
         return self.manifest_path.is_file()
 
     def manifest(self) -> dict[str, Any]:
-        """What was run and how it ended; refuses what it does not understand."""
+        """The spec, the machine and the outcome; an error if it does not fit the schema."""
         if not self.exists():
             raise DataError(f"{self.path} is not a run directory: it has no {MANIFEST}")
         return checked(sealed.read_json(self.manifest_path), self.manifest_path)
 
     @cached_property
     def model_record(self) -> dict[str, Any]:
-        """What rebuilds the model beside its weights. It never changes."""
+        """The equations and the preprocessing. They never change."""
         record = sealed.read_json(self.file(MODEL))
         if record.keys() != {"schema", "cell", "preparation"} or record["schema"] != SCHEMA:
             raise sealed.damaged(self.path / MODEL, "it is not the record of a model")
@@ -96,17 +101,17 @@ class Run:
 
     @cached_property
     def preparation(self) -> Preparation:
-        """All that lies between raw input and the model, and between its output and an answer."""
+        """The preprocessing of inputs, and the meaning of outputs."""
         return Preparation.read(self.model_record["preparation"], str(self.path / MODEL))
 
     def spec(self) -> RunSpec:
-        """What was run, from the directory alone; the data is not looked for before it is used."""
-        given = self.manifest()["spec"]
+        """The spec, from the directory alone; the data is not read before it is used."""
+        document = self.manifest()["spec"]
         try:
-            named = dict(given["task"])
-            task = tasks.find(str(named.pop("name"))).make(named).reopened(self.preparation)
-            model = {**given["model"], "cell": self.cell}
-            return RunSpec.model_validate({**given, "task": task, "model": model})
+            options = dict(document["task"])
+            task = tasks.find(str(options.pop("name"))).make(options).reopened(self.preparation)
+            model = {**document["model"], "cell": self.cell}
+            return RunSpec.model_validate({**document, "task": task, "model": model})
         except ValidationError as error:
             wrong = error.errors()[0]
             why = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
@@ -128,23 +133,23 @@ class Run:
         return manifest
 
     def best_epoch(self) -> int | None:
-        """The epoch whose weights are kept: on record when a run has ended; while it goes on, beside the weights."""
+        """The epoch whose weights are kept: from the manifest of an ended run, from the weights of a running one."""
         manifest = self.manifest()
         best: int | None = manifest.get("best_epoch") if "ended" in manifest else checkpoint.epoch_of(self.best_path)
         return best
 
     def model(self) -> nn.Module:
-        """The model with the weights of its best epoch, ready to be used."""
+        """The model with the weights of its best epoch, in evaluation mode."""
         manifest, best = self.manifest(), self.best_epoch()
         if best is None:
             raise DataError(f"{self.path} has no finished epoch yet: train it first")
-        made = self.untrained(self.best_path)
-        # While a run goes on, better weights may take the place of these at any moment: they will do as well.
-        checkpoint.read_weights(self.best_path, made, best if "ended" in manifest else None)
-        return made.eval()
+        model = self.untrained(self.best_path)
+        # A running run may replace the weights by better ones at any moment: they will do as well.
+        checkpoint.read_weights(self.best_path, model, best if "ended" in manifest else None)
+        return model.eval()
 
     def untrained(self, weights: Path) -> nn.Module:
-        """The model as it was at the start, if these weights can be its own."""
+        """The model with its initial weights, if those in the file fit it."""
         spec, prepared = self.spec(), self.preparation
         sizes = (spec.model.hidden_size, spec.model.num_layers, prepared.input_size, prepared.output_size)
         checkpoint.refuse_size(weights, *sizes)
@@ -160,18 +165,18 @@ class Run:
         return lines
 
     def predictions(self) -> dict[str, np.ndarray]:
-        """`predictions` (scores or numbers), `answers`, and `lengths` where sequences differ in length."""
+        """`predictions` (scores or numbers), the targets as `answers`, and `lengths` where sequences differ."""
         arrays = sealed.read_arrays(self.file(PREDICTIONS))
-        said, right = arrays.get("predictions"), arrays.get("answers")
-        if said is None or right is None or not said.ndim or said.shape[:1] != right.shape[:1]:
-            raise sealed.damaged(self.path / PREDICTIONS, "expected predictions and as many answers")
+        predictions, targets = arrays.get("predictions"), arrays.get("answers")
+        if predictions is None or targets is None or not predictions.ndim or predictions.shape[:1] != targets.shape[:1]:
+            raise sealed.damaged(self.path / PREDICTIONS, "expected predictions and as many targets")
         if not (self.path / MODEL).is_file():
             return arrays
         classes = self.preparation.classes
-        if classes is not None and (right.dtype.kind != "i" or right.min() < 0 or right.max() >= len(classes)):
-            raise sealed.damaged(self.path / PREDICTIONS, f"expected answers from 0 to {len(classes) - 1}")
-        if said.dtype.kind != "f" or said.shape[-1] != self.preparation.output_size:
-            raise sealed.damaged(self.path / PREDICTIONS, f"expected {self.preparation.output_size} numbers an answer")
+        if classes is not None and (targets.dtype.kind != "i" or targets.min() < 0 or targets.max() >= len(classes)):
+            raise sealed.damaged(self.path / PREDICTIONS, f"expected targets from 0 to {len(classes) - 1}")
+        if predictions.dtype.kind != "f" or predictions.shape[-1] != self.preparation.output_size:
+            raise sealed.damaged(self.path / PREDICTIONS, f"expected {self.preparation.output_size} scores or numbers")
         return arrays
 
     # Writing.
@@ -179,7 +184,7 @@ class Run:
     def begin(
         self, spec: RunSpec, identity: dict[str, str], threads: int, parameters: int, frozen: dict[str, str]
     ) -> dict[str, Any]:
-        """The record of the model, then the manifest, with which the run exists."""
+        """Write the record of the model, then the manifest, with which the run exists."""
         preparation = spec.task.preparation
         kept.write(self.path, spec.task)
         write_text(self.path / CELL, _for_people(spec.model.cell))
@@ -205,7 +210,7 @@ class Run:
         return manifest
 
     def resume(self, spec: RunSpec, identity: dict[str, str], changed: list[str], threads: int) -> dict[str, Any]:
-        """The manifest of a run that is resumed now, perhaps for more epochs than before."""
+        """Update the manifest of a run that is resumed now, perhaps for more epochs than before."""
         manifest = self.manifest()
         if manifest["identity"]["data"] != identity["data"]:
             kept.write(self.path, spec.task)
@@ -219,23 +224,27 @@ class Run:
         return manifest
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
+        """Replace manifest.json."""
         sealed.write_json(self.manifest_path, manifest)
 
     def write_metrics(self, history: list[dict[str, Any]]) -> None:
+        """Replace metrics.jsonl."""
         sealed.write_lines(self.file(METRICS), history)
 
     def write_timing(self, timing: dict[str, float]) -> None:
+        """Replace timing.json."""
         sealed.write_json(self.file(TIMING), timing)
 
-    def write_predictions(self, prediction: Tensor, answers: Tensor, lengths: Tensor | None) -> None:
-        arrays = {"predictions": prediction, "answers": answers}
+    def write_predictions(self, prediction: Tensor, targets: Tensor, lengths: Tensor | None) -> None:
+        """Write predictions.npz."""
+        arrays = {"predictions": prediction, "answers": targets}
         if lengths is not None:
             arrays["lengths"] = lengths
         sealed.write_arrays(self.file(PREDICTIONS), {name: value.numpy() for name, value in arrays.items()})
 
 
 def differences(now: dict[str, Any], there: dict[str, Any], but: tuple[str, ...] = ()) -> list[str]:
-    """What was changed in a config, key by key, but for what does not change what is learned."""
+    """What differs between two specs, key by key, except what does not affect the result."""
     ours, theirs = dict(_flat(now)), dict(_flat(there))
     return [
         f"{key} is {theirs.get(key)!r} there and {ours.get(key)!r} now"
@@ -253,6 +262,6 @@ def _flat(document: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def _for_people(choice: Choice) -> str:
-    """The equations, and the text that they were traced from."""
+    """The equations, and the source text that they were traced from."""
     source = f"\n# {choice}, as it was when the run began\n\n{choice.text}" if choice.text else ""
     return f"{CELL_HEADING} {choice.cell.name}\n\n{choice.cell.text()}\n{source}"

@@ -1,4 +1,4 @@
-"""The learning rate over time, as a function of where the run is."""
+"""The learning rate as a function of epoch and batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gatelab.training.spec import OptimizationSpec
 
 @dataclass
 class Schedule:
-    """The learning rate of each batch. Only `plateau` remembers anything; the rest follows from the batch's number."""
+    """The learning rate of each batch. Only `plateau` has a state."""
 
     spec: OptimizationSpec
     num_epochs: int
@@ -24,9 +24,9 @@ class Schedule:
         spec = self.spec
         rate = spec.learning_rate
         if spec.schedule == "cosine":
-            way = epoch / self.num_epochs  # what comes after the last epoch would be at the end of it
+            progress = epoch / self.num_epochs  # 1 would be after the last epoch
             low = spec.final_learning_rate
-            rate = low + (rate - low) * (1 + math.cos(math.pi * way)) / 2
+            rate = low + (rate - low) * (1 + math.cos(math.pi * progress)) / 2
         elif spec.schedule == "step":
             rate *= spec.step_factor ** (epoch // spec.step_epochs)
         elif spec.schedule == "plateau":
@@ -50,4 +50,5 @@ class Schedule:
         self.factor, self.best, self.waited = state["factor"], state["best"], state["waited"]
 
     def state(self) -> dict[str, float | int | None]:
+        """What a checkpoint has to keep."""
         return {"factor": self.factor, "best": self.best, "waited": self.waited}

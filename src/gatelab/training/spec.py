@@ -33,14 +33,14 @@ RECORDS = ("gradients",)
 
 
 class Conflict(NamedTuple):
-    """Values that are right by themselves and not together."""
+    """Values that are valid by themselves and not together."""
 
     keys: tuple[str, ...]  # the one that is wrong beside the others, then the others
     why: str
 
 
 class Section(BaseModel):
-    """A part of a config: what is not a field of it is an error, and so is what cannot be meant."""
+    """A section of a config: unknown keys and contradictory values are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -60,20 +60,21 @@ class Section(BaseModel):
         return self
 
     def conflicts(self) -> Iterator[Conflict]:
+        """Values that do not fit each other."""
         yield from ()
 
     def document(self) -> dict[str, Any]:
-        """As a config file has it, every value in plain types."""
+        """As a config file has it, in plain types."""
         return self.model_dump(mode="json")
 
 
 def refuse(wrong: list[str]) -> None:
-    """One error for all that is wrong, a line each: `key: why`."""
+    """One error for all problems, a line each: `key: why`."""
     if wrong:
         raise ValueError("\n".join(wrong))
 
 
-# As a config names it, and in the document of a spec again; what it stood for is carried along and not looked up twice.
+# A config and the document of a spec have its name; the equations behind it are carried along.
 ChosenCell = Annotated[InstanceOf[Choice], BeforeValidator(cells.choose), PlainSerializer(str)]
 
 
@@ -110,7 +111,7 @@ class ModelSpec(Section):
     engine: Literal["auto", "fused", "native", "eager"] = Field("auto", description="the engine that runs the cell")
 
     def equations(self) -> Cell:
-        """The cell as it will run, without the gates that are removed."""
+        """The cell as it will run, without the removed gates."""
         return hold(self.cell.cell, self.remove)
 
     def conflicts(self) -> Iterator[Conflict]:
@@ -220,25 +221,25 @@ class TrainingSpec(Section):
                 yield Conflict(("record",), str(unknown("record", name, RECORDS)))
 
 
-def name_and_options(given: Any) -> tuple[str, dict[str, Any]]:
+def name_and_options(value: Any) -> tuple[str, dict[str, Any]]:
     """A task as a config file has it: in one word, mnist:order=pixels, or as {name: mnist, order: pixels}."""
-    if isinstance(given, str):
-        return tasks.parse(given)
-    options = dict(given) if isinstance(given, dict) else {}
+    if isinstance(value, str):
+        return tasks.parse(value)
+    options = dict(value) if isinstance(value, dict) else {}
     if not isinstance(name := options.pop("name", None), str):
         raise ValueError(f"a task needs a name, one of {', '.join(tasks.names())}")
     return name, options
 
 
-def _task(given: Any) -> Any:
-    if isinstance(given, Task):
-        return given
-    name, options = name_and_options(given)
+def _task(value: Any) -> Any:
+    if isinstance(value, Task):
+        return value
+    name, options = name_and_options(value)
     return tasks.get(name, **options)
 
 
 def _document(task: Task) -> dict[str, Any]:
-    """Its name, and the options that are not at their defaults."""
+    """Its name, and the options that differ from their defaults."""
     return {"name": task.name, **task.model_dump(mode="json", exclude_defaults=True)}
 
 
@@ -260,24 +261,24 @@ class RunSpec(Section):
         return disagreements(self.task, self.model, self.training)
 
     def self_contained(self) -> dict[str, Any]:
-        """The document with the equations in the place of the cell's name: its reader needs no file of the user's."""
+        """The document with the equations in place of the cell's name: its reader needs no file of the user's."""
         document = self.document()
         document["model"]["cell"] = self.model.cell.document()
         return document
 
 
 def disagreements(task: Task, model: ModelSpec, training: TrainingSpec) -> Iterator[Conflict]:
-    """What the sections cannot mean together."""
+    """Conflicts between sections."""
     kind = "classes" if task.classes is not None else "numbers"
     if model.bidirectional and task.forecasts:
-        why = f"read from the end, the task {task.name!r} gives its own answers away"
+        why = f"a backward direction would see the targets of the task {task.name!r}: leave it out"
         yield Conflict(("model.bidirectional", "task"), why)
     if model.read != "last" and task.per_step:
-        why = f"the task {task.name!r} has an answer at every step: there is nothing to choose"
+        why = f"the task {task.name!r} has a target at every step: leave it out"
         yield Conflict(("model.read", "task"), why)
     if (training.loss == "cross_entropy") != (kind == "classes") and training.loss != "auto":
-        why = f"{training.loss} does not fit the task {task.name!r}, whose answers are {kind}"
+        why = f"{training.loss} does not fit the task {task.name!r}, whose targets are {kind}"
         yield Conflict(("training.loss", "task"), why)
     if training.monitor == "accuracy" and kind == "numbers":
-        why = f"the task {task.name!r} asks for numbers, which have no accuracy: use loss"
+        why = f"the targets of the task {task.name!r} are numbers, which have no accuracy: use loss"
         yield Conflict(("training.monitor", "task"), why)

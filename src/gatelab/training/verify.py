@@ -1,4 +1,4 @@
-"""Whether a run directory is whole: every file read as its readers do, and compared with the others."""
+"""Whether a run directory is intact: every file is read as its readers do, and compared with the others."""
 
 from __future__ import annotations
 
@@ -138,37 +138,38 @@ def _checkpoint(run: Run) -> str:
 def _predictions(run: Run) -> str:
     """Whether they give the metrics that the manifest has."""
     saved, spec, manifest = run.predictions(), run.spec(), run.manifest()
-    said, right = torch.from_numpy(saved["predictions"]), torch.from_numpy(saved["answers"])
+    predicted, targets = torch.from_numpy(saved["predictions"]), torch.from_numpy(saved["answers"])
     lengths = torch.from_numpy(saved["lengths"]) if "lengths" in saved else None
     if manifest["status"] != "done":
-        return f"{len(right):,} examples, of an earlier end of the run"
+        return f"{len(targets):,} examples, of an earlier end of the run"
     objective = Objective(spec.task, spec.training)
     if objective.classifies:
-        hits = spec.task.counted(said.argmax(-1) == right, lengths)
-        computed = {"accuracy": float(hits.double().mean()), **macro_metrics(spec.task, said, right, lengths)}
+        hits = spec.task.counted(predicted.argmax(-1) == targets, lengths)
+        macro = macro_metrics(spec.task, predicted, targets, lengths)
+        computed = {"accuracy": float(hits.double().mean()), **macro}
     else:
-        error = (spec.task.counted(said, lengths) - spec.task.counted(right, lengths)).double()
+        error = (spec.task.counted(predicted, lengths) - spec.task.counted(targets, lengths)).double()
         computed = {"mse": float(error.square().mean()), "mae": float(error.abs().mean())}
     for name, value in computed.items():
         if not np.isclose(value, manifest["test"].get(name, np.nan), rtol=1e-6, atol=1e-9):
             raise DataError(f"they give {name} {value:.6g}, and the manifest says {manifest['test'].get(name)}")
     shown = ", ".join(f"{name} {value:.4g}" for name, value in computed.items())
-    return f"{len(right):,} test examples: {shown}, as in the manifest"
+    return f"{len(targets):,} test examples: {shown}, as in the manifest"
 
 
 def _examples(run: Run) -> str:
-    path, said = run.file(kept.FILE), []
+    path, contents = run.file(kept.FILE), []
     if (parts := kept.parts(path, run.preparation)) is not None:
-        said.append(f"{len(parts.test)} test and {len(parts.validation)} validation examples")
+        contents.append(f"{len(parts.test)} test and {len(parts.validation)} validation examples")
     if run.preparation.forecasts:
-        said.append(f"the last {len(kept.ending(path, run.preparation).values)} steps of the series")
-    return " and ".join(said)
+        contents.append(f"the last {len(kept.ending(path, run.preparation).values)} steps of the series")
+    return " and ".join(contents)
 
 
 def _gradients(run: Run) -> str:
-    found = gradients.read(run.path)
-    assert found is not None
-    return f"norms of {len(found.epochs)} epochs"
+    recorded = gradients.read(run.path)
+    assert recorded is not None
+    return f"norms of {len(recorded.epochs)} epochs"
 
 
 def _timing(run: Run) -> str:
@@ -189,6 +190,7 @@ CHECKS: dict[str, Callable[[Run], str]] = {
 
 
 def shown(findings: list[Finding]) -> Iterator[str]:
+    """A line for each finding."""
     width = max(len(finding.file) for finding in findings)
     for finding in findings:
         yield f"  {finding.mark if finding.good else 'BAD':<4} {finding.file:<{width}}  {finding.said}"
