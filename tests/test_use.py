@@ -198,7 +198,7 @@ def test_images_are_taken_as_they_are(tmp_path, order):
     assert int(model.predict(images[3, ..., 0])) == expected[3]
     with pytest.raises(ValueError, match="expected images of shape"):
         model.predict(np.zeros((2, 7, 7)))
-    with pytest.raises(ValueError, match="expected pixels from 0 to 255"):
+    with pytest.raises(ValueError, match="expected unscaled pixels from 0 to 255"):
         model.predict(images[:1] - 1.0 - images.max())
 
 
@@ -217,7 +217,7 @@ def test_words_are_taken_as_they_are(tmp_path):
     assert model.predict(one_hot) == expected[0]
     with pytest.raises(ValueError, match="unknown word in X: 'cart'; did you mean 'cat"):
         model.predict("the cart that")
-    with pytest.raises(ValueError, match="places in the vocabulary"):
+    with pytest.raises(ValueError, match="indices in the vocabulary"):
         model.predict([[1, 999]])
 
 

@@ -37,17 +37,17 @@ class Files(Task):
 
     path: Path = Field(description="a .csv, .parquet or .npz file, or a folder")
     columns: tuple[str, ...] = Field(
-        (), description="of a table: columns to forecast, a+b; by default all numeric columns"
+        (), description="tables only: columns to forecast, a+b; by default all numeric columns"
     )
-    inputs: tuple[str, ...] = Field((), description="of a table: exogenous inputs, read but not forecast, a+b")
-    length: int = Field(50, ge=1, description="of a table: steps per window")
+    inputs: tuple[str, ...] = Field((), description="tables only: exogenous inputs, read but not forecast, a+b")
+    length: int = Field(50, ge=1, description="tables only: steps per window")
     difference: bool | None = Field(
         None,
-        description="of a table: forecast differences instead of levels, for series that drift; by default if more "
+        description="tables only: forecast differences instead of levels, for series that drift; by default if more "
         f"than {100 * DRIFT:.0f} % of the validation values are outside the range of the training values",
     )
     header: bool | None = Field(
-        None, description="of a CSV: whether the first line has column names; detected by default"
+        None, description="CSV only: whether the first line has column names; detected by default"
     )
 
     @field_validator("columns", "inputs", mode="before")

@@ -47,7 +47,7 @@ class Mnist1D(Task):
     name = "mnist1d"
     source = "synthetic, after Greydanus 2020, Scaling down deep learning (Apache 2.0 for the shapes)"
     synthetic = True
-    split_rule = "stratified random split: 3,400 training, 600 validation and 1,000 test examples, classes balanced"
+    split_rule = "stratified random split, classes balanced"
 
     shuffled: bool = Field(
         False, description="the 40 points in a fixed permuted order, which removes spatial structure"

@@ -73,6 +73,7 @@ def windows(task: Task, names: tuple[str, ...]) -> Figure:
                 _heat_map(axes, inputs)
             else:
                 _lines(axes, inputs, names)
+            axes.set_ylabel("feature" if heat_map else "scaled value")
             if task.forecasts:
                 for column in range(target.shape[1]):
                     axes.plot(np.arange(1, end + 1), target[:end, column], "o", markersize=3, fillstyle="none",
@@ -106,13 +107,11 @@ def _lines(axes: Axes, inputs: np.ndarray, names: tuple[str, ...]) -> None:
     for column in range(inputs.shape[1]):
         name = names[column] if column < len(names) else str(column + 1)
         axes.plot(inputs[:, column], color=style.colour(column), label=f"{name} (input)")
-    axes.set_ylabel("scaled value")
 
 
 def _heat_map(axes: Axes, inputs: np.ndarray) -> None:
     """Draw a sequence (T, D) with the first feature at the bottom, as in a spectrogram."""
     axes.imshow(inputs.T, aspect="auto", cmap="gray", interpolation="nearest", origin="lower")
-    axes.set_ylabel("feature")
 
 
 def signals(task: Task) -> Figure:

@@ -17,7 +17,8 @@ def seed_sequence(seed: int, purpose: str, *index: int) -> np.random.SeedSequenc
 def stream(seed: int, purpose: str) -> np.random.RandomState:
     """Return a random generator for one purpose.
 
-    NumPy guarantees the streams of RandomState and SeedSequence; those of its newer Generator may change.
+    NumPy guarantees the streams of RandomState and SeedSequence; those of its newer Generator may change. The purpose
+    seeds the stream: with another text ("division", "limit", …) the same options give other data.
     """
     return np.random.RandomState(np.random.MT19937(seed_sequence(seed, purpose)))
 
