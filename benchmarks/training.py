@@ -30,8 +30,8 @@ class Made(tasks.Task):
     """Noise in the shape of MNIST's rows."""
 
     name = "made"
-    source = "made up"
-    rule = "none"
+    source = "synthetic"
+    split_rule = "none"
 
     @property
     def input_size(self) -> int:

@@ -216,7 +216,7 @@ def test_nothing_in_an_experiment_is_markup_in_its_page(experiment, ablation):
 
     plain, hostile = seen("harmless"), seen(HOSTILE)
     assert (hostile.tags, hostile.scripts, hostile.links) == (plain.tags, plain.scripts, plain.links)
-    fields = ["title", "gru", "rnn", "digits", "python", "scikit-learn", "same share", "failed", "needed.", "(why"]
+    fields = ["title", "gru", "rnn", "digits", "python", "scikit-learn", "10 / 20 %", "failed", "needed.", "(why"]
     fields += ["torch", "adam", "own", "⊙ n", "z: 0 → 1", *(() if ablation else ("gatelab bench",))]
     assert [field for field in fields if f"{field}{HOSTILE}" not in hostile.text] == []
 

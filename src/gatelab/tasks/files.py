@@ -33,7 +33,7 @@ class Files(Task):
     name = "files"
     source = "your own files"
     from_disk = True
-    split_rule = "70 / 15 / 15 %: chronological for a series, stratified random split for sequences"
+    split_rule = "70 / 15 / 15 %: chronological for a series; random for sequences, stratified by their labels"
 
     path: Path = Field(description="a .csv, .parquet or .npz file, or a folder")
     columns: tuple[str, ...] = Field(

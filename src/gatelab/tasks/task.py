@@ -70,9 +70,9 @@ class Task(BaseModel):
 
     def with_data_dir(self, folder: Path | None) -> Self:
         """Return the same task with this data directory; tasks without the option `data_dir` are returned unchanged."""
-        return (
-            self if folder is None or "data_dir" not in type(self).model_fields else self.with_options(data_dir=folder)
-        )
+        if folder is None or "data_dir" not in type(self).model_fields:
+            return self
+        return self.with_options(data_dir=folder)
 
     def __eq__(self, other: object) -> bool:
         """Compare the options; whether the data is loaded does not matter."""

@@ -18,7 +18,7 @@ from gatelab.training.loop import EVALUATED_AT_ONCE
 from gatelab.training.process import denormals_flushed
 from gatelab.use import inputs
 
-Predictions = np.ndarray | list[np.ndarray]
+ArrayOrList = np.ndarray | list[np.ndarray]
 
 
 class TrainedModel:
@@ -47,7 +47,7 @@ class TrainedModel:
         """The class labels, in the type of the data; None for regression."""
         return self.preparation.labels
 
-    def predict(self, X: Any, *, lengths: Any = None) -> Predictions:
+    def predict(self, X: Any, *, lengths: Any = None) -> ArrayOrList:
         """Predict the class of each sequence, (N,), or values (N, K) in the units of the data.
 
         With a target at every step the shapes are (N, T) and (N, T, K), or a list for sequences of unequal length. A
@@ -58,7 +58,7 @@ class TrainedModel:
         decoded = self.preparation.decode(output, sequences.values) if labels is None else labels[output.argmax(-1)]
         return self._shaped(sequences, decoded)
 
-    def predict_proba(self, X: Any, *, lengths: Any = None) -> Predictions:
+    def predict_proba(self, X: Any, *, lengths: Any = None) -> ArrayOrList:
         """Predict the probability of each of `classes`: (N, C), or (N, T, C) with a target at every step."""
         if self.preparation.classes is None:
             raise ValueError("this model predicts numbers, which have no probabilities: use predict")
@@ -130,7 +130,7 @@ class TrainedModel:
                 outputs.append(self.module(x, lengths=ends).numpy())
         return np.concatenate(outputs)
 
-    def _shaped(self, sequences: inputs.Sequences, predictions: np.ndarray) -> Predictions:
+    def _shaped(self, sequences: inputs.Sequences, predictions: np.ndarray) -> ArrayOrList:
         if self.preparation.per_step and sequences.lengths is not None:
             return [row[:end] for row, end in zip(predictions, sequences.lengths, strict=True)]
         return predictions[0] if sequences.single else predictions
