@@ -59,7 +59,7 @@ def turns(task: tasks.Task, setting: Setting, engine: str):
 
 
 def measure(setting: Setting, data_dir: Path | None, rounds: int) -> None:
-    task = tasks.get(setting.task).looked_for_in(data_dir)
+    task = tasks.get(setting.task).with_data_dir(data_dir)
     running = {engine: turns(task, setting, engine) for engine in setting.engines}
     times: dict[str, list[float]] = {engine: [] for engine in setting.engines}
     for round_ in range(rounds + 1):

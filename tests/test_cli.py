@@ -67,7 +67,7 @@ def test_tasks_lists_all_and_fits_the_terminal():
 
 def test_tasks_describes_one_and_draws_it(tmp_path):
     out = run("tasks", "recall:delay=7,size=50", "--show", str(tmp_path / "recall.png")).stdout
-    for part in ("9 steps of 17 numbers", "50 to train, 10 to validate, 10 to test", "delay=7", "without learning"):
+    for part in ("9 steps of 17 features", "50 training, 10 validation, 10 test", "delay=7", "trivial baseline"):
         assert part in out
     assert (tmp_path / "recall.png").stat().st_size > 10_000
     assert "path=…" in run("tasks", "files").stdout
@@ -80,7 +80,7 @@ def test_tasks_whose_data_is_missing_say_so(tmp_path, monkeypatch):
     monkeypatch.setenv("GATELAB_CACHE", str(tmp_path))
     monkeypatch.delenv("GATELAB_DATA", raising=False)
     described = CliRunner().invoke(app, ["tasks", "cifar10"]).stdout
-    assert "not here; it is downloaded when it is first used" in described
+    assert "not available yet; downloaded on first use" in described
     done = CliRunner().invoke(app, ["tasks", "cifar10", "--show", str(tmp_path / "x.png")])
     assert isinstance(done.exception, DataError)
     assert len(str(done.exception).splitlines()) == 3

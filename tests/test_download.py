@@ -1,4 +1,4 @@
-"""Downloads from a real server on loopback: mirrors that fail in every way, and two processes at once."""
+"""Downloads from a local server: failing mirrors, and two processes at once."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def files(folder: Path) -> list[str]:
     return sorted(name for name in os.listdir(folder) if name != ".download.lock")
 
 
-def test_what_is_not_here_is_downloaded_once(tmp_path, server):
+def test_missing_files_are_downloaded_once(tmp_path, server):
     assert tinyset.right(tinyset.load(tmp_path, f"{server.url}/good/"))
     assert files(tmp_path / "tiny") == sorted(tinyset.GZIPPED)
     assert tinyset.right(tinyset.load(tmp_path, f"{server.url}/good/"))
     assert set(server.asked.values()) == {1}
 
 
-def test_only_what_is_missing_is_downloaded(tmp_path, server):
+def test_only_missing_files_are_downloaded(tmp_path, server):
     tinyset.write(tmp_path / "tiny", {"train-images-idx3-ubyte": tinyset.PLAIN["train-images-idx3-ubyte"]})
     assert tinyset.right(tinyset.load(tmp_path, f"{server.url}/good/"))
     assert ("good", "train-images-idx3-ubyte.gz") not in server.asked
@@ -94,7 +94,7 @@ def test_if_all_mirrors_fail_each_says_why_and_nothing_is_left(tmp_path, server)
     with pytest.raises(DataError) as raised:
         tinyset.load(tmp_path, f"{server.url}/none/", f"{server.url}/wrong/", f"{server.url}/cut/", closed)
     what, where, todo = str(raised.value).splitlines()
-    assert "tiny is not here" in what
+    assert "tiny is not available" in what
     for reason in ("/none/train-images-idx3-ubyte.gz: HTTPError: 404", "/wrong/", "/cut/", "127.0.0.1:9/"):
         assert reason in where
     assert "put train-images" in todo
@@ -113,14 +113,14 @@ def test_two_processes_at_once_download_once(server, monkeypatch):
     assert set(server.asked.values()) == {1}
 
 
-def test_a_folder_that_cannot_be_written_is_passed_over(tmp_path, server, monkeypatch):
-    monkeypatch.setattr("gatelab.tasks.store._writable", lambda place: "given" not in str(place))
+def test_a_read_only_folder_is_skipped(tmp_path, server, monkeypatch):
+    monkeypatch.setattr("gatelab.tasks.store._writable", lambda folder: "given" not in str(folder))
     assert tinyset.right(tinyset.load(tmp_path / "given", f"{server.url}/good/"))
     assert files(tmp_path / "cache" / "data" / "tiny") == sorted(tinyset.GZIPPED)
 
 
 def test_the_bar_counts_in_bytes(server, tmp_path, monkeypatch):
-    """On a terminal there is a bar; here its verbs are called as pooch calls them."""
+    """Call the methods of the bar as pooch does."""
     from rich.progress import Progress
 
     with Progress(disable=True) as progress:

@@ -1,4 +1,4 @@
-"""People's own files: what is right is read exactly, what is wrong is refused in words, and nothing is touched."""
+"""User files: valid ones are read exactly, invalid ones raise a clear error, and none is modified."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from gatelab.tasks.tables import read_csv
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gatelab import tasks
 from gatelab.errors import DataError
-from gatelab.tasks.tables import read_csv
 
 
 def series_file(folder: Path, rows: int = 200, header: str = "date,a,b") -> Path:
@@ -27,7 +27,7 @@ def series_file(folder: Path, rows: int = 200, header: str = "date,a,b") -> Path
     return path
 
 
-def test_a_series_is_read_scaled_and_divided_by_time(tmp_path):
+def test_a_series_is_read_scaled_and_split_chronologically(tmp_path):
     task = tasks.get("files", path=series_file(tmp_path), columns="a", inputs="b", length=5)
     assert (task.input_size, task.output_size, task.steps, task.per_step) == (2, 1, 5, True)
     assert task.sizes == (135, 25, 25)
@@ -39,12 +39,12 @@ def test_a_series_is_read_scaled_and_divided_by_time(tmp_path):
     np.testing.assert_allclose(task.test.first(1).x[0, :, 0], expected[170:175], rtol=1e-5)
     np.testing.assert_allclose(task.target_scaling.undo(y[0].numpy().astype(float))[:, 0], a[1:6], rtol=1e-5)
     both = tasks.get("files", path=series_file(tmp_path), length=5)
-    assert both.output_size == 2  # without a choice every column of numbers is forecast; the dates are not one
+    assert both.output_size == 2  # by default all numeric columns are forecast; dates are not numeric
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 @pytest.mark.parametrize("header", [True, False])
-def test_tables_come_in_many_forms(tmp_path, separator, header):
+def test_separators_and_headers_of_csv(tmp_path, separator, header):
     path = tmp_path / "table.csv"
     lines = [separator.join([str(i), f"{i / 3:.4f}"]) for i in range(80)]
     path.write_bytes(("﻿" + "\r\n".join(([f'"time of day"{separator}v'] if header else []) + lines + [""])).encode())
@@ -57,18 +57,18 @@ def test_tables_come_in_many_forms(tmp_path, separator, header):
     [
         ("{i},{v}", None, ("1", "2"), [0, 0.5], 60),
         ("2026-01-{i},{v},{i}", None, ("2", "3"), [0.5, 0], 60),  # dates and no header
-        (",a,b\n{i},{v},{i}", None, ("a", "b"), [0.5, 0], 60),  # an index without a name is left out
+        (",a,b\n{i},{v},{i}", None, ("a", "b"), [0.5, 0], 60),  # an unnamed index is ignored
         (",,a\n{i},{i},{v}", None, ("a",), [0.5], 60),  # and so are several
         ("t;a\n{i};{v}", None, ("t", "a"), [0, 0.5], 60),
         ("t;a\n{i};0,5", None, ("t", "a"), [0, 0.5], 60),  # decimal commas
         ("{i};0,5", None, ("1", "2"), [0, 0.5], 60),
-        ("{i} {v}", None, ("1", "2"), [0, 0.5], 60),  # as numpy.savetxt has it
-        ("0,1\n{i},{v}", True, ("0", "1"), [0, 0.5], 60),  # numbers as names have to be called so
+        ("{i} {v}", None, ("1", "2"), [0, 0.5], 60),  # as written by numpy.savetxt
+        ("0,1\n{i},{v}", True, ("0", "1"), [0, 0.5], 60),  # numeric column names need header=True
         ("0,1\n{i},{v}", None, ("1", "2"), [0, 1], 61),
         ("a,b\n{i},{v}\n\n", None, ("a", "b"), [0, 0.5], 60),  # empty lines at the end
     ],
 )
-def test_headers_and_separators_are_seen(tmp_path, lines, header, names, first, count):
+def test_headers_and_separators_are_detected(tmp_path, lines, header, names, first, count):
     head, _, line = lines.rstrip("\n").rpartition("\n")
     body = "\n".join(line.format(i=i, v=i + 0.5) for i in range(60))
     path = tmp_path / "t.csv"
@@ -79,9 +79,9 @@ def test_headers_and_separators_are_seen(tmp_path, lines, header, names, first, 
     assert len(content.inputs) == count
 
 
-def test_columns_that_are_left_out_are_named(tmp_path):
-    said = str(tasks.get("files", path=series_file(tmp_path), columns="b", length=5).describe())
-    assert "forecast: b; left out: date, a" in said
+def test_ignored_columns_are_named(tmp_path):
+    description = str(tasks.get("files", path=series_file(tmp_path), columns="b", length=5).describe())
+    assert "forecast: b; ignored: date, a" in description
 
 
 def test_parquet_is_read_too(tmp_path):
@@ -97,7 +97,7 @@ def test_parquet_is_read_too(tmp_path):
         tasks.get("files", path=tmp_path / "bad.parquet").sizes  # noqa: B018
     gap = pa.table({"v": [1.0, None, *range(88)]})
     pq.write_table(gap, tmp_path / "gap.parquet")
-    with pytest.raises(DataError, match="line 2, column 'v': there is no number"):
+    with pytest.raises(DataError, match="line 2, column 'v': missing value"):
         tasks.get("files", path=tmp_path / "gap.parquet", length=4).sizes  # noqa: B018
 
 
@@ -105,26 +105,26 @@ def test_parquet_is_read_too(tmp_path):
     ("text", "options", "message"),
     [
         ("", {}, "is empty"),
-        ("a,b\n", {}, "has a header and nothing below it"),
+        ("a,b\n", {}, "has only a header"),
         ("a,b\n1,2\n3\n", {}, "line 3: 1 cells, expected 2"),
-        ("a,b\n1,2\n3,x\n5,6\n", {}, "line 3, column 'b': 'x' is not a number"),
+        ("a,b\n1,2\n3,x\n5,6\n", {}, "line 3, column 'b': 'x': expected a number"),
         ("a,a\n1,2\n", {}, "the header has 'a' twice"),
-        ("a,b\n1,2\n3,\n5,6\n", {}, "line 3, column 'b': there is no number"),
-        ("a,b\n1,2\n3,NA\n5,6\n", {}, "line 3, column 'b': there is no number"),
+        ("a,b\n1,2\n3,\n5,6\n", {}, "line 3, column 'b': missing value"),
+        ("a,b\n1,2\n3,NA\n5,6\n", {}, "line 3, column 'b': missing value"),
         ("a,b\n1,2\n3,inf\n5,6\n", {}, "line 3, column 'b': inf is not finite"),
-        ("a\n1\n2\n\n4\n", {}, "line 4, column 'a': there is no number"),
+        ("a\n1\n2\n\n4\n", {}, "line 4, column 'a': missing value"),
         ("a,b\n1,2\n\n3,4\n", {}, "line 3: 1 cells, expected 2"),
-        ("a,b\n1,x\n3,4\n5,6\n7,8\n", {}, "line 2, column 'b': 'x' is not a number"),
-        ("a,b\n1,2\n", {"columns": "c"}, "has no column 'c'; the columns of numbers are: a, b"),
-        ("a,b\nx,2\n", {"columns": "a"}, "column 'a' does not hold numbers; those that do: b"),
-        ("a\nx\ny\n", {}, "no column of numbers to forecast"),
-        ("a,b\n1,2\n", {}, "has 1 lines: windows of 50 in each of the three parts need at least"),
+        ("a,b\n1,x\n3,4\n5,6\n7,8\n", {}, "line 2, column 'b': 'x': expected a number"),
+        ("a,b\n1,2\n", {"columns": "c"}, "has no column 'c'; numeric columns: a, b"),
+        ("a,b\nx,2\n", {"columns": "a"}, "column 'a' is not numeric; numeric columns: b"),
+        ("a\nx\ny\n", {}, "no numeric column to forecast"),
+        ("a,b\n1,2\n", {}, "has 1 rows: expected at least 339 for windows of 50"),
         ("a,b\n1,2\n", {"columns": "a", "inputs": "a"}, "'a' is named twice"),
         ('a,b\n1,"2\n', {}, "cannot be read as a CSV file"),
         ('a,b\n1,2\n3,"1,500"\n5,6\n', {}, "line 3, column 'b': '1,500' is not a number"),  # it is not 1.5
     ],
 )
-def test_a_bad_table_is_refused_in_words(tmp_path, text, options, message):
+def test_an_invalid_table_is_refused(tmp_path, text, options, message):
     path = tmp_path / "bad.csv"
     path.write_text(text)
     with pytest.raises(DataError, match=message) as raised:
@@ -154,13 +154,13 @@ def test_a_half_empty_column_is_what_its_filled_cells_are(tmp_path, cells, kind)
         assert (list(table.columns), table.others) == ((["a"], ("b",)) if kind == "words" else (["a", "b"], ()))
 
 
-def test_gaps_in_columns_that_are_not_wanted_do_not_matter(tmp_path):
+def test_missing_values_in_ignored_columns_are_accepted(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b\n" + "\n".join(f"{i},{'' if i % 3 else i}" for i in range(60)))
     assert tasks.get("files", path=path, columns="a", length=3).sizes[0] > 0
 
 
-def test_other_things_that_paths_can_name(tmp_path):
+def test_invalid_paths_are_refused(tmp_path):
     with pytest.raises(DataError, match="there is no file or folder"):
         tasks.get("files", path=tmp_path / "none.csv").load()
     (tmp_path / "image.gif").write_bytes(b"GIF")
@@ -192,29 +192,29 @@ X = np.random.RandomState(0).normal(size=(30, 6, 2))
         (np.random.RandomState(1).normal(size=(30, 6)), None, True, 1),
         (np.random.RandomState(1).normal(size=(30, 6, 3)), None, True, 3),
     ],
-    ids=["numbers", "words", "a class a step", "a value", "values", "a value a step", "values a step"],
+    ids=["integers", "text", "label per step", "value", "values", "value per step", "values per step"],
 )
-def test_an_npz_tells_by_its_shapes_what_it_is(tmp_path, y, classes, per_step, output_size):
+def test_the_kind_of_an_npz_follows_from_its_shapes(tmp_path, y, classes, per_step, output_size):
     task = tasks.get("files", path=npz(tmp_path, X=X, y=y))
     assert (task.classes, task.per_step, task.output_size) == (classes, per_step, output_size)
     assert task.sizes == (22, 4, 4)
-    # Each answer still belongs to its sequence.
+    # Each target still belongs to its sequence.
     scale = task.scaling
-    given = {np.float32(row[0, 0]): answer for row, answer in zip(X, y, strict=True)}
-    for row, answer in zip(task.train.stored, task.train.targets, strict=True):
+    targets = {np.float32(row[0, 0]): target for row, target in zip(X, y, strict=True)}
+    for row, target in zip(task.train.stored, task.train.targets, strict=True):
         first = scale.undo(row.numpy().astype(float))[0, 0]
-        nearest = given[min(given, key=lambda known: abs(known - first))]
+        nearest = targets[min(targets, key=lambda known: abs(known - first))]
         if classes is not None:
-            assert np.array(classes)[answer.numpy()].tolist() == np.asarray(nearest).astype(str).tolist()
+            assert np.array(classes)[target.numpy()].tolist() == np.asarray(nearest).astype(str).tolist()
         else:
             np.testing.assert_allclose(
-                task.target_scaling.undo(answer.numpy().astype(float)), np.reshape(nearest, answer.shape), atol=1e-5
+                task.target_scaling.undo(target.numpy().astype(float)), np.reshape(nearest, target.shape), atol=1e-5
             )
 
 
-def test_lengths_cut_off_what_lies_beyond(tmp_path):
+def test_padding_is_ignored(tmp_path):
     spoilt = X.copy()
-    spoilt[3, 4:] = np.nan  # beyond its end, so it does not matter
+    spoilt[3, 4:] = np.nan  # padding
     lengths = np.full(30, 6)
     lengths[3] = 4
     task = tasks.get("files", path=npz(tmp_path, X=spoilt, y=np.arange(30) % 2, lengths=lengths))
@@ -224,7 +224,7 @@ def test_lengths_cut_off_what_lies_beyond(tmp_path):
         for row, end in zip(x, ends, strict=True):
             assert (row[end:] == 0).all()
     inside = np.concatenate(
-        [row[:end] for row, end in zip(spoilt[task._places[0]], lengths[task._places[0]], strict=True)]
+        [row[:end] for row, end in zip(spoilt[task._indices[0]], lengths[task._indices[0]], strict=True)]
     )
     np.testing.assert_allclose(task.scaling.mean, inside.mean(0))
 
@@ -235,23 +235,23 @@ def test_lengths_cut_off_what_lies_beyond(tmp_path):
         ({"X": X}, "y missing"),
         ({"x": X, "y": np.zeros(30)}, "X missing"),
         ({"X": X[:2], "y": np.zeros(2)}, "has 2 sequences"),
-        ({"X": X, "y": np.zeros(29)}, "expected an answer for each of the 30"),
+        ({"X": X, "y": np.zeros(29)}, "expected a target for each of the 30 sequences"),
         ({"X": X[0, 0], "y": np.zeros(2)}, r"expected numbers \(N, T, D\)"),
         ({"X": np.where(X > 2, np.nan, X), "y": np.zeros(30)}, r"X\[\d+, \d+, \d+\] is nan"),
-        ({"X": X, "y": np.full(30, np.inf)}, "y has values that are not finite"),
-        ({"X": X, "y": np.zeros(30, int)}, "y has 1 class: expected two"),
-        ({"X": X, "y": np.zeros((30, 5), int)}, r"classes of shape \(30, 5\)"),
+        ({"X": X, "y": np.full(30, np.inf)}, "y has NaN or infinity"),
+        ({"X": X, "y": np.zeros(30, int)}, "y has 1 class: expected at least two"),
+        ({"X": X, "y": np.zeros((30, 5), int)}, r"labels of shape \(30, 5\)"),
         ({"X": X, "y": np.arange(30) % 2, "lengths": np.full(30, 7)}, "integers from 1 to 6"),
         ({"X": X, "y": np.zeros((30, 5, 1))}, r"float64 of shape \(30, 5, 1\)"),
         ({"X": X, "y": np.array([None] * 30)}, "cannot be read as an .npz of plain arrays"),
     ],
 )
-def test_a_bad_npz_is_refused_in_words(tmp_path, arrays, message):
+def test_an_invalid_npz_is_refused(tmp_path, arrays, message):
     path = npz(tmp_path, **arrays)
     with pytest.raises(DataError, match=message):
         tasks.get("files", path=path).load()
     with path.open("wb") as file:
-        np.save(file, X)  # one array, under the name of several
+        np.save(file, X)  # an .npy named .npz
     with pytest.raises(DataError, match=r"cannot be read as an \.npz"):
         tasks.get("files", path=path).load()
     np.savez(path, X=X)
@@ -279,22 +279,22 @@ def test_a_folder_of_class_folders(tmp_path):
     assert sum(named.sizes) == 32
     assert [10, 20] in named.content.inputs[:, 0].tolist()  # columns are matched by name
     (tmp_path / "right" / "b.csv").write_text("v,w\n20,10\n")
-    with pytest.raises(DataError, match=r"b.csv has the columns v, w, and the first sequence u, v"):
+    with pytest.raises(DataError, match=r"b.csv has the columns v, w: expected u, v, as in the first sequence"):
         tasks.get("files", path=tmp_path).load()
     (tmp_path / "right" / "b.csv").unlink()
     np.save(tmp_path / "left" / "odd.npy", np.zeros((4, 3)))
-    with pytest.raises(DataError, match=r"odd.npy has 3 numbers in a step, and the first sequence has 2"):
+    with pytest.raises(DataError, match=r"odd.npy has 3 features per step: expected 2, as in the first sequence"):
         tasks.get("files", path=tmp_path).load()
     (tmp_path / "left" / "odd.npy").write_bytes(b"not numpy")
     with pytest.raises(DataError, match=r"odd.npy cannot be read"):
         tasks.get("files", path=tmp_path).load()
     np.save(tmp_path / "left" / "odd.npy", np.full((4, 2), np.nan))
-    with pytest.raises(DataError, match=r"odd.npy, step 0, number 0: nan"):
+    with pytest.raises(DataError, match=r"odd.npy, step 0, feature 0: nan"):
         tasks.get("files", path=tmp_path).load()
     os.mkdir(tmp_path / "empty")
     with pytest.raises(DataError, match="empty has 0 sequences"):
         tasks.get("files", path=tmp_path).load()
-    with pytest.raises(DataError, match="has 0 folders: expected one for each class"):
+    with pytest.raises(DataError, match="has 0 subfolders: expected one per class"):
         tasks.get("files", path=tmp_path / "empty").load()
 
 
@@ -346,10 +346,10 @@ def read_or_refused(path: Path, **options: object) -> None:
         task = tasks.get("files", path=path, **options)
         parts = task.load()
     except DataError as error:
-        said = str(error)
+        message = str(error)
     else:
-        said = ""
+        message = ""
         assert tuple(map(len, parts)) == task.sizes
         assert all(part.first(99).x.isfinite().all() for part in parts)
         assert all(part.targets.isfinite().all() for part in parts)
-    assert not said or (path.name in said and len(said) > 30)
+    assert not message or (path.name in message and len(message) > 30)

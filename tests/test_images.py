@@ -1,4 +1,4 @@
-"""Images as sequences: the order of pixels, grey values, divisions, noise; the real sets where they are."""
+"""Images as sequences: pixel order, grey values, splits, noise; the published sets if available."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIRST_PERMUTED = [693, 85, 647, 392, 765, 14, 299, 711]  # RandomState(0).permut
 def here(name: str, **options: object) -> tasks.Task:
     task = tasks.get(name, **options)
     if not task.is_here():
-        pytest.skip(f"{name} is not on this machine: name a folder that has it in GATELAB_DATA")
+        pytest.skip(f"{name} is not available: set GATELAB_DATA to a folder that has it")
     return task
 
 
@@ -53,7 +53,7 @@ def test_the_permutation_is_the_documented_one_whatever_the_seed():
     assert torch.equal(plain.train.first(9).x[:, images.permutation(64)], b.train.first(9).x)
 
 
-def test_scaling_comes_from_the_training_part_alone():
+def test_scaling_is_fitted_on_the_training_set():
     task = tasks.get("digits")
     train = task.train.stored.double()
     x = task.test.first(50).x
@@ -125,12 +125,12 @@ def test_the_real_idx_sets(name):
     assert float((shares - 9 / 51).abs().max()) < 0.001
 
 
-def test_the_division_of_a_published_set_uses_every_image_once():
+def test_the_split_of_a_published_set_uses_every_image_once():
     task = here("mnist")
     arrays = store.load(sources.MNIST, None, "bytes", sources.decode_idx)
-    given = np.sort(arrays["train"].reshape(60_000, -1).view("V784").ravel())
+    published = np.sort(arrays["train"].reshape(60_000, -1).view("V784").ravel())
     parts = torch.cat([task.train.stored, task.validation.stored]).numpy().reshape(60_000, -1)
-    assert (np.sort(np.ascontiguousarray(parts).view("V784").ravel()) == given).all()
+    assert (np.sort(np.ascontiguousarray(parts).view("V784").ravel()) == published).all()
     assert (task.test.stored.numpy().reshape(-1, 28, 28, 1) == arrays["test"]).all()
 
 

@@ -316,7 +316,7 @@ def test_nothing_in_an_experiment_is_markup_in_its_page(experiment, ablation):
 
     plain, hostile = seen("harmless"), seen(HOSTILE)
     assert (hostile.tags, hostile.scripts, hostile.links) == (plain.tags, plain.scripts, plain.links)
-    fields = ["title", "gru", "rnn", "digits", "python", "scikit-learn", "same share", "why"]
+    fields = ["title", "gru", "rnn", "digits", "python", "scikit-learn", "10 / 20 %", "why"]
     fields += [
         "torch",
         "adam",

@@ -1,4 +1,4 @@
-"""Data sets on disk: found in every usual layout, checked, and never half-read."""
+"""Data sets on disk: all usual layouts, checksums, cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gatelab.tasks.download import Download
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
+def _empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("GATELAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("GATELAB_DATA", raising=False)
 
@@ -30,26 +30,27 @@ def test_usual_layouts_are_found(tmp_path, files, layout):
     assert tinyset.right(tinyset.load(tmp_path / "data"))
 
 
-def test_the_places_are_looked_through_in_order(tmp_path, monkeypatch):
+def test_the_data_directories_are_searched_in_order(tmp_path, monkeypatch):
     monkeypatch.setenv("GATELAB_DATA", str(tmp_path / "named"))
-    assert store.places(tmp_path / "given") == [tmp_path / "given", tmp_path / "named", tmp_path / "cache" / "data"]
+    folders = [tmp_path / "given", tmp_path / "named", tmp_path / "cache" / "data"]
+    assert store.search_path(tmp_path / "given") == folders
     tinyset.write(tmp_path / "named" / "tiny", tinyset.PLAIN)
     (tmp_path / "given" / "tiny").mkdir(parents=True)
     (tmp_path / "given" / "tiny" / "train-labels-idx1-ubyte").write_bytes(b"another file")
     assert not list((tmp_path / "cache").rglob("*.npz"))
-    with pytest.raises(DataError, match=f"{tmp_path}/given/tiny/train-labels-idx1-ubyte does not hold tiny's"):
+    with pytest.raises(DataError, match=f"{tmp_path}/given/tiny/train-labels-idx1-ubyte is not train-labels"):
         tinyset.load(tmp_path / "given")
     assert tinyset.right(tinyset.load(None))
 
 
-def test_missing_data_is_three_lines_what_where_and_what_to_do(tmp_path):
+def test_the_error_for_missing_data_says_what_where_and_what_to_do(tmp_path):
     with pytest.raises(DataError) as raised:
         tinyset.load(tmp_path / "data")
     what, where, todo = str(raised.value).splitlines()
-    assert what.startswith("tiny is not here: train-images-idx3-ubyte, train-labels")
+    assert what.startswith("tiny is not available: missing train-images-idx3-ubyte, train-labels")
     assert str(tmp_path / "data") in where
     assert str(tmp_path / "cache" / "data") in where
-    assert "GATELAB_OFFLINE forbids downloads" in where
+    assert "GATELAB_OFFLINE disables downloads" in where
     assert f"into {tmp_path}/data/tiny" in todo
     assert "train-images-idx3-ubyte.gz" in todo
     assert "digits" in todo
@@ -57,11 +58,11 @@ def test_missing_data_is_three_lines_what_where_and_what_to_do(tmp_path):
 
 @pytest.mark.parametrize("keep", [0, 5, -1])
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_a_file_that_is_cut_off_is_named_and_left_alone(tmp_path, suffix, keep):
+def test_a_truncated_file_is_named_and_not_modified(tmp_path, suffix, keep):
     files = tinyset.GZIPPED if suffix else tinyset.PLAIN
     name = f"t10k-images-idx3-ubyte{suffix}"
     tinyset.write(tmp_path / "tiny", {**files, name: files[name][:keep]})
-    with pytest.raises(DataError, match=f"tiny/{name} (is cut off, damaged|does not hold)"):
+    with pytest.raises(DataError, match=f"tiny/{name} is (truncated, damaged|not t10k-images)"):
         tinyset.load(tmp_path)
     assert (tmp_path / "tiny" / name).read_bytes() == files[name][:keep]
     tinyset.write(tmp_path / "tiny", {name: files[name]})
@@ -77,7 +78,7 @@ def test_a_damaged_byte_is_found(tmp_path):
         tinyset.load(tmp_path)
 
 
-def test_decoded_arrays_are_kept_checked_and_made_again(tmp_path):
+def test_decoded_arrays_are_cached_verified_and_decoded_again(tmp_path):
     tinyset.write(tmp_path / "data" / "tiny", tinyset.PLAIN)
     tinyset.load(tmp_path / "data")
     (kept,) = (tmp_path / "cache" / "decoded").iterdir()
@@ -90,8 +91,8 @@ def test_decoded_arrays_are_kept_checked_and_made_again(tmp_path):
     store.load(tinyset.source(), tmp_path / "data", "bytes", decode)  # comes from the cache
     store.load(tinyset.source(), tmp_path / "nowhere", "bytes", decode)  # even where the files are gone
     assert store.is_here(tinyset.source(), tmp_path / "nowhere", "bytes")
-    place = whole.find(tinyset.ARRAYS["t10k-images-idx3-ubyte"].tobytes()) + 7
-    for spoilt in (whole[:-30], whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :], b""):
+    offset = whole.find(tinyset.ARRAYS["t10k-images-idx3-ubyte"].tobytes()) + 7
+    for spoilt in (whole[:-30], whole[:offset] + bytes([whole[offset] ^ 1]) + whole[offset + 1 :], b""):
         kept.write_bytes(spoilt)
         assert tinyset.right(tinyset.load(tmp_path / "data"))
         assert kept.read_bytes() == whole
@@ -129,9 +130,9 @@ def test_a_tarball_is_read_in_place(tmp_path):
 
     whole = (tmp_path / "packed" / "packed.tar.gz").read_bytes()
     (tmp_path / "packed" / "packed.tar.gz").write_bytes(whole[:-30])
-    with pytest.raises(DataError, match=r"packed\.tar\.gz is cut off"):
+    with pytest.raises(DataError, match=r"packed\.tar\.gz is truncated"):
         store.load(source, tmp_path, "bytes", decode)
-    (tmp_path / "packed" / "packed.tar.gz").write_bytes(whole)  # put right while the process runs on
+    (tmp_path / "packed" / "packed.tar.gz").write_bytes(whole)  # repaired while the process is running
     store.load(source, tmp_path, "bytes", decode)
     assert seen == content
     assert os.listdir(tmp_path / "packed") == ["packed.tar.gz"]
@@ -140,11 +141,11 @@ def test_a_tarball_is_read_in_place(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "not an idx file"),
-        (b"\0\0\x0d\x01\0\0\0\x01....", "not an idx file"),
-        (b"\0\0\x08\x03\0\0", "not an idx file"),
-        (tinyset.idx(np.zeros((2, 3), np.uint8))[:-1], r"should hold \(2, 3\) bytes by its header, and holds 5"),
-        (tinyset.idx(np.zeros((2, 3), np.uint8)) + b"x", "and holds 7"),
+        (b"", "expected an idx file"),
+        (b"\0\0\x0d\x01\0\0\0\x01....", "expected an idx file"),
+        (b"\0\0\x08\x03\0\0", "expected an idx file"),
+        (tinyset.idx(np.zeros((2, 3), np.uint8))[:-1], r"holds 5 bytes: expected \(2, 3\) from its header"),
+        (tinyset.idx(np.zeros((2, 3), np.uint8)) + b"x", "holds 7 bytes"),
     ],
 )
 def test_an_idx_file_is_what_its_header_says(content, message):
@@ -152,7 +153,7 @@ def test_an_idx_file_is_what_its_header_says(content, message):
         sources.read_idx(content, "some file")
 
 
-def test_the_published_sets_have_all_they_need():
+def test_the_published_sets_are_complete():
     for source in (sources.MNIST, sources.FASHION_MNIST, sources.CIFAR10):
         assert source.folders[0] == source.name
         assert {member for d in source.downloads for member in d.members} == set(source.contents)

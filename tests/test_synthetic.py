@@ -1,4 +1,4 @@
-"""Made-up tasks, rebuilt by hand: a wrong construction would be silent."""
+"""Synthetic tasks, checked against an independent construction: errors would be silent."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from gatelab import tasks
 from gatelab.tasks import agreement, mnist1d, series
 
 
-def test_adding_asks_for_the_sum_of_the_marked_numbers():
+def test_the_target_of_adding_is_the_sum_of_the_marked_numbers():
     task = tasks.get("adding", length=21, size=500)
     x, y, _ = task.train.first(500)
-    for numbers, answer in zip(x, y, strict=True):
+    for numbers, target in zip(x, y, strict=True):
         marked = numbers[:, 1].nonzero().flatten().tolist()
         assert len(marked) == 2
         assert marked[0] < 10 <= marked[1]
-        assert float(answer) == pytest.approx(float(numbers[marked[0], 0]) + float(numbers[marked[1], 0]), abs=1e-6)
-    places = {int(step) for row in x for step in row[:, 1].nonzero().flatten()}
-    assert places == set(range(21))  # every step can be marked
-    # The sum of two even numbers has variance 1/6, which is what guessing its mean costs.
+        assert float(target) == pytest.approx(float(numbers[marked[0], 0]) + float(numbers[marked[1], 0]), abs=1e-6)
+    marked_steps = {int(step) for row in x for step in row[:, 1].nonzero().flatten()}
+    assert marked_steps == set(range(21))  # every step can be marked
+    # The sum of two uniform numbers has variance 1/6, the MSE of predicting its mean.
     assert tasks.get("adding").baseline().value == pytest.approx(1 / 6, rel=0.05)
 
 
-def test_copy_has_its_blanks_its_sign_and_its_answers_where_they_belong():
+def test_copy_has_blanks_cue_and_targets_at_the_right_steps():
     task = tasks.get("copy", symbols=5, length=4, pause=7, size=100)
     x, y, _ = task.train.first(100)
     tokens = x.argmax(-1)
     assert torch.equal(x.sum(-1), torch.ones(100, 15))
     assert task.vocabulary == ("·", "a", "b", "c", "d", "e", "?")
-    for row, answer in zip(tokens, y, strict=True):
-        shown = row[:4]
-        assert ((shown >= 1) & (shown <= 5)).all()
+    for row, target in zip(tokens, y, strict=True):
+        symbols = row[:4]
+        assert ((symbols >= 1) & (symbols <= 5)).all()
         assert (row[4:10] == 0).all()
         assert row[10] == 6
         assert (row[11:] == 0).all()
-        assert (answer[:11] == 0).all()
-        assert torch.equal(answer[11:], shown)
+        assert (target[:11] == 0).all()
+        assert torch.equal(target[11:], symbols)
     assert len(range(15)[task.scored_steps]) == 4
     assert tasks.get("copy").baseline().value == pytest.approx(1 / 8, abs=0.01)
 
 
-def test_recall_shows_the_answer_once_at_the_beginning():
+def test_recall_shows_the_target_once_at_the_first_step():
     task = tasks.get("recall", symbols=3, distractors=4, delay=6, size=60)
     tokens, y = task.train.first(60).x.argmax(-1), task.train.targets
     assert torch.equal(tokens[:, 0], y)
@@ -54,33 +54,33 @@ def test_recall_shows_the_answer_once_at_the_beginning():
     assert set(y.tolist()) == {0, 1, 2}
 
 
-def test_a_task_that_is_too_small_for_its_size_says_so():
-    with pytest.raises(ValueError, match="recall with these options has not enough different sequences"):
+def test_too_few_distinct_sequences_are_an_error():
+    with pytest.raises(ValueError, match="recall has too few distinct sequences with these options: expected 140"):
         tasks.get("recall", delay=0, symbols=2, size=100).load()
 
 
-def test_agreement_is_decided_by_the_subject_and_by_nothing_else():
+def test_only_the_subject_determines_the_target_of_agreement():
     task = tasks.get("agreement", size=4000)
     number_of = {**dict.fromkeys(agreement.SINGULAR, 0), **dict.fromkeys(agreement.PLURAL, 1)}
     bags = np.zeros((4000, task.input_size))
-    for i, (row, answer, length) in enumerate(
+    for i, (row, target, length) in enumerate(
         zip(task.train.stored, task.train.targets, task.train.lengths, strict=True)
     ):
         words = task.words(row, int(length))
         assert words[0] == "the"
-        assert number_of[words[1]] == int(answer)
+        assert number_of[words[1]] == int(target)
         assert 4 <= len(words) - 2 <= 12
         assert_grammatical(words[2:])
         for word in words[2:]:
             bags[i, task.vocabulary.index(word)] += 1
     labels = task.train.targets.numpy()
     fit = LogisticRegression(max_iter=500).fit(bags[:3000], labels[:3000])
-    assert abs(fit.score(bags[3000:], labels[3000:]) - 0.5) < 0.05  # the gap gives nothing away
+    assert abs(fit.score(bags[3000:], labels[3000:]) - 0.5) < 0.05  # the gap reveals nothing
     assert abs(labels.mean() - 0.5) < 0.03
 
 
 def assert_grammatical(words: list[str]) -> None:
-    """A reader of the filler, written apart from the writer."""
+    """Parse the filler, independently of the generator."""
     nouns = set(agreement.SINGULAR + agreement.PLURAL)
     if words[:1] == ["that"]:
         if words[1] in agreement.SAW:
@@ -100,13 +100,13 @@ def assert_grammatical(words: list[str]) -> None:
             words = words[3:]
 
 
-def test_all_parts_of_agreement_are_alike():
-    """Short sentences are soon used up; that must not leave the test part with long ones."""
+def test_all_parts_of_agreement_have_the_same_distribution():
+    """Short sentences run out early; the test set must not be left with long ones."""
     task = tasks.get("agreement", gap=6, size=10_000)
     train, test = (torch.bincount(part.lengths, minlength=9) / len(part) for part in (task.train, task.test))
     assert float((train - test).abs().max()) < 0.04
     x, _, lengths = task.train.first(50)
-    assert all((row[end:] == 0).all() for row, end in zip(x, lengths, strict=True))  # nothing to read beyond the end
+    assert all((row[end:] == 0).all() for row, end in zip(x, lengths, strict=True))  # padding is zero
 
 
 @pytest.mark.parametrize("gap", range(8))
@@ -125,7 +125,7 @@ def test_the_vocabulary_names_each_word_once():
         tasks.get("agreement", gap=3, shortest_gap=5)
 
 
-def test_sine_asks_for_the_next_value_and_is_divided_by_time():
+def test_the_target_of_sine_is_the_next_value_and_the_split_is_chronological():
     task = tasks.get("sine", length=10, duration=300, noise=0.0, period=20)
     assert task.sizes == (200, 35, 35)
     x, y, _ = task.train.first(200)
@@ -134,7 +134,7 @@ def test_sine_asks_for_the_next_value_and_is_divided_by_time():
     # A sine obeys s[t+1] + s[t-1] = 2 cos(ω) s[t], whatever its phase; the scaling only shifts and stretches it.
     inner = wave - wave[:200].mean()  # ten whole periods
     torch.testing.assert_close(inner[2:] + inner[:-2], 2 * np.cos(2 * np.pi / 20) * inner[1:-1], atol=1e-4, rtol=0)
-    with pytest.raises(ValueError, match="has no window of 100 in each part: the duration must be at least 6"):
+    with pytest.raises(ValueError, match=r"duration is 300: expected at least 6\d\d for windows of 100 steps"):
         tasks.get("sine", length=100, duration=300)
     with pytest.raises(ValueError, match="noise is inf"):
         tasks.get("sine", noise=float("inf"))
@@ -147,7 +147,7 @@ def test_the_least_number_of_steps_is_the_least(length):
     assert min(series.window_counts(least - 1, length)) < 1
 
 
-def test_same_as_now_is_what_it_says():
+def test_the_persistence_baseline_repeats_the_current_value():
     task = tasks.get("sine", length=10, duration=300)
     x, y, _ = task.test.first(1000)
     assert task.baseline().value == pytest.approx(float((x - y).square().mean()), rel=1e-5)
@@ -171,7 +171,7 @@ def test_mnist1d_follows_the_paper():
     assert (shapes[:, 0] == 0).all()
     np.testing.assert_allclose(shapes.std(1), 1 / 6)
 
-    # A shape without chance: all random numbers in the middle, no noise, padded by 48 and not shifted.
+    # A shape without randomness: no noise, padded by 48 and not shifted.
     class Middle:
         def randint(self, low, high=None):
             return 48 if high else 0

@@ -1,4 +1,4 @@
-"""What holds for every task."""
+"""Contract tests that run over every task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from gatelab import style, tasks
-from gatelab.tasks import Examples, Task
+from gatelab.tasks import Examples, Task, pictures, series
 from gatelab.tasks.examples import Floats, Parts
 from gatelab.tasks.images import Published
 from gatelab.tasks.preparation import Preparation
@@ -41,9 +41,9 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory) -> Path:
-    """Files of each kind that people may bring."""
-    folder = tmp_path_factory.mktemp("own")
+def user_files(tmp_path_factory) -> Path:
+    """User files of every kind."""
+    folder = tmp_path_factory.mktemp("user")
     random = np.random.RandomState(0)
     lines = [f"2026-01-{i},{random.normal():.4f},{random.normal():.4f},{i % 7}" for i in range(200)]
     (folder / "series.csv").write_text("\n".join(["date,temperature,wind,sun", *lines]))
@@ -62,25 +62,25 @@ def own(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(params=CASES)
-def task(request, own) -> Task:
-    spec = request.param.replace("path=", f"path={own}/")
-    made = tasks.get(spec)
-    if not made.is_here():
-        pytest.skip(f"{made.name} is not on this machine: name a folder that has it in GATELAB_DATA")
-    return made
+def task(request, user_files) -> Task:
+    task = tasks.get(request.param.replace("path=", f"path={user_files}/"))
+    if not task.is_here():
+        pytest.skip(f"{task.name} is not available: set GATELAB_DATA to a folder that has it")
+    return task
 
 
-def test_parts_are_as_announced(task):
+def test_parts_have_the_described_shapes(task):
     assert tuple(len(part) for part in task.parts) == task.sizes
     for part in task.parts:
         x, y, lengths = part.batch(torch.arange(min(3, len(part))))
         assert x.dtype == torch.float32
-        assert x.shape == (len(x), task.steps, task.input_size)
+        steps = task.steps if lengths is None else int(lengths.max())  # a batch is padded to its longest sequence
+        assert x.shape == (len(x), steps, task.input_size)
         assert x.isfinite().all()
         if lengths is not None:
             assert lengths.dtype == torch.int64
             assert ((lengths >= 1) & (lengths <= task.steps)).all()
-        expected: tuple[int, ...] = (len(x), task.steps) if task.per_step else (len(x),)
+        expected: tuple[int, ...] = (len(x), steps) if task.per_step else (len(x),)
         if task.classes is None:
             assert y.dtype == torch.float32
             assert y.shape == (*expected, task.output_size)
@@ -91,8 +91,8 @@ def test_parts_are_as_announced(task):
             assert ((part.targets >= 0) & (part.targets < len(task.classes))).all()
 
 
-def test_its_preparation_is_plain_data_that_makes_the_same_of_what_is_stored(task, tmp_path):
-    """As a run keeps it: what it says agrees with the task, and the examples that are kept are the task's own."""
+def test_preparation_and_kept_examples_agree_with_the_task(task, tmp_path):
+    """After writing and reading, as a run does."""
     prepared = task.preparation
     read = Preparation.read(json.loads(json.dumps(prepared.document())), "here")
     assert read == prepared
@@ -123,14 +123,14 @@ def test_the_same_options_give_the_same_data_and_another_seed_does_not(task):
         assert fingerprint(mine) == fingerprint(same)
     if not (
         isinstance(task, tasks.find("files")) and task.classes is None
-    ):  # a series is divided by time, not by chance
+    ):  # the split of a series is chronological, not random
         assert fingerprint(task.train) != fingerprint(other.train)
 
 
 def test_no_example_is_in_two_parts(task):
     seen = [{row.numpy().tobytes() for row in part.stored} for part in task.parts]
     if isinstance(task, Published):
-        pytest.skip("the published sets hold a few images twice; that each is used once is tested in test_images.py")
+        pytest.skip("published sets have a few duplicate images; test_images.py checks that each is used once")
     assert not seen[0] & seen[1]
     assert not seen[0] & seen[2]
     assert not seen[1] & seen[2]
@@ -139,12 +139,12 @@ def test_no_example_is_in_two_parts(task):
 SCALED = ("digits", "mnist", "fashion_mnist", "mnist1d", "sine", "files")
 
 
-def test_inputs_are_scaled_by_training_alone(task):
-    """Over exactly the training part the mean is 0 and the deviation 1; over anything else they would not be."""
+def test_scaling_is_fitted_on_the_training_set(task):
+    """Only over the training set is the mean exactly 0 and the deviation 1."""
     if task.name not in SCALED:
-        pytest.skip("not scaled by its data")
+        pytest.skip("scaling is not fitted to the data")
     x, _, lengths = task.train.first(60_000)
-    if task.forecasts:  # windows overlap, so that the middle of the series is in more of them: unroll them
+    if task.forecasts:  # windows overlap: unroll them into the series
         x = torch.cat([x[:, 0], x[-1, 1:], task.train.targets[-1, -1:].new_zeros(0, x.shape[2])])
         last = torch.cat([task.train.targets[-1, -1], x[-1, task.output_size :] * float("nan")])
         values = torch.cat([x, last[None]])[:, : task.output_size]
@@ -160,18 +160,18 @@ def test_inputs_are_scaled_by_training_alone(task):
     )
 
 
-def test_it_describes_itself(task):
+def test_description_has_all_facts(task):
     description = task.describe()
     text = str(description)
     for fact in (
         task.name,
         f"{task.steps:,} steps",
-        f"{task.sizes[0]:,} to train",
+        f"{task.sizes[0]:,} training",
         description.source,
-        "without learning",
+        "trivial baseline",
     ):
         assert fact in text
-    assert description.what.endswith((".", "?"))
+    assert description.summary.endswith((".", "?"))
     assert description.baseline is not None
     if description.baseline.metric == "accuracy":
         assert 0 <= description.baseline.value <= 1
@@ -195,7 +195,7 @@ def test_the_baseline_of_classes_is_the_commonest_of_training():
     """Not of the test part, which nobody may look at before: there it would be right more often."""
     baseline = with_answers("recall", train=[3, 3, 3, 2, 2], test=[2, 2, 2, 3]).baseline()
     assert (baseline.metric, baseline.value) == ("accuracy", 0.25)
-    assert baseline.rule == "always 'D', the commonest in training"
+    assert baseline.rule == "majority class of the training set, 'D'"
 
 
 def test_the_baseline_of_numbers_is_the_mean_of_training():
@@ -210,12 +210,12 @@ def test_the_baseline_at_every_step_leaves_out_what_lies_beyond_an_end():
     assert task.baseline().value == 0.75  # always 1; over all steps it would be 0, over all scored ones 2
 
 
-def test_it_draws_itself(task, tmp_path):
+def test_picture_is_not_empty(task, tmp_path):
     style.save(task.picture(), tmp_path / "picture.png")
     pixels = matplotlib.image.imread(tmp_path / "picture.png")
     assert pixels.shape[0] > 300
     assert pixels.shape[1] > 1000
-    assert (pixels[..., :3].min(-1) < 0.5).mean() > 0.003  # there is something on the paper
+    assert (pixels[..., :3].min(-1) < 0.5).mean() > 0.003  # not an empty figure
     with pytest.raises(ValueError, match=r"expected a name that ends in \.png"):
         style.save(task.picture(), tmp_path / "picture.gif")
 
@@ -229,7 +229,7 @@ def test_every_task_has_a_case_and_a_row_in_the_docs():
             assert f"`{option}`" in docs, f"{name}'s {option} is not in docs/tasks.md"
 
 
-def test_all_that_is_wrong_is_said_at_once():
+def test_one_error_lists_all_invalid_options():
     with pytest.raises(ValueError, match=r"did you mean 'order'.*") as raised:
         tasks.get("mnist", ordr="pixels", limit=2, seed=-1)
     lines = str(raised.value).splitlines()
@@ -237,20 +237,47 @@ def test_all_that_is_wrong_is_said_at_once():
     assert any("limit is 2" in line for line in lines)
     with pytest.raises(ValueError, match="unknown task 'mnits'; did you mean 'mnist'"):
         tasks.get("mnits")
-    with pytest.raises(ValueError, match="not understood at 'pixels'"):
+    with pytest.raises(ValueError, match="cannot be parsed at 'pixels'"):
         tasks.get("mnist:pixels")
     with pytest.raises(ValueError, match="'limit' of the task 'mnist' is given twice"):
         tasks.get("mnist:limit=100", limit=200)
     with pytest.raises(ValueError, match="'path' is required"):
         tasks.get("files")
-    with pytest.raises(ValueError, match="'limit' is in 'digits:limit=10,limit=20' twice"):
+    with pytest.raises(ValueError, match="'limit' is given twice in 'digits:limit=10,limit=20'"):
         tasks.get("digits:limit=10,limit=20")
-    with pytest.raises(ValueError, match="a file is named with path="):
+    with pytest.raises(ValueError, match="to name a file, write files:path=FILE"):
         tasks.get("files:weather.csv")
-    with pytest.raises(ValueError, match=r"as a task it is called files:path="):
+    with pytest.raises(ValueError, match=r"to use it as a task, write files:path="):
         tasks.get(__file__)
     with pytest.raises(ValueError, match="did you mean 'order'"):
         tasks.get("digits").with_options(ordr="rows")
+
+
+def test_data_that_is_generated_is_marked_as_synthetic():
+    synthetic = {name for name in tasks.names() if tasks.find(name).synthetic}
+    assert synthetic == {"sine", "adding", "copy", "recall", "agreement", "mnist1d"}
+
+
+@pytest.mark.parametrize("length", [2, 7, 20, 50])
+def test_example_windows_of_a_series_do_not_overlap(length):
+    """Not even in the shortest series."""
+    task = tasks.get("sine", length=length, duration=max(20, series.least_steps(length)))
+    starts = pictures.spread_indices(task)
+    assert (starts.diff() >= length).all()
+    drawn = [axes.lines[0].get_ydata() for axes in task.picture().axes]
+    for line, start in zip(drawn, starts, strict=True):
+        np.testing.assert_array_equal(line, task.train.stored[start, :, 0])
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_many_features_are_a_heat_map_with_the_first_at_the_bottom(tmp_path, kind):
+    X = np.random.RandomState(0).normal(size=(30, 9, 6))
+    np.savez(tmp_path / "d.npz", X=X, y=np.arange(30) % 2 if kind == "classes" else X.mean((1, 2)))
+    axes = tasks.get("files", path=tmp_path / "d.npz").picture().axes[0]
+    assert (axes.images[0].origin, axes.images[0].get_array().shape) == ("lower", (6, 9))
+    assert axes.get_ylabel() == "feature"
+    image = tasks.get("digits").picture().axes[-1]
+    assert (image.images[0].origin, image.get_ylabel()) == ("upper", "feature")
 
 
 def test_tasks_are_values():

@@ -393,7 +393,7 @@ def test_divergence_that_only_validation_or_test_shows(tmp_path):
 def test_missing_data_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.setenv("GATELAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("GATELAB_DATA", raising=False)
-    with pytest.raises(DataError, match="cifar10 is not here"):
+    with pytest.raises(DataError, match="cifar10 is not available"):
         train(spec("cifar10"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -1,4 +1,4 @@
-"""A run as a thing to use: moved, opened without anything else, asked new questions."""
+"""Prediction with a trained run: moved, loaded without its data, applied to new data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gatelab.errors import DataError
 from gatelab.experiments import config
 from gatelab.experiments.bench import Watcher, bench
 from gatelab.experiments.executor import LocalExecutor
-from gatelab.tasks import stamps
+from gatelab.tasks import timestamps
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
 
 CELL = """
@@ -89,14 +89,14 @@ def test_moved_to_an_empty_folder_it_predicts_the_same_to_the_bit(own):
     run, model = Run(own), gatelab.load(own)
     data = gestures(300)
     saved = run.predictions()
-    # The test part again, from raw sequences: their places follow from the seed of the task.
-    from gatelab.tasks.chance import divide, stream
+    # The test set from raw sequences: the split follows from the seed of the task.
+    from gatelab.tasks.sampling import split, stream
 
-    places = divide(np.unique(data["y"], return_inverse=True)[1], 300, (210, 45, 45), stream(0, "division"))[2]
-    output = model.output(data["X"][places] * 1.0, data["lengths"][places])
+    test = split(np.unique(data["y"], return_inverse=True)[1], 300, (210, 45, 45), stream(0, "division"))[2]
+    output = model.output(data["X"][test] * 1.0, data["lengths"][test])
     assert (output == saved["predictions"]).all()
     expected = np.array(["left", "right", "up"])[saved["predictions"].argmax(1)]
-    assert (model.predict(data["X"][places], lengths=data["lengths"][places]) == expected).all()
+    assert (model.predict(data["X"][test], lengths=data["lengths"][test]) == expected).all()
     assert run.manifest()["test"]["accuracy"] > 0.9
 
 
@@ -125,7 +125,7 @@ def test_what_it_is_can_be_asked(own):
     assert isinstance(model.module, torch.nn.Module)
     assert model.cell.name == "leaky"
     assert "h' = h + (0.5 + rate) · z ⊙ (n − h)" in model.describe()
-    for part in ("files", "one of 3 classes: left, right, up", "steps of 2 numbers, trained on 16 steps", "accuracy"):
+    for part in ("files", "3 classes: left, right, up", "2 features per step, trained on 16 steps", "accuracy"):
         assert part in model.describe()
     assert "z = σ(W_z x + U_z h + b_z)" in model.describe()
     assert "@cell\ndef leaky(x, h, W, U, b, *, rate=learned(0.1234567)):" in (own / "cell.txt").read_text()
@@ -152,27 +152,27 @@ def test_one_sequence_many_sequences_and_lists_are_the_same(own):
     [
         (np.zeros((4, 5, 3)), {}, r"X has the shape \(4, 5, 3\): expected \(T, D\) or \(N, T, D\) with D = 2"),
         (np.zeros(5), {}, r"X has the shape \(5,\): expected"),
-        (np.zeros((0, 5, 2)), {}, "expected one sequence of one step at least"),
+        (np.zeros((0, 5, 2)), {}, "expected at least one sequence of one step"),
         ([], {}, "X has the shape"),
         ([np.zeros((3, 2)), np.zeros((3, 1))], {}, r"sequence 1 of X has the shape \(3, 1\)"),
         ([np.zeros((3, 2)), np.zeros((0, 2))], {}, "sequence 1 of X has no steps"),
-        ([np.zeros((3, 2))], {"lengths": [3]}, "each has its own length"),
+        ([np.zeros((3, 2))], {"lengths": [3]}, "which have their own lengths: leave them out"),
         (np.zeros((2, 5, 2)), {"lengths": [5]}, r"expected 2 integers from 1 to 5"),
         (np.zeros((2, 5, 2)), {"lengths": [5, 6]}, r"expected 2 integers from 1 to 5"),
-        (np.full((2, 5, 2), np.nan), {}, "X has nan in sequence 0, step 0, number 0, and 20 such values in all"),
-        (np.array([[1.0, np.inf]]), {}, "X has inf in step 0, number 1"),
+        (np.full((2, 5, 2), np.nan), {}, r"X has nan in sequence 0, step 0, feature 0 \(20 such values\)"),
+        (np.array([[1.0, np.inf]]), {}, "X has inf in step 0, feature 1"),
         ("words", {}, "expected numbers"),
-        (np.full((1, 3, 2), 1e300), {}, "float32 cannot hold them"),
+        (np.full((1, 3, 2), 1e300), {}, "exceeds the range of float32"),
         ({"1": [1.0]}, {}, "X has 1 columns"),
     ],
 )
-def test_what_cannot_be_input_is_refused_in_words(own, X, more, message):
+def test_invalid_input_is_refused(own, X, more, message):
     with pytest.raises(ValueError, match=message):
         gatelab.load(own).predict(X, **more)
 
 
 def test_what_it_cannot_do_is_said(own, series, tmp_path):
-    with pytest.raises(ValueError, match="does not forecast a series"):
+    with pytest.raises(ValueError, match="was not trained on a series"):
         gatelab.load(own).forecast(3)
     with pytest.raises(ValueError, match="have no probabilities: use predict"):
         gatelab.load(series / "run").predict_proba(np.zeros((3, 1)))
@@ -198,7 +198,7 @@ def test_images_are_taken_as_they_are(tmp_path, order):
     assert int(model.predict(images[3, ..., 0])) == expected[3]
     with pytest.raises(ValueError, match="expected images of shape"):
         model.predict(np.zeros((2, 7, 7)))
-    with pytest.raises(ValueError, match="expected pixels from 0 to 255"):
+    with pytest.raises(ValueError, match="expected unscaled pixels from 0 to 255"):
         model.predict(images[:1] - 1.0 - images.max())
 
 
@@ -217,7 +217,7 @@ def test_words_are_taken_as_they_are(tmp_path):
     assert model.predict(one_hot) == expected[0]
     with pytest.raises(ValueError, match="unknown word in X: 'cart'; did you mean 'cat"):
         model.predict("the cart that")
-    with pytest.raises(ValueError, match="places in the vocabulary"):
+    with pytest.raises(ValueError, match="indices in the vocabulary"):
         model.predict([[1, 999]])
 
 
@@ -275,7 +275,7 @@ def test_it_continues_as_the_network_itself_does(series):
     window = wave(370, 400)
     scaled = model.preparation.encode(np.round(window, 6)[None, :, None])
     with torch.no_grad():
-        theirs = model.preparation.decode(model.module.predict_future(scaled, 12)[0].numpy())
+        theirs = model.preparation.decode(model.module.predict_future(scaled, 12)[0].numpy(), np.empty(0))
     np.testing.assert_allclose(model.forecast(12), theirs, rtol=1e-6)
     np.testing.assert_allclose(model.forecast(12, data=np.round(window, 6)), theirs, rtol=1e-6)
     np.testing.assert_allclose(model.forecast(12, data={"level": np.round(window, 6)}), theirs, rtol=1e-6)
@@ -284,7 +284,7 @@ def test_it_continues_as_the_network_itself_does(series):
             model.forecast(steps)
     with pytest.raises(ValueError, match="unknown column of X: 'levle'; did you mean 'level'"):
         model.forecast(1, data={"levle": window})
-    with pytest.raises(ValueError, match="reads nothing beside what it forecasts"):
+    with pytest.raises(ValueError, match="has no exogenous inputs: leave it out"):
         model.forecast(2, future=[1.0])
 
 
@@ -301,7 +301,7 @@ def test_further_inputs_are_asked_for(tmp_path, cli):
         model.forecast(4)
     future = np.array([1.0, -1.0, 0.5])
     np.testing.assert_allclose(model.forecast(4, future=future)[1:, 0], 20 + 3 * future, atol=1.5)
-    with pytest.raises(ValueError, match="future has 2 steps: expected 3 at least"):
+    with pytest.raises(ValueError, match="future has 2 steps: expected at least 3"):
         model.forecast(4, future=[1.0, 2.0])
     (tmp_path / "f.csv").write_text("drive\n1\n-1\n0.5\n")
     code, out, _ = cli("forecast", run.path, "--steps", 4, "--future", tmp_path / "f.csv")
@@ -331,9 +331,9 @@ def test_further_inputs_are_asked_for(tmp_path, cli):
     ],
 )
 def test_times_are_recognised_and_continued(texts, following):
-    known = stamps.recognised(texts)
-    found = None if known is None else stamps.continued(known, 2)
-    assert (None if found is None else stamps.shown(found)) == following
+    known = timestamps.parse(texts)
+    times = None if known is None else timestamps.extrapolate(known, 2)
+    assert (None if times is None else timestamps.format_times(times)) == following
 
 
 # Files.
@@ -389,7 +389,7 @@ def test_predictions_of_a_series_stand_beside_what_came(series, cli):
     assert "these are not test scores" in err
 
 
-def test_bad_files_are_refused_in_words(own, series, tmp_path, cli):
+def test_invalid_files_are_refused(own, series, tmp_path, cli):
     np.savez(tmp_path / "wide.npz", X=np.zeros((3, 4, 5)))
     np.savez(tmp_path / "none.npz", Z=np.zeros(3))
     (tmp_path / "empty").mkdir()
@@ -403,7 +403,7 @@ def test_bad_files_are_refused_in_words(own, series, tmp_path, cli):
         (own, "b.jpg", "ends in '.jpg'"),
         (own, "nowhere", "there is no file or folder"),
         (series / "run", "a.csv", "has no column 'level'"),
-        (series / "run", "wide.npz", "is no table"),
+        (series / "run", "wide.npz", "is not a table"),
     ):
         code, out, err = cli("predict", run, tmp_path / name)
         assert (code, out) == (2, "")
@@ -434,7 +434,7 @@ def test_workers_need_neither_the_file_nor_the_folder(tmp_path, monkeypatch):
             (tmp_path / "mine.py").unlink()
 
     results = bench(spec, tmp_path / "out", LocalExecutor(2), Thief())
-    assert {name: entry["counts"] for name, entry in results["models"].items()} == {
+    assert {name: model.counts for name, model in results.models.items()} == {
         "base": {"done": 1},
         "ungated": {"done": 1},
     }

@@ -39,7 +39,7 @@ def specs(config: Path | None, changes: dict[Key, Any], quick: bool, data_dir: P
 
 
 def _changed(spec: BenchSpec, quick: bool, data_dir: Path | None) -> BenchSpec:
-    task, training, runs = spec.task.looked_for_in(data_dir), spec.training, spec.runs
+    task, training, runs = spec.task.with_data_dir(data_dir), spec.training, spec.runs
     if quick:
         runs = min(QUICK["runs"], runs)
         training = training.model_copy(update={"num_epochs": min(QUICK["num_epochs"], training.num_epochs)})

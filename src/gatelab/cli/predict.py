@@ -1,4 +1,4 @@
-"""`gatelab predict`: answers of a trained run for new data."""
+"""`gatelab predict`: predictions of a trained run for new data."""
 
 from __future__ import annotations
 
@@ -16,38 +16,40 @@ from gatelab.cli.settings import AcceptChanges
 
 if TYPE_CHECKING:
     from gatelab.use.files import Predictions
-    from gatelab.use.trained import Trained
+    from gatelab.use.trained import TrainedModel
 
 SHOWN = 20  # rows on a terminal
 
 
 def predict(
     run: Annotated[Path, typer.Argument(help="The directory of a run.", metavar="RUN")],
-    data: Annotated[Path, typer.Argument(help="A table, an .npy or .npz, or a folder of sequences.", metavar="DATA")],
-    out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write all predictions there.")] = None,
-    proba: Annotated[bool, typer.Option("--proba", help="The probability of every class.")] = False,
+    data: Annotated[
+        Path, typer.Argument(help="A table, an .npy or .npz file, or a folder of sequences.", metavar="DATA")
+    ],
+    out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write all predictions to this file.")] = None,
+    proba: Annotated[bool, typer.Option("--proba", help="Add the probability of every class.")] = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
-    """Predict for new data, in its own units. Data with labels is scored as well."""
+    """Predict for new data, in its original units. Data with targets is scored as well."""
     from gatelab.use import load
-    from gatelab.use.files import predict as answers
+    from gatelab.use.files import predict as predict_file
 
     refuse_overwriting(out, data)
     trained = load(run)
     note = _same_file(trained, data, accept_changes)
-    found = answers(trained, data, proba)
-    show(found.titles, found.rows, out)
-    say_scores(found)
-    for said in filter(None, (note, found.note)):
-        typer.echo(f"note: {said}", err=True)
+    predictions = predict_file(trained, data, proba)
+    show(predictions.titles, predictions.rows, out)
+    print_scores(predictions)
+    for text in filter(None, (note, predictions.note)):
+        typer.echo(f"note: {text}", err=True)
 
 
-def _same_file(trained: Trained, data: Path, accept_changes: bool) -> str:
-    """What is to be said if this is what the model was trained on; an error if that is another now."""
+def _same_file(trained: TrainedModel, data: Path, accept_changes: bool) -> str:
+    """Return a note if this is the training data; raise an error if that data has changed."""
     from gatelab.training.identity import changed_cell, changed_data, refuse
 
     task = trained.run.spec().task.with_options()
-    if task.own_path is None or not data.exists() or task.own_path.resolve() != data.resolve():
+    if task.user_path is None or not data.exists() or task.user_path.resolve() != data.resolve():
         return ""
     if not accept_changes:
         changed = [*changed_cell(trained.run), *changed_data(trained.run, task)]
@@ -55,20 +57,20 @@ def _same_file(trained: Trained, data: Path, accept_changes: bool) -> str:
     return "this file includes the training data: these are not test scores"
 
 
-def refuse_overwriting(out: Path | None, *read: Path | None) -> None:
-    """What is read is not to be replaced."""
-    for path in read:
+def refuse_overwriting(out: Path | None, *sources: Path | None) -> None:
+    """Raise an error if the output would overwrite an input file."""
+    for path in sources:
         if out is not None and path is not None and out.resolve() == path.resolve():
-            raise ValueError(f"{out} would replace a file that is read: choose another name")
+            raise ValueError(f"{out} would overwrite an input file: choose another name")
 
 
 def show(titles: list[str], rows: list[list[Any]], out: Path | None) -> None:
-    """Into a file; or on a terminal the first rows, and into a pipe all of them."""
+    """Write all rows to a file or a pipe, or print the first ones on a terminal."""
     from gatelab.disk import write_text
 
     if out is not None:
         write_text(out, comma_separated(titles, rows))
-        typer.echo(f"{len(rows):,} rows are in {out}")
+        typer.echo(f"{len(rows):,} rows written to {out}")
     elif not sys.stdout.isatty():
         typer.echo(comma_separated(titles, rows), nl=False)
     else:
@@ -79,18 +81,20 @@ def show(titles: list[str], rows: list[list[Any]], out: Path | None) -> None:
             table.add_row(*(f"{value:.6g}" if isinstance(value, float) else str(value) for value in row))
         Console(highlight=False, markup=False).print(table)
         if len(rows) > SHOWN:
-            typer.echo(f"… {len(rows):,} rows in all; --out FILE.csv writes them")
+            typer.echo(f"… {len(rows):,} rows in total; write them with --out FILE.csv")
 
 
 def comma_separated(titles: list[str], rows: list[list[Any]]) -> str:
+    """Format rows as CSV."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([titles, *rows])
     return text.getvalue()
 
 
-def say_scores(found: Predictions) -> None:
+def print_scores(predictions: Predictions) -> None:
+    """Print the metrics on stderr."""
     from gatelab.formatting import named
 
-    if found.scores:
-        scores = ", ".join(named(name, value) for name, value in found.scores.items())
-        typer.echo(f"{len(found.rows):,} predictions: {scores}", err=True)
+    if predictions.scores:
+        scores = ", ".join(named(name, value) for name, value in predictions.scores.items())
+        typer.echo(f"{len(predictions.rows):,} predictions: {scores}", err=True)

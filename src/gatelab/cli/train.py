@@ -69,7 +69,7 @@ def train(
         spec = _spec(config, changes)
         named = f"{spec.task.name}-{Path(spec.model.cell.name).name}-seed{spec.training.seed}"
         where = output_dir or Path("runs") / named
-    spec = spec.model_copy(update={"task": spec.task.looked_for_in(data_dir)})
+    spec = spec.model_copy(update={"task": spec.task.with_data_dir(data_dir)})
     extend = resume is not None and epochs is not None
     try:
         status = run_training(spec, where, reporter(quiet), extend=extend, accept_changes=accept_changes).status

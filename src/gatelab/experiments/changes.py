@@ -22,7 +22,7 @@ def changes(experiment: dict[str, Any], directory: Path) -> list[str]:
             run = Run(within(directory, directory / planned["place"]))
             task = run.spec().task.with_options()
             # Published and synthetic data cannot change: its files are compared with known sums whenever they are read.
-            found = [*changed_cell(run), *(changed_data(run, task) if not seen and task.own_path is not None else ())]
+            found = [*changed_cell(run), *(changed_data(run, task) if not seen and task.user_path is not None else ())]
         except UNUSABLE:  # which the report says
             continue
         seen.add(planned["model"])

@@ -39,7 +39,7 @@ def of_task(task: Task) -> dict[str, Any]:
         "input_size": task.input_size,
         "per_step": task.per_step,
         "sizes": list(task.sizes),
-        "split": type(task).rule,
+        "split": type(task).split_rule,
         "source": type(task).source,
         "baseline": task.baseline().document() if task.is_here() else None,
     }

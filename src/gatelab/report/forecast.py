@@ -11,10 +11,10 @@ from gatelab import style
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gatelab.use.forecasting import Continuation
+    from gatelab.use.forecasting import Forecast
 
 
-def figure(found: Continuation) -> Figure:
+def figure(found: Forecast) -> Figure:
     """A panel for each column that is forecast."""
     count = len(found.columns)
     before, after = _places(found)
@@ -39,7 +39,7 @@ def figure(found: Continuation) -> Figure:
     return made
 
 
-def _places(found: Continuation) -> tuple[Any, Any]:
+def _places(found: Forecast) -> tuple[Any, Any]:
     """Where the known and the new values stand: times where all have one, else numbers of steps."""
     times = found.before.stamps
     if found.stamps is not None and times is not None:

@@ -1,4 +1,4 @@
-"""Sequences to learn: real and made-up, and your own. A task hands over tensors and says what they mean.
+"""Sequence data sets: real, synthetic and the user's own. A task provides tensors and their meaning.
 
 task = tasks.get("mnist", order="pixels")
 x, y, lengths = task.train.batch(torch.arange(32))
@@ -34,32 +34,32 @@ def names() -> list[str]:
 
 
 def find(name: str) -> type[Task]:
-    """The task of that name, without options yet."""
+    """Return the class of the task with this name."""
     if name not in _LIBRARY:
         if Path(name).exists():
-            raise ValueError(f"{name} is a file or folder: as a task it is called files:path={name}")
+            raise ValueError(f"{name} is a file or folder: to use it as a task, write files:path={name}")
         raise unknown("task", name, _LIBRARY)
     return _LIBRARY[name]
 
 
 def get(name: str, **options: Any) -> Task:
-    """The task of that name with these options; on the command line, one word: `mnist:order=pixels,limit=1000`."""
-    name, written = parse(name)
-    if twice := sorted(written.keys() & options.keys()):
-        raise ValueError(f"the option {twice[0]!r} of the task {name!r} is given twice")
-    return find(name).make({**written, **options})
+    """Return the task with these options. Options may be part of the name, as in `mnist:order=pixels,limit=1000`."""
+    name, parsed = parse(name)
+    if repeated := sorted(parsed.keys() & options.keys()):
+        raise ValueError(f"the option {repeated[0]!r} of the task {name!r} is given twice: leave one out")
+    return find(name).make({**parsed, **options})
 
 
 def parse(text: str) -> tuple[str, dict[str, str]]:
-    """`NAME:OPTION=VALUE,…` in its parts."""
+    """Split `NAME:OPTION=VALUE,…` into the name and the options."""
     name, _, rest = text.partition(":")
     options: dict[str, str] = {}
     for piece in filter(None, rest.split(",")):
-        option, equals, value = (part.strip() for part in piece.partition("="))
+        option, equals, value = (token.strip() for token in piece.partition("="))
         if not equals:
-            hint = "; a file is named with path=" if name.strip() == "files" else ""
-            raise ValueError(f"{text!r} is not understood at {piece!r}: expected NAME:OPTION=VALUE,OPTION=VALUE{hint}")
+            hint = "; to name a file, write files:path=FILE" if name.strip() == "files" else ""
+            raise ValueError(f"{text!r} cannot be parsed at {piece!r}: expected NAME:OPTION=VALUE,OPTION=VALUE{hint}")
         if option in options:
-            raise ValueError(f"the option {option!r} is in {text!r} twice")
+            raise ValueError(f"the option {option!r} is given twice in {text!r}: leave one out")
         options[option] = value
     return name.strip(), options

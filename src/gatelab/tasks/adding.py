@@ -1,4 +1,4 @@
-"""The adding problem: two numbers out of many, far apart, have to be remembered and summed."""
+"""The adding problem: remember two marked numbers of a long sequence and add them."""
 
 from __future__ import annotations
 
@@ -16,27 +16,30 @@ if TYPE_CHECKING:
 
 
 class Adding(Synthetic):
-    """The sum of the two marked numbers in a long row of random ones.
+    """Add the two marked numbers of a long random sequence.
 
-    A step is a number from [0, 1) and a mark, 1 at one step of the first half and at one of the second, else 0. This
-    is the form in use since Le et al. 2015 and Arjovsky et al. 2016; the original of 1997 draws from [−1, 1], marks
-    the first number within the first ten steps, and scales the sum.
+    Each step has a number from [0, 1) and a mark, which is 1 at one step of each half and 0 elsewhere. This version
+    is standard since Le et al. 2015 and Arjovsky et al. 2016. The original of 1997 draws from [−1, 1], marks the
+    first number within the first ten steps, and scales the sum.
     """
 
     name = "adding"
-    source = "made up; Hochreiter & Schmidhuber 1997, Long short-term memory"
+    source = "synthetic; Hochreiter & Schmidhuber 1997, Long short-term memory"
 
-    length: int = Field(100, ge=2, description="steps of a sequence")
+    length: int = Field(100, ge=2, description="steps per sequence")
 
     @property
     def input_size(self) -> int:
+        """D: the number of features per step."""
         return 2
 
     @property
     def steps(self) -> int:
+        """T: the number of steps."""
         return self.length
 
     def draw(self, count: int, random: np.random.RandomState) -> Drawn:
+        """Draw `count` examples, which may repeat."""
         numbers = random.uniform(size=(count, self.length)).astype(np.float32)
         half, rows = self.length // 2, np.arange(count)
         marks = np.zeros_like(numbers)
@@ -46,7 +49,9 @@ class Adding(Synthetic):
         return np.stack([numbers, marks], -1), total.astype(np.float32), None  # (N, T, 2), (N, 1)
 
     def encoding(self) -> Encoding:
+        """Return the identity: examples are stored as floats."""
         return Floats()
 
     def picture(self) -> Figure:
+        """Draw a few training examples."""
         return pictures.adding(self)

@@ -1,4 +1,4 @@
-"""Subject and verb that agree across a gap: "the cat that saw the dogs in the garden … was"."""
+"""Subject-verb agreement across a gap: "the cat that saw the dogs in the garden … was"."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOUNS = {
     "cat": "cats", "dog": "dogs", "bird": "birds", "mouse": "mice", "child": "children", "woman": "women",
     "farmer": "farmers", "teacher": "teachers",
 }  # fmt: skip
-# Verbs of the past tense and places do not tell a number, so nothing in the gap gives the answer away.
+# Past-tense verbs and places carry no number, so nothing in the gap reveals the target.
 SAW = ("saw", "heard", "chased", "found", "followed", "liked")
 SLEPT = ("slept", "waited", "laughed", "ran")
 NEAR = ("near", "with", "behind", "without")
@@ -29,45 +29,47 @@ SINGULAR, PLURAL = tuple(NOUNS), tuple(NOUNS.values())
 
 
 class Agreement(Tokens):
-    """Sentences that stop before "was" or "were": the number of the subject decides, many words back.
+    """Predict "was" or "were" from the number of the subject, many words back.
 
-    `the SUBJECT`, then a gap of filler words: mostly a relative clause (`that saw the dogs`), phrases (`near the
-    child`, `in the garden`) and adverbs. The nouns in the gap have a number of their own, drawn apart from the
-    subject's, so that only the subject tells. The length of the gap is drawn evenly from `shortest_gap` to `gap`,
-    as far as there are different sentences so short.
+    A sentence is `the SUBJECT` and a gap of filler words: usually a relative clause (`that saw the dogs`), phrases
+    (`near the child`, `in the garden`) and adverbs. The number of the nouns in the gap is independent of the
+    subject's, so only the subject determines the target. The length of the gap is uniform from `shortest_gap` to
+    `gap`, as far as there are enough distinct short sentences.
     """
 
     name = "agreement"
-    source = "made up; after Elman 1991 and Linzen, Dupoux & Goldberg 2016"
+    source = "synthetic; after Elman 1991 and Linzen, Dupoux & Goldberg 2016"
 
-    gap: int = Field(12, ge=0, description="words between subject and verb, at most")
-    shortest_gap: int = Field(4, ge=0, description="and at least")
+    gap: int = Field(12, ge=0, description="maximum number of words between subject and verb")
+    shortest_gap: int = Field(4, ge=0, description="minimum number of words between subject and verb")
 
     @model_validator(mode="after")
     def _in_order(self) -> Agreement:
         if self.shortest_gap > self.gap:
-            raise ValueError(
-                f"shortest_gap is {self.shortest_gap} and gap is {self.gap}: expected no more than the gap"
-            )
+            raise ValueError(f"shortest_gap is {self.shortest_gap} and gap is {self.gap}: expected shortest_gap ≤ gap")
         return self
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
+        """All words, in the order of their tokens."""
         return (*FUNCTION, *SINGULAR, *PLURAL, *SAW, *SLEPT, *NEAR, *PLACES, *ADVERBS)
 
     @property
     def classes(self) -> tuple[str, ...]:
+        """The class names."""
         return ("was", "were")
 
     @property
     def steps(self) -> int:
+        """T: the number of steps."""
         return self.gap + 2
 
     def words(self, tokens: Any, length: int) -> list[str]:
-        """The words that a row of tokens stands for."""
+        """Return the words of a token sequence without padding."""
         return [self.vocabulary[int(token)] for token in tokens[:length]]
 
     def draw(self, count: int, random: np.random.RandomState) -> Drawn:
+        """Draw `count` examples, which may repeat."""
         number = random.randint(0, 2, count).astype(np.int64)
         gaps = random.randint(self.shortest_gap, self.gap + 1, count)
         token = {word: i for i, word in enumerate(self.vocabulary)}
@@ -78,11 +80,12 @@ class Agreement(Tokens):
         return inputs, number, (gaps + 2).astype(np.int64)
 
     def picture(self) -> Figure:
+        """Draw a few training examples."""
         return pictures.sentences(self)
 
 
 def _filler(words: int, random: np.random.RandomState) -> list[str]:
-    """Exactly so many words that could follow a subject."""
+    """Draw a filler of exactly this number of words."""
     filler: list[str] = []
     if words >= 4:
         filler += ["that", _one(SAW, random), "the", _noun(random)]

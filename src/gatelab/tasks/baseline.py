@@ -1,4 +1,4 @@
-"""Trivial baselines, which a trained model has to beat: fitted on the training part, scored on the test part."""
+"""Trivial baselines, which a trained model has to beat: fitted on the training set, scored on the test set."""
 
 from __future__ import annotations
 
@@ -17,54 +17,58 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A score on the test set, and the rule that earns it without learning."""
+    """A trivial prediction rule and its score on the test set."""
 
     rule: str
     metric: str  # "accuracy" or "mse"
     value: float
-    by_column: tuple[float, ...] = ()  # for numbers: the MSE of each target column, scaled as the targets are
+    by_column: tuple[
+        float, ...
+    ] = ()  # for regression: the MSE of each target column, in the units of the scaled targets
 
     def __str__(self) -> str:
         return f"{named(self.metric, self.value)} ({self.rule})"
 
     def document(self) -> dict[str, Any]:
-        """As a file has it."""
+        """Return the baseline as JSON."""
         return {**asdict(self), "by_column": list(self.by_column)}
 
     @classmethod
     def read(cls, document: dict[str, Any]) -> Baseline:
-        """From a file whose content was checked."""
+        """Read the baseline from JSON that was validated."""
         return cls(**{**document, "by_column": tuple(document["by_column"])})
 
     def beaten_by(self, value: float) -> bool:
-        """Whether a model with this value of the metric is better."""
+        """Return whether a model with this value of the metric is better."""
         return value < self.value if self.metric in SMALLER_IS_BETTER else value > self.value
 
 
 def majority_class(task: Task) -> Baseline:
-    """Always the most frequent class of the training part."""
+    """Always predict the most frequent class of the training set."""
     assert task.classes is not None
     majority = int(torch.bincount(_targets(task, task.train)).argmax())
-    share = float((_targets(task, task.test) == majority).double().mean())
-    return Baseline(f"majority class of the training set, {task.classes[majority]!r}", "accuracy", share)
+    accuracy = float((_targets(task, task.test) == majority).double().mean())
+    return Baseline(f"majority class of the training set, {task.classes[majority]!r}", "accuracy", accuracy)
 
 
 def training_mean(task: Task) -> Baseline:
-    """Always the mean of the training part."""
+    """Always predict the mean of the training set."""
     mean = _targets(task, task.train).double().mean(0)
     errors = (_targets(task, task.test) - mean).square().mean(0)
     return Baseline("mean of the training set", "mse", float(errors.mean()), tuple(errors.tolist()))
 
 
 def persistence(task: Task, block: int = 4096) -> Baseline:
-    """For series: the next value is the current one."""
+    """For series: predict that the next value equals the current one."""
     squares, count = torch.zeros(task.output_size, dtype=torch.float64), 0
     for index in torch.split(torch.arange(len(task.test)), block):
         x, y, _ = task.test.batch(index)
-        squares += (task.unchanged(x) - y).double().square().flatten(0, -2).sum(0)
+        squares += (task.persistence_forecast(x) - y).double().square().flatten(0, -2).sum(0)
         count += y[..., 0].numel()
     errors = squares / count
-    return Baseline("persistence: the last value again", "mse", float(errors.mean()), tuple(errors.tolist()))
+    return Baseline(
+        "persistence: the next value equals the current one", "mse", float(errors.mean()), tuple(errors.tolist())
+    )
 
 
 def _targets(task: Task, part: Examples) -> Tensor:

@@ -1,4 +1,4 @@
-"""The copy task: symbols have to be kept through a long pause and given back in order."""
+"""The copy task: remember symbols through a long pause and reproduce them in order."""
 
 from __future__ import annotations
 
@@ -13,50 +13,55 @@ from gatelab.tasks.synthetic import Drawn, Tokens
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BLANK, GO = "·", "?"
+BLANK, CUE = "·", "?"
 
 
 class Copy(Tokens):
-    """Symbols are shown, a pause follows, and on a sign they have to be repeated in order.
+    """Reproduce a sequence of symbols in order after a pause.
 
-    With S symbols to copy and a pause of P steps the input is S symbols, P − 1 blanks, the sign, S blanks; the answer
-    is blank for S + P steps, then the symbols. Every step counts in training, as published; accuracy is that of the
-    last S steps, since the blanks are right for nothing.
+    With S symbols and a pause of P steps the input is S symbols, P − 1 blanks, a cue, S blanks. The target is blank
+    for S + P steps, then the symbols. The loss includes every step, as published. Accuracy includes only the last S
+    steps, since blanks are trivial to predict.
     """
 
     name = "copy"
-    source = "made up; Hochreiter & Schmidhuber 1997; in this form Arjovsky, Shah & Bengio 2016"
+    source = "synthetic; Hochreiter & Schmidhuber 1997; this version Arjovsky, Shah & Bengio 2016"
     per_step = True
 
-    symbols: int = Field(8, ge=2, le=26, description="how many different ones there are")
-    length: int = Field(10, ge=1, description="how many are to be copied")
-    pause: int = Field(50, ge=1, description="steps between the last symbol and the first answer")
+    symbols: int = Field(8, ge=2, le=26, description="size of the alphabet")
+    length: int = Field(10, ge=1, description="number of symbols to copy")
+    pause: int = Field(50, ge=1, description="steps between the last symbol and the first symbol of the target")
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """What the tokens of the input mean; the answer has all but the sign."""
-        return (BLANK, *(chr(ord("a") + i) for i in range(self.symbols)), GO)
+        """The input symbols: blank, letters, cue. The target has all but the cue."""
+        return (BLANK, *(chr(ord("a") + i) for i in range(self.symbols)), CUE)
 
     @property
     def classes(self) -> tuple[str, ...]:
+        """The class names."""
         return self.vocabulary[:-1]
 
     @property
     def steps(self) -> int:
+        """T: the number of steps."""
         return self.pause + 2 * self.length
 
     @property
     def scored_steps(self) -> slice:
+        """The last S steps, where the symbols are reproduced."""
         return slice(-self.length, None)
 
     def draw(self, count: int, random: np.random.RandomState) -> Drawn:
+        """Draw `count` examples, which may repeat."""
         symbols = random.randint(1, self.symbols + 1, (count, self.length))
         inputs = np.zeros((count, self.steps), np.uint8)  # blank is 0
         inputs[:, : self.length] = symbols
         inputs[:, self.length + self.pause - 1] = self.symbols + 1
-        answers = np.zeros((count, self.steps), np.int64)
-        answers[:, -self.length :] = symbols
-        return inputs, answers, None
+        targets = np.zeros((count, self.steps), np.int64)
+        targets[:, -self.length :] = symbols
+        return inputs, targets, None
 
     def picture(self) -> Figure:
+        """Draw a few training examples."""
         return pictures.strips(self)

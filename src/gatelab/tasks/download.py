@@ -1,4 +1,4 @@
-"""Downloads: several mirrors in turn, check sums, one process at a time, and a file is there whole or not at all."""
+"""Downloads: mirrors in turn, checksums, one process at a time, atomic writes."""
 
 from __future__ import annotations
 
@@ -11,58 +11,58 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-TIMEOUT = 30  # seconds without a byte before a mirror counts as dead
+TIMEOUT = 30  # seconds without data before the next mirror is tried
 
 
 @dataclass(frozen=True)
 class Download:
-    """A file as mirrors have it."""
+    """A file on the mirrors."""
 
     name: str
     bytes: int
-    hash: str  # of the file itself, "md5:…" or "sha256:…"
-    members: tuple[str, ...]  # which of the contents it brings
+    hash: str  # of the compressed file, "md5:…" or "sha256:…"
+    members: tuple[str, ...]  # the required files that it contains
 
 
-def fetch(wanted: Callable[[], list[Download]], mirrors: tuple[str, ...], folder: Path, what: str) -> list[str]:
-    """Bring what is wanted into `folder`. Returns why it failed, nothing if all is there.
+def fetch(required: Callable[[], list[Download]], mirrors: tuple[str, ...], folder: Path, name: str) -> list[str]:
+    """Download the required files of the data set `name` into `folder`. Return the reasons of a failure, or nothing.
 
-    `wanted` is asked again once the lock is ours: another process may have brought everything in the meantime.
+    `required` is called under the lock: another process may have downloaded the files in the meantime.
     """
     from filelock import FileLock
 
     if os.environ.get("GATELAB_OFFLINE", "0") not in ("", "0"):
-        return ["GATELAB_OFFLINE forbids downloads"]
+        return ["GATELAB_OFFLINE disables downloads"]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".download.lock"):
-            for download in wanted():
-                if reasons := _from_any(download, mirrors, folder, what):
+            for download in required():
+                if reasons := _from_any(download, mirrors, folder, name):
                     return reasons
     except OSError as error:
-        return [f"{folder} cannot be written: {error}"]
+        return [f"{folder} is not writable: {error}"]
     return []
 
 
-def _from_any(download: Download, mirrors: tuple[str, ...], folder: Path, what: str) -> list[str]:
+def _from_any(download: Download, mirrors: tuple[str, ...], folder: Path, name: str) -> list[str]:
     reasons = []
     for mirror in mirrors:
         url = f"{mirror}{download.name}"
         try:
-            _download(url, download, folder, what)
-        except Exception as error:  # whatever is wrong with one mirror, the next may be well
-            reasons.append(f"{url}: {_in_a_line(error)}")
+            _download(url, download, folder, name)
+        except Exception as error:  # any failure of one mirror: try the next
+            reasons.append(f"{url}: {_one_line(error)}")
         else:
             return []
     return reasons
 
 
-def _download(url: str, download: Download, folder: Path, what: str) -> None:
-    """pooch writes beside the final place, compares the sum and moves: a broken connection leaves nothing behind."""
+def _download(url: str, download: Download, folder: Path, name: str) -> None:
+    """Download with pooch, which verifies and renames a temporary file: an interruption leaves nothing behind."""
     import pooch
 
     pooch.get_logger().setLevel("WARNING")
-    with _bar(what) as bar:
+    with _bar(name) as bar:
         http = pooch.HTTPDownloader(timeout=TIMEOUT, progressbar=_Bar(bar, download))
 
         def to_disk(url: str, output: Any, client: Any) -> None:
@@ -73,21 +73,21 @@ def _download(url: str, download: Download, folder: Path, what: str) -> None:
         pooch.retrieve(url, download.hash, fname=download.name, path=folder, downloader=to_disk)
 
 
-def _in_a_line(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     first = str(error).splitlines()[0] if str(error) else ""
     return f"{type(error).__name__}: {first[:160]}"
 
 
-def _bar(what: str) -> Progress:
+def _bar(name: str) -> Progress:
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     return Progress(
-        TextColumn(f"{what} {{task.description}}"), *columns, console=console, disable=not console.is_terminal
+        TextColumn(f"{name} {{task.description}}"), *columns, console=console, disable=not console.is_terminal
     )
 
 
 class _Bar:
-    """A bar of rich with the verbs that pooch expects."""
+    """A progress bar of rich with the interface that pooch expects."""
 
     def __init__(self, progress: Progress, download: Download) -> None:
         self.total = download.bytes

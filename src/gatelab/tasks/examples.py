@@ -1,4 +1,4 @@
-"""Sequences with their targets, stored compactly and cut into batches of floats."""
+"""Sequences and targets, stored compactly and encoded as float32 batch by batch."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-PADDING = 255  # the token beyond the end of a sequence
+PADDING = 255  # the token of steps after the end of a sequence
 
 
 class Batch(NamedTuple):
-    """Inputs and targets."""
+    """Inputs, targets and lengths of some examples."""
 
     x: Tensor  # (B, T, D) float32
     y: Tensor  # classes: int64 (B,) or (B, T); values: float32 (B, K) or (B, T, K)
-    lengths: Tensor | None  # (B,) int64, where sequences differ in length
+    lengths: Tensor | None  # (B,) int64; None if all sequences have the same length
 
 
 class Encoding(Protocol):
-    """How stored rows become floats."""
+    """Converts stored sequences to float32."""
 
     def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
-        """The rows that were picked by `index`, as (B, T, D) in float32."""
+        """Encode the stored sequences with these indices as (B, T, D) in float32."""
 
 
 @dataclass(frozen=True)
 class Examples:
-    """One part of a task's data."""
+    """A training, validation or test set."""
 
-    stored: Tensor  # (N, T, …) as the encoding wants it: bytes, tokens or floats
+    stored: Tensor  # (N, T, …) bytes, tokens or floats, as the encoding expects
     targets: Tensor
     encoding: Encoding
     lengths: Tensor | None = None
@@ -40,7 +40,7 @@ class Examples:
         return len(self.targets)
 
     def batch(self, index: Tensor) -> Batch:
-        """The examples with these indices, padded to the longest of them."""
+        """Return the examples with these indices, padded to the longest of them."""
         if self.lengths is None:
             rows, targets = self.stored.index_select(0, index), self.targets.index_select(0, index)
             return Batch(self.encoding(rows, index), targets, None)
@@ -51,19 +51,19 @@ class Examples:
         return Batch(self.encoding(rows, index), targets, lengths)
 
     def first(self, count: int) -> Batch:
-        """The first few examples."""
+        """Return the first `count` examples."""
         return self.batch(torch.arange(min(count, len(self))))
 
 
 def inside(values: Tensor, lengths: Tensor | None) -> Tensor:
-    """For values (B, T, …) which steps lie before the end of their sequence, (B, T)."""
+    """Return the mask (B, T) of steps before the end of their sequence, for values (B, T, …)."""
     if lengths is None:
         return torch.ones(values.shape[:2], dtype=torch.bool)
     return torch.arange(values.shape[1]) < lengths[:, None]
 
 
 class Parts(NamedTuple):
-    """A task's data: to learn from, to choose by, and to be judged by once at the end."""
+    """The training, validation and test set of a task."""
 
     train: Examples
     validation: Examples
@@ -72,60 +72,65 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class Floats:
-    """Rows that are floats already."""
+    """Sequences stored as floats."""
 
     def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
+        """Return the sequences unchanged."""
         return rows
 
 
 @dataclass(frozen=True)
 class Differences:
-    """Windows of a differenced series: the change before a window's first step is unknown and taken as 0."""
+    """Windows of a differenced series; the change at the first step of a window is unknown and set to 0."""
 
-    nothing: tuple[float, ...]  # no change, as the scaling has it, for each differenced column
+    no_change: tuple[float, ...]  # the scaled value of a change of 0, for each differenced column
 
     def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
+        """Return the windows with the first change set to 0."""
         rows = rows.clone()
-        rows[:, 0, : len(self.nothing)] = torch.tensor(self.nothing, dtype=rows.dtype)
+        rows[:, 0, : len(self.no_change)] = torch.tensor(self.no_change, dtype=rows.dtype)
         return rows
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """Bytes, as (byte − mean) / deviation."""
+    """Bytes, standardized as (byte − mean) / deviation."""
 
     mean: float
     deviation: float
 
     def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
+        """Standardize the pixels."""
         return rows.to(torch.float32).sub_(self.mean).mul_(1 / self.deviation)
 
 
 @dataclass(frozen=True)
 class OneHot:
-    """Tokens, each as a vector with a single one; padding as zeros."""
+    """Tokens as one-hot vectors; padding as zeros."""
 
     size: int
 
     def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
+        """Encode the tokens as one-hot vectors."""
         encoded = torch.zeros(*rows.shape, self.size, dtype=torch.float32)  # (B, T, D)
-        places = rows.long().clamp_(max=self.size - 1).unsqueeze(-1)
-        return encoded.scatter_(-1, places, (rows != PADDING).to(torch.float32).unsqueeze(-1))
+        hot = rows.long().clamp_(max=self.size - 1).unsqueeze(-1)
+        return encoded.scatter_(-1, hot, (rows != PADDING).to(torch.float32).unsqueeze(-1))
 
 
 @dataclass(frozen=True)
 class NoiseAfter:
-    """Another encoding, and then `steps` of Gaussian noise: what was seen has to be remembered through it.
+    """Another encoding followed by `steps` of Gaussian noise, through which the network has to remember the input.
 
-    Each example has a window on one long tape of noise, always the same one: it costs no memory per example, and an
-    epoch sees the noise that the last one saw. Windows overlap, at places that have nothing to do with the answers.
+    Each example has a fixed window of one long noise tape. This costs no memory per example, and every epoch sees the
+    same noise. Windows may overlap; their positions are independent of the targets.
     """
 
     inner: Encoding
     steps: int
     tape: Tensor  # (M, D)
-    starts: Tensor  # (N,), where each example's window begins
+    starts: Tensor  # (N,), where the window of each example begins
 
     def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
+        """Encode the sequences and append their noise."""
         windows = self.tape.unfold(0, self.steps, 1).transpose(1, 2)  # (M - steps + 1, steps, D), a view
         return torch.cat([self.inner(rows, index), windows.index_select(0, self.starts.index_select(0, index))], 1)

@@ -1,4 +1,4 @@
-"""Images read as sequences: by rows, by pixels, or by pixels in a fixed shuffled order."""
+"""Images as sequences: by rows, by pixels, or by pixels in a fixed permuted order."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pydantic import Field
 from torch import Tensor
 
 from gatelab.tasks import pictures, sources, store
-from gatelab.tasks.chance import balanced, divide, stream
 from gatelab.tasks.examples import Encoding, Examples, NoiseAfter, Parts, Pixels
-from gatelab.tasks.preparation import Numbers
+from gatelab.tasks.preparation import ScalingParameters
+from gatelab.tasks.sampling import balanced_subset, split, stream
 from gatelab.tasks.store import Arrays
 from gatelab.tasks.task import Task
 
@@ -24,82 +24,87 @@ if TYPE_CHECKING:
 NUMERALS = tuple("0123456789")
 CLOTHES = ("T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 THINGS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-TAPE = 1 << 22  # numbers on the tape of noise, 16 MB
+TAPE = 1 << 22  # values on the noise tape, 16 MB
 
 
 class Images(Task):
-    """What all image tasks share."""
+    """Base class of image classification tasks."""
 
     side: ClassVar[int]  # images are square
     names: ClassVar[tuple[str, ...]]
-    all_sizes: ClassVar[tuple[int, int, int]]  # of the parts, without a limit
+    all_sizes: ClassVar[tuple[int, int, int]]  # of training, validation and test set, without a limit
 
     order: Literal["rows", "pixels", "permuted"] = Field(
         "rows",
-        description="a row a step, a pixel a step, or a pixel a step in the fixed order "
+        description="one row per step, one pixel per step, or one pixel per step in the fixed order "
         "numpy.random.RandomState(0).permutation(pixels)",
     )
-    noise_pad: int = Field(0, ge=0, description="steps of Gaussian noise after the image: memory, not perception")
+    noise_pad: int = Field(0, ge=0, description="steps of Gaussian noise appended to the image, a test of memory")
     limit: int | None = Field(
         None,
         ge=10,
-        description="so many training examples, as many of each class; validation shrinks in proportion",
+        description="number of training examples, balanced over classes; the validation set shrinks in proportion",
     )
 
     @property
     def channels(self) -> int:
+        """The number of values per pixel."""
         return 1
 
     @property
     def classes(self) -> tuple[str, ...]:
+        """The class names."""
         return self.names
 
     @property
     def input_size(self) -> int:
+        """D: the number of features per step."""
         return self.channels * (self.side if self.order == "rows" else 1)
 
     @property
     def steps(self) -> int:
+        """T: the number of steps."""
         return self.side ** (1 if self.order == "rows" else 2) + self.noise_pad
 
     @property
     def sizes(self) -> tuple[int, int, int]:
+        """The number of training, validation and test examples."""
         train, validation, test = self.all_sizes
         if self.limit is None or self.limit >= train:
             return self.all_sizes
         return self.limit, max(len(self.names), round(validation * self.limit / train)), test
 
     def images(self) -> Arrays:
-        """`train` and `test` as bytes (N, side, side, channels), with `train_labels` and `test_labels`."""
+        """Return `train` and `test` as bytes (N, side, side, channels), with `train_labels` and `test_labels`."""
         raise NotImplementedError
 
     def load(self) -> Parts:
+        """Read, split and order the images."""
         arrays = self.images()
         labels, random = arrays["train_labels"], stream(self.seed, "division")
-        train, validation = divide(labels, len(labels), self.all_sizes[:2], random)
-        places = [train, validation, np.arange(self.all_sizes[2])]
+        train, validation = split(labels, len(labels), self.all_sizes[:2], random)
+        indices = [train, validation, np.arange(self.all_sizes[2])]
         pools = [arrays["train"], arrays["train"], arrays["test"]]
-        answers = [labels[train], labels[validation], arrays["test_labels"]]
+        targets = [labels[train], labels[validation], arrays["test_labels"]]
         if self.sizes != self.all_sizes:
             random = stream(self.seed, "limit")
             for i, size in enumerate(self.sizes[:2]):
-                chosen = balanced(answers[i], size, random)
-                places[i], answers[i] = places[i][chosen], answers[i][chosen]
-        rows = [torch.from_numpy(self._in_order(pool[place])) for pool, place in zip(pools, places, strict=True)]
+                subset = balanced_subset(targets[i], size, random)
+                indices[i], targets[i] = indices[i][subset], targets[i][subset]
+        rows = [torch.from_numpy(self._in_order(pool[index])) for pool, index in zip(pools, indices, strict=True)]
         pixels = self._scaling(rows[0])
-        return Parts(
-            *(self._part(*each, pixels) for each in zip(("train", "validation", "test"), rows, answers, strict=True))
-        )
+        names = ("train", "validation", "test")
+        return Parts(*(self._part(*part, pixels) for part in zip(names, rows, targets, strict=True)))
 
     def _in_order(self, images: np.ndarray) -> np.ndarray:
         if self.order == "rows":
             return images.reshape(len(images), self.side, self.input_size)
         flat = images.reshape(len(images), self.side**2, self.input_size)
-        # take, unlike an index, leaves each image in one piece, and batches are cut ten times as fast from that.
+        # Unlike indexing, take keeps each image contiguous, and batches are assembled ten times as fast.
         return flat if self.order == "pixels" else flat.take(permutation(self.side**2), axis=1)
 
     def _scaling(self, train: Tensor) -> Pixels:
-        """Mean 0 and deviation 1 over the training images. (The sums are of integers, so they are exact.)"""
+        """Standardize over the training images. The sums are of integers and therefore exact."""
         counts = torch.bincount(train.flatten(), minlength=256).double()
         bytes_ = torch.arange(256, dtype=torch.float64)
         mean = float((counts * bytes_).sum() / counts.sum())
@@ -115,41 +120,40 @@ class Images(Task):
             encoding = NoiseAfter(pixels, self.noise_pad, tape, starts)
         return Examples(rows, torch.from_numpy(labels.astype(np.int64)), encoding)
 
-    def _prepared(self) -> dict[str, Any]:
+    def _preparation_fields(self) -> dict[str, Any]:
         encoding = self.train.encoding
         pixels = encoding.inner if isinstance(encoding, NoiseAfter) else encoding
         assert isinstance(pixels, Pixels)
-        scaling = Numbers(mean=(pixels.mean,), deviation=(pixels.deviation,))
+        scaling = ScalingParameters(mean=(pixels.mean,), deviation=(pixels.deviation,))
         image = {"kind": "image", "side": self.side, "order": self.order, "noise_pad": self.noise_pad}
         label_type = "integer" if self.names == NUMERALS else "text"
-        return {**super()._prepared(), **image, "scaling": scaling, "label_type": label_type}
+        return {**super()._preparation_fields(), **image, "scaling": scaling, "label_type": label_type}
 
     def picture(self) -> Figure:
+        """Draw a few training examples."""
         return pictures.images(self)
 
 
 def permutation(pixels: int) -> np.ndarray:
-    """The order of `permuted`: one for all, whatever the seed, so that results can be compared."""
+    """Return the order of `permuted`. It does not depend on the random seed, so that results are comparable."""
     order: np.ndarray = np.random.RandomState(0).permutation(pixels)
     return order
 
 
 class Digits(Images):
-    """Handwritten digits of 8 × 8 pixels: small, real, and always at hand."""
+    """Handwritten digits of 8 × 8 pixels, bundled with scikit-learn."""
 
     name = "digits"
     side = 8
     names = NUMERALS
     all_sizes = (1257, 180, 360)
     source = "Alpaydin & Kaynak 1998, Optical Recognition of Handwritten Digits (UCI, CC BY 4.0), from scikit-learn"
-    rule = "70 / 10 / 20 %, drawn at random by the task's seed, each class in the same share"
+    split_rule = "stratified random split, 70 / 10 / 20 %"
 
     def images(self) -> Arrays:
+        """Return the bundled digits; the test set is drawn with the random seed, since there is no official one."""
         images, labels = _digits()
-        # There is no official test set: one is drawn, always the same for a seed.
-        rest, test = divide(
-            labels, len(labels), (sum(self.all_sizes[:2]), self.all_sizes[2]), stream(self.seed, "test")
-        )
+        rest, test = split(labels, len(labels), (sum(self.all_sizes[:2]), self.all_sizes[2]), stream(self.seed, "test"))
         return {
             "train": images[rest],
             "train_labels": labels[rest],
@@ -167,26 +171,28 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 class Published(Images):
-    """Image sets that are looked for on disk and downloaded if they are not there."""
+    """Base class of published image sets, read from disk and downloaded if missing."""
 
     published: ClassVar[store.Source]
     from_disk = True
-    rule = "the official test set; 15 % of the official training set, drawn by the task's seed, validate"
+    split_rule = "official test set; stratified random 15 % of the official training set for validation"
 
     data_dir: Path | None = Field(
         None,
-        description="a folder with one folder per data set; then GATELAB_DATA and the user's cache are looked through",
+        description="a folder with one subfolder per data set, searched before GATELAB_DATA and the user's cache",
     )
 
     @property
     def variant(self) -> str:
-        """Which decoded form of the set this task reads."""
+        """The decoded form of the set in the cache."""
         return "bytes"
 
     def is_here(self) -> bool:
+        """Return whether the set is available without a download."""
         return store.is_here(self.published, self.data_dir, self.variant)
 
     def images(self) -> Arrays:
+        """Return the decoded idx files."""
         return store.load(self.published, self.data_dir, self.variant, sources.decode_idx)
 
 
@@ -202,7 +208,7 @@ class Mnist(Published):
 
 
 class FashionMnist(Published):
-    """Pieces of clothing of 28 × 28 pixels: MNIST's shape, and harder."""
+    """Pieces of clothing of 28 × 28 pixels: the shapes of MNIST, but harder."""
 
     name = "fashion_mnist"
     published = sources.FASHION_MNIST
@@ -213,7 +219,7 @@ class FashionMnist(Published):
 
 
 class Cifar10(Published):
-    """Photographs of ten kinds of things, 32 × 32 pixels, grey or in colour, scaled to [−1, 1]."""
+    """Photographs of ten classes, 32 × 32 pixels, grey or in colour, scaled to [−1, 1]."""
 
     name = "cifar10"
     published = sources.CIFAR10
@@ -222,17 +228,20 @@ class Cifar10(Published):
     all_sizes = (42_500, 7_500, 10_000)
     source = "Krizhevsky 2009, CIFAR-10 (no licence stated; free for research)"
 
-    color: Literal["grey", "rgb"] = Field("grey", description="luma by ITU-R 601 in integers, or the three colours")
+    color: Literal["grey", "rgb"] = Field("grey", description="ITU-R 601 luma in integers, or three colour channels")
 
     @property
     def channels(self) -> int:
+        """The number of values per pixel."""
         return 1 if self.color == "grey" else 3
 
     @property
     def variant(self) -> str:
+        """The decoded form of the set in the cache: grey or rgb."""
         return self.color
 
     def images(self) -> Arrays:
+        """Return the decoded batches, grey or in colour."""
         grey = self.color == "grey"
         return store.load(self.published, self.data_dir, self.variant, lambda files: sources.decode_cifar(files, grey))
 

@@ -1,4 +1,4 @@
-"""MNIST-1D: digits drawn with one line, made hard enough by chance that architectures differ on them."""
+"""MNIST-1D: one-dimensional digits with random distortions, hard enough to separate architectures."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import torch
 from pydantic import Field
 
 from gatelab.tasks import pictures
-from gatelab.tasks.chance import divide, stream
 from gatelab.tasks.examples import Examples, Floats, Parts
-from gatelab.tasks.preparation import Numbers
+from gatelab.tasks.preparation import ScalingParameters
+from gatelab.tasks.sampling import split, stream
 from gatelab.tasks.series import Scaling
 from gatelab.tasks.task import Task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The ten shapes, as published: heights of twelve points, from left to right.
+# The ten templates, as published: heights of twelve points, from left to right.
 TEMPLATES = np.array(
     [
         [5, 6, 6.5, 6.75, 7, 7, 7, 7, 6.75, 6.5, 6, 5],
@@ -34,78 +34,88 @@ TEMPLATES = np.array(
         [5, 4, 3.5, 3.5, 4, 5, 5, 5, 5, 4.7, 4.3, 5],
     ]
 )
-PADDING = (36, 60)  # zeros after the shape, from … to …
-CANVAS = TEMPLATES.shape[1] + PADDING[1]  # points of the signal while it is worked on
+PADDING = (36, 60)  # number of zeros after the shape, from … to …
+CANVAS = TEMPLATES.shape[1] + PADDING[1]  # length of the signal before the final resampling
 SCALE, SHIFT, SHEAR = 0.4, 48, 0.75
 CORRELATED, WHITE, SMOOTHING = 0.25, 0.02, 2
 LENGTH = 40
 
 
 class Mnist1D(Task):
-    """Ten shapes drawn with one line of 40 points, stretched, shifted, sheared and hidden in noise."""
+    """Ten one-dimensional shapes of 40 points, randomly scaled, shifted, sheared and noisy."""
 
     name = "mnist1d"
-    source = "made up as by Greydanus 2020, Scaling down deep learning (Apache 2.0 for the shapes)"
-    rule = "4,000 to learn from, of which 15 % validate, and 1,000 to test, drawn by the task's seed, classes balanced"
+    source = "synthetic, after Greydanus 2020, Scaling down deep learning (Apache 2.0 for the shapes)"
+    synthetic = True
+    split_rule = "stratified random split, classes balanced"
 
-    shuffled: bool = Field(False, description="the 40 points in a fixed shuffled order: no structure in space")
+    shuffled: bool = Field(
+        False, description="the 40 points in a fixed permuted order, which removes spatial structure"
+    )
 
     @property
     def classes(self) -> tuple[str, ...]:
+        """The class names."""
         return tuple("0123456789")
 
     @property
     def input_size(self) -> int:
+        """D: the number of features per step."""
         return 1
 
     @property
     def steps(self) -> int:
+        """T: the number of steps."""
         return LENGTH
 
     @property
     def sizes(self) -> tuple[int, int, int]:
+        """The number of training, validation and test examples."""
         return 3400, 600, 1000
 
     @cached_property
-    def drawn(self) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-        """All signals (N, T) before they are scaled, their classes, and where each part's are."""
+    def generated(self) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+        """All signals (N, T) before scaling, their labels, and the indices of training, validation and test set."""
         random = stream(self.seed, self.name)
         labels = np.repeat(np.arange(10), sum(self.sizes) // 10)
         signals = np.stack([signal(shape, random) for shape in shapes()[labels]])
         if self.shuffled:
             signals = signals[:, np.random.RandomState(0).permutation(LENGTH)]
-        return signals, labels, divide(labels, len(labels), self.sizes, stream(self.seed, "division"))
+        return signals, labels, split(labels, len(labels), self.sizes, stream(self.seed, "division"))
 
     @property
     def scaling(self) -> Scaling:
-        signals, _, places = self.drawn
-        return Scaling(signals[places[0]].mean(keepdims=True)[0], signals[places[0]].std(keepdims=True)[0])
+        """The scaling of the signals, fitted on the training set."""
+        signals, _, (train, _, _) = self.generated
+        return Scaling(signals[train].mean(keepdims=True)[0], signals[train].std(keepdims=True)[0])
 
-    def _prepared(self) -> dict[str, Any]:
-        return {**super()._prepared(), "scaling": Numbers.of(self.scaling), "label_type": "integer"}
+    def _preparation_fields(self) -> dict[str, Any]:
+        return {**super()._preparation_fields(), "scaling": ScalingParameters.of(self.scaling), "label_type": "integer"}
 
     def load(self) -> Parts:
-        signals, labels, places = self.drawn
+        """Scale and split the generated signals."""
+        signals, labels, indices = self.generated
         rows = self.scaling.apply(signals[..., None])
-        return Parts(*(Examples(torch.from_numpy(rows[p]), torch.from_numpy(labels[p]), Floats()) for p in places))
+        return Parts(*(Examples(torch.from_numpy(rows[i]), torch.from_numpy(labels[i]), Floats()) for i in indices))
 
     def picture(self) -> Figure:
+        """Draw a few training examples."""
         return pictures.signals(self)
 
 
 def shapes() -> np.ndarray:
-    """The templates with deviation 1/6, beginning at 0."""
+    """Return the templates with standard deviation 1/6, starting at 0."""
     shapes = (TEMPLATES - TEMPLATES.mean(1, keepdims=True)) / TEMPLATES.std(1, keepdims=True)
     standard: np.ndarray = (shapes - shapes[:, :1]) / 6
     return standard
 
 
 def signal(shape: np.ndarray, random: np.random.RandomState) -> np.ndarray:
-    """One example of a shape, in the steps of the paper."""
+    """Generate one example of a shape, following the paper."""
     from scipy.ndimage import gaussian_filter1d
 
     padding = random.randint(PADDING[0], PADDING[1] + 1)
-    # A trace of an offset tells the shape, which passes through 0, from the padding, which is 0.
+    # A tiny offset distinguishes the shape, which passes through 0, from the padding, which is 0.
     canvas = _resample(np.concatenate([shape + 1e-8, np.zeros(padding)]), CANVAS)
     canvas *= 1 + SCALE * (random.uniform() - 0.5)
     canvas = np.roll(canvas, random.randint(SHIFT))

@@ -1,4 +1,4 @@
-"""Pictures of tasks: a few examples, as a person can read them."""
+"""Figures of tasks: a few training examples."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import numpy as np
 import torch
 
 from gatelab import style
+from gatelab.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from torch import Tensor
 
     from gatelab.tasks.adding import Adding
     from gatelab.tasks.agreement import Agreement
@@ -19,17 +21,19 @@ if TYPE_CHECKING:
     from gatelab.tasks.synthetic import Tokens
     from gatelab.tasks.task import Task
 
+LINES = 4  # up to this number of features per step are drawn as lines, more as a heat map
+
 
 def images(task: Images) -> Figure:
-    """A batch of images with their labels, and below it the first one as the network reads it."""
-    across, down = 8, 3
+    """Draw images with their labels, and the first one as the sequence that the network reads."""
+    columns, rows = 8, 3
     plain = task.with_options(order="pixels", noise_pad=0)
-    examples = plain.train.stored[: across * down].reshape(-1, task.side, task.side, task.channels).numpy()
+    examples = plain.train.stored[: columns * rows].reshape(-1, task.side, task.side, task.channels).numpy()
     with style.house():
         figure = style.new_figure(9, 6.4)
         top, bottom = cast(np.ndarray, figure.subfigures(2, 1, height_ratios=[3, 1.5]))
         top.suptitle(f"{task.name}: the first {len(examples)} training examples", x=0.01, ha="left", weight="bold")
-        grid = top.subplots(down, across)
+        grid = top.subplots(rows, columns)
         for axes in grid.flat:
             axes.axis("off")
         for axes, image, label in zip(grid.flat, examples, plain.train.targets, strict=False):
@@ -38,17 +42,17 @@ def images(task: Images) -> Figure:
             axes.set_title(task.classes[int(label)], loc="center", weight="normal", size=9)
         axes = bottom.subplots()
         x = task.train.first(1).x[0].numpy()  # (T, D)
-        axes.set_title(f"what the network reads of the first one: {len(x):,} steps of {x.shape[1]}")
+        axes.set_title(f"the first one as a sequence: {counted(len(x), 'step')} of {counted(x.shape[1], 'feature')}")
         if x.shape[1] == 1:
             axes.plot(x[:, 0], linewidth=0.8)
             axes.set_ylabel("input")
         else:
             axes.imshow(x.T, aspect="auto", cmap="gray", interpolation="nearest")
-            axes.set_ylabel("number in the step")
+            axes.set_ylabel("feature")
         if task.noise_pad:
-            begin = len(x) - task.noise_pad - 0.5
-            axes.axvline(begin, color=style.COLOURS[1])
-            axes.annotate("noise", (begin, 1), xycoords=("data", "axes fraction"), xytext=(4, -4),
+            start = len(x) - task.noise_pad - 0.5
+            axes.axvline(start, color=style.COLOURS[1])
+            axes.annotate("noise", (start, 1), xycoords=("data", "axes fraction"), xytext=(4, -4),
                           textcoords="offset points", color=style.COLOURS[1], va="top", weight="bold",
                           bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 1})  # fmt: skip
         axes.set_xlabel("step")
@@ -57,70 +61,107 @@ def images(task: Images) -> Figure:
 
 
 def windows(task: Task, names: tuple[str, ...]) -> Figure:
-    """Three windows: what is read, and what is asked for at each step."""
-    x, y, lengths = task.train.batch(torch.linspace(0, len(task.train) - 1, 3).long())
+    """Draw three training examples with their targets: windows of a series, or sequences for regression."""
+    x, y, lengths = task.train.batch(spread_indices(task))
+    heat_map = task.input_size > LINES and not task.per_step
     with style.house():
         figure = style.new_figure(9, 6)
-        for axes, seen, answer, row in zip(np.atleast_1d(figure.subplots(len(x), 1)), x, y, range(len(x)), strict=True):
-            end = len(seen) if lengths is None else int(lengths[row])
-            for column in range(seen.shape[1]):
-                name = names[column] if column < len(names) else str(column + 1)
-                axes.plot(seen[:end, column], color=style.colour(column), label=f"{name} (read)")
-            if task.forecasts:
-                for column in range(answer.shape[1]):
-                    axes.plot(np.arange(1, end + 1), answer[:end, column], "o", markersize=3, fillstyle="none",
-                              color=style.colour(column), label="what comes next (asked for)")  # fmt: skip
-            elif task.per_step:
-                for column in range(answer.shape[1]):
-                    axes.plot(
-                        answer[:end, column], ":", color=style.COLOURS[-1 - column % 7], label=f"answer {column + 1}"
-                    )
+        for row, axes in enumerate(np.atleast_1d(figure.subplots(len(x), 1))):
+            end = x.shape[1] if lengths is None else int(lengths[row])
+            inputs, target = x[row, :end].numpy(), y[row]
+            if heat_map:
+                _heat_map(axes, inputs)
             else:
-                axes.set_title(f"answer: {', '.join(f'{value:.3g}' for value in answer)}")
-            axes.set_ylabel("scaled value")
-        figure.axes[-1].set_xlabel("step in the window")
+                _lines(axes, inputs, names)
+            axes.set_ylabel("feature" if heat_map else "scaled value")
+            if task.forecasts:
+                for column in range(target.shape[1]):
+                    axes.plot(np.arange(1, end + 1), target[:end, column], "o", markersize=3, fillstyle="none",
+                              color=style.colour(column), label="target (next value)")  # fmt: skip
+            elif task.per_step:
+                for column in range(target.shape[1]):
+                    colour = style.COLOURS[-1 - column % 7]
+                    axes.plot(target[:end, column], ":", color=colour, label=f"target {column + 1}")
+            else:
+                axes.set_title(f"target: {', '.join(f'{value:.3g}' for value in target)}")
+        figure.axes[-1].set_xlabel("step in the window" if task.forecasts else "step")
         handles, labels = figure.axes[0].get_legend_handles_labels()
-        shown = dict(zip(labels, handles, strict=True))
-        figure.legend(list(shown.values())[:8], list(shown)[:8], loc="outside lower right", ncols=min(4, len(shown)))
-        figure.suptitle(f"{task.name}: three examples from the training part", x=0.01, ha="left", weight="bold")
+        legend = dict(zip(labels, handles, strict=True))
+        if legend:
+            names_, lines = list(legend)[:8], list(legend.values())[:8]
+            figure.legend(lines, names_, loc="outside lower right", ncols=min(4, len(legend)))
+        figure.suptitle(f"{task.name}: three training examples", x=0.01, ha="left", weight="bold")
     return figure
 
 
+def spread_indices(task: Task) -> Tensor:
+    """Return three examples spread over the training set.
+
+    Windows of a series do not overlap: the validation part has room for a window, and the training part is more than
+    four times as long.
+    """
+    return torch.linspace(0, len(task.train) - 1, 3).long()
+
+
+def _lines(axes: Axes, inputs: np.ndarray, names: tuple[str, ...]) -> None:
+    for column in range(inputs.shape[1]):
+        name = names[column] if column < len(names) else str(column + 1)
+        axes.plot(inputs[:, column], color=style.colour(column), label=f"{name} (input)")
+
+
+def _heat_map(axes: Axes, inputs: np.ndarray) -> None:
+    """Draw a sequence (T, D) with the first feature at the bottom, as in a spectrogram."""
+    axes.imshow(inputs.T, aspect="auto", cmap="gray", interpolation="nearest", origin="lower")
+
+
 def signals(task: Task) -> Figure:
-    """For each class a few sequences on top of each other."""
+    """Draw training examples of each class: a few as lines, or one as a heat map if there are many features."""
     assert task.classes is not None
-    shown = min(10, len(task.classes))
-    across = min(5, shown)
+    classes = min(10, len(task.classes))
+    columns = min(5, classes)
+    rows = -(-classes // columns)
     with style.house():
-        figure = style.new_figure(9, 1.0 + 1.9 * -(-shown // across))
-        grid = figure.subplots(-(-shown // across), across, sharex=True, sharey=True, squeeze=False)
-        for number, axes in enumerate(grid.flat):
-            if number >= shown:
+        figure = style.new_figure(9, 1.0 + 1.9 * rows)
+        grid = figure.subplots(rows, columns, sharex=task.input_size <= LINES, sharey=True, squeeze=False)
+        for label, axes in enumerate(grid.flat):
+            if label >= classes:
                 axes.axis("off")
                 continue
-            _class_signals(task, number, axes)
+            _class_examples(task, label, axes)
         for axes in grid[-1]:
             axes.set_xlabel("step")
         for axes in grid[:, 0]:
-            axes.set_ylabel("scaled value" if task.input_size == 1 else f"the first of {task.input_size} numbers")
+            axes.set_ylabel(_signal_label(task.input_size))
         figure.suptitle(f"{task.name}: training examples of each class", x=0.01, ha="left", weight="bold")
     return figure
 
 
-def _class_signals(task: Task, number: int, axes: Axes) -> None:
+def _signal_label(features: int) -> str:
+    if features > LINES:
+        return "feature"
+    return "scaled value" if features == 1 else f"first of {features} features"
+
+
+def _class_examples(task: Task, label: int, axes: Axes) -> None:
     assert task.classes is not None
     targets = task.train.targets
-    here = targets == number if targets.ndim == 1 else (targets == number).any(1)
-    index = here.nonzero().flatten()[:3]
+    members = targets == label if targets.ndim == 1 else (targets == label).any(1)
+    heat_map = task.input_size > LINES
+    axes.set_title(task.classes[label])
+    index = members.nonzero().flatten()[: 1 if heat_map else 3]
+    if not len(index):
+        return
     x, _, lengths = task.train.batch(index)
-    for row, seen in enumerate(x):
-        end = len(seen) if lengths is None else int(lengths[row])
-        axes.plot(seen[:end, 0], color=style.COLOURS[row], linewidth=1)
-    axes.set_title(task.classes[number])
+    for row, inputs in enumerate(x.numpy()):
+        end = len(inputs) if lengths is None else int(lengths[row])
+        if heat_map:
+            _heat_map(axes, inputs[:end])
+        else:
+            axes.plot(inputs[:end, 0], color=style.COLOURS[row], linewidth=1)
 
 
 def adding(task: Adding) -> Figure:
-    """The numbers as stems, the marked ones in colour, and their sum."""
+    """Draw the numbers as stems, the marked ones in colour, and their sum."""
     x, y, _ = task.train.first(3)
     with style.house():
         figure = style.new_figure(9, 5.6)
@@ -129,39 +170,39 @@ def adding(task: Adding) -> Figure:
             axes.vlines(np.arange(len(numbers)), 0, numbers[:, 0], color=style.FAINT, linewidth=0.8)
             axes.vlines(marked, 0, numbers[marked, 0], color=style.COLOURS[1], linewidth=2)
             axes.plot(marked, numbers[marked, 0], "o", color=style.COLOURS[1])
-            for place in marked:
-                axes.annotate(f"{numbers[place, 0]:.2f}", (place, numbers[place, 0]), xytext=(0, 5), ha="center",
+            for step in marked:
+                axes.annotate(f"{numbers[step, 0]:.2f}", (step, numbers[step, 0]), xytext=(0, 5), ha="center",
                               textcoords="offset points", color=style.COLOURS[1], weight="bold")  # fmt: skip
             axes.set(ylim=(0, 1.25), ylabel="number")
-            axes.set_title(f"answer at the end: {total[0]:.2f}", weight="normal")
+            axes.set_title(f"target: {total[0]:.2f}", weight="normal")
         figure.axes[-1].set_xlabel("step")
         figure.suptitle(f"{task.name}: add the two marked numbers", x=0.01, ha="left", weight="bold")
     return figure
 
 
 def strips(task: Tokens) -> Figure:
-    """Tokens as letters in cells, a line for what is read and one for what is asked for; a long middle is cut out."""
+    """Draw tokens as letters, one row for input and one for target; the middle of long sequences is left out."""
     assert task.classes is not None
     count, head, tail = 4, 14, 14
-    stored, answers = task.train.stored[:count], task.train.targets[:count]
-    places: list[int | None] = list(range(stored.shape[1]))
-    if len(places) > head + tail + 1:
-        places = [*places[:head], None, *places[-tail:]]
+    stored, targets = task.train.stored[:count], task.train.targets[:count]
+    steps: list[int | None] = list(range(stored.shape[1]))
+    if len(steps) > head + tail + 1:
+        steps = [*steps[:head], None, *steps[-tail:]]
     with style.house():
         figure = style.new_figure(9, 5.6)
-        for axes, row, answer in zip(figure.subplots(count, 1), stored, answers, strict=True):
-            _cells(axes, 1, [task.vocabulary[int(row[p])] if p is not None else "…" for p in places])
-            asked = [""] * (len(places) - 1) + [task.classes[int(answer)]] if answer.ndim == 0 else [
-                task.classes[int(answer[p])] if p is not None else "…" for p in places
+        for axes, row, target in zip(figure.subplots(count, 1), stored, targets, strict=True):
+            _cells(axes, 1, [task.vocabulary[int(row[t])] if t is not None else "…" for t in steps])
+            labels = [""] * (len(steps) - 1) + [task.classes[int(target)]] if target.ndim == 0 else [
+                task.classes[int(target[t])] if t is not None else "…" for t in steps
             ]  # fmt: skip
-            _cells(axes, 0, asked)
-            axes.set(xlim=(-0.5, len(places) - 0.5), ylim=(-0.5, 1.5), yticks=[0, 1], yticklabels=["answer", "input"])
-            axes.set_xticks(range(len(places)), ["" if p is None else str(p) for p in places], size=7)
+            _cells(axes, 0, labels)
+            axes.set(xlim=(-0.5, len(steps) - 0.5), ylim=(-0.5, 1.5), yticks=[0, 1], yticklabels=["target", "input"])
+            axes.set_xticks(range(len(steps)), ["" if t is None else str(t) for t in steps], size=7)
             axes.spines[:].set_visible(False)
             axes.tick_params(length=0)
         figure.axes[-1].set_xlabel("step")
-        left_out = stored.shape[1] - head - tail if None in places else 0
-        title = f"{task.name}: training examples" + (f"; … stands for {left_out:,} steps" if left_out else "")
+        omitted = stored.shape[1] - head - tail if None in steps else 0
+        title = f"{task.name}: training examples" + (f" (… marks {omitted:,} omitted steps)" if omitted else "")
         figure.suptitle(title, x=0.01, ha="left", weight="bold")
     return figure
 
@@ -180,7 +221,7 @@ def _cells(axes: Axes, y: float, texts: list[str]) -> None:
 
 
 def _letter_colour(text: str) -> Any:
-    """Light colours: capitals in blues, small letters in greys, signs in orange."""
+    """Return a light colour: blue for capitals, grey for small letters, orange for the cue."""
     if text == "?":
         return "#f6c48a"
     if text.isupper():
@@ -189,23 +230,23 @@ def _letter_colour(text: str) -> Any:
 
 
 def sentences(task: Agreement) -> Figure:
-    """Sentences as they are read; the subject in the colour of its number, and the verb that it asks for."""
+    """Draw sentences; subject and target verb have the colour of their number."""
     rows = 9
-    tokens, answers = task.train.stored[:rows], task.train.targets[:rows]
+    tokens, targets = task.train.stored[:rows], task.train.targets[:rows]
     assert task.train.lengths is not None
     with style.house():
         figure = style.new_figure(9, 4.2)
         axes = figure.subplots()
-        for i, (row, answer) in enumerate(zip(tokens, answers, strict=True)):
+        for i, (row, target) in enumerate(zip(tokens, targets, strict=True)):
             words = task.words(row, int(task.train.lengths[i]))
-            colour = style.COLOURS[int(answer)]
+            colour = style.COLOURS[int(target)]
             for step, word in enumerate(words):
-                loud: dict[str, Any] = {"color": colour, "weight": "bold"} if step == 1 else {"color": style.INK}
-                axes.text(step, i, word, ha="center", va="center", size=7.5, **loud)
+                font: dict[str, Any] = {"color": colour, "weight": "bold"} if step == 1 else {"color": style.INK}
+                axes.text(step, i, word, ha="center", va="center", size=7.5, **font)
             axes.text(
                 len(words),
                 i,
-                f"→ {task.classes[int(answer)]}",
+                f"→ {task.classes[int(target)]}",
                 ha="center",
                 va="center",
                 size=7.5,
@@ -214,5 +255,5 @@ def sentences(task: Agreement) -> Figure:
             )
         axes.set(xlim=(-0.6, task.steps + 0.8), ylim=(rows - 0.4, -0.6), yticks=[], xlabel="step")
         axes.spines["left"].set_visible(False)
-        figure.suptitle(f"{task.name}: was or were? The subject, far back, decides", x=0.01, ha="left", weight="bold")
+        figure.suptitle(f"{task.name}: was or were? The subject determines the verb", x=0.01, ha="left", weight="bold")
     return figure

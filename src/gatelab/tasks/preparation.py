@@ -1,4 +1,4 @@
-"""All that lies between raw input and a model, and between its output and an answer: plain data that a run keeps."""
+"""Preprocessing of raw sequences and decoding of the model's output, as plain data that a run keeps."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from torch import Tensor
 
 from gatelab.errors import DataError
-from gatelab.tasks.chance import stream
 from gatelab.tasks.examples import Differences, Encoding, Floats, OneHot, Pixels
+from gatelab.tasks.sampling import stream
 from gatelab.tasks.series import Scaling, differenced
 
 Names = tuple[str, ...]
 
 
-class Numbers(BaseModel):
-    """What is subtracted from each column, and what it is divided by then."""
+class ScalingParameters(BaseModel):
+    """Mean and standard deviation of each column."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -26,77 +26,80 @@ class Numbers(BaseModel):
     deviation: tuple[float, ...]
 
     @classmethod
-    def of(cls, scaling: Scaling) -> Numbers:
+    def of(cls, scaling: Scaling) -> ScalingParameters:
+        """Convert from arrays."""
         return cls(mean=tuple(scaling.mean.tolist()), deviation=tuple(scaling.deviation.tolist()))
 
     def scaling(self) -> Scaling:
+        """Convert to arrays."""
         return Scaling(np.array(self.mean), np.array(self.deviation))
 
     @model_validator(mode="after")
-    def _can_be_undone(self) -> Numbers:
+    def _invertible(self) -> ScalingParameters:
         if len(self.mean) != len(self.deviation) or not all(value > 0 for value in self.deviation):
-            raise ValueError("expected as many deviations as means, all above 0")
+            raise ValueError("expected one positive deviation per mean")
         return self
 
 
 class Preparation(BaseModel):
-    """How raw sequences become what a model reads, and what its output means."""
+    """How raw sequences are encoded for a model, and how its output is decoded."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: Literal["numbers", "image", "tokens"]
     input_size: int = Field(ge=1)  # D
-    steps: int = Field(ge=1)  # T of training: the longest sequence, or the window of a series
-    header: bool | None = None  # of a CSV file: whether its first line names the columns, if that was said
-    columns: Names = ()  # what the D numbers of a step are called; those that are forecast come first
-    scaling: Numbers | None = None  # of numbers by column, of images one for all
+    steps: int = Field(ge=1)  # T in training: the longest sequence, or the window of a series
+    header: bool | None = None  # of a CSV file: the option `header` of the task
+    columns: Names = ()  # names of the D features; in a forecast, target columns come first
+    scaling: ScalingParameters | None = None  # per column of numbers; one for all pixels of images
     vocabulary: Names = ()  # of tokens
     side: int | None = Field(None, ge=1)  # of images
     order: Literal["rows", "pixels", "permuted"] = "rows"
-    noise_pad: int = Field(0, ge=0)  # steps of noise after an image
+    noise_pad: int = Field(0, ge=0)  # steps of noise appended to an image
     per_step: bool = False
-    forecasts: bool = False  # whether the answer at a step is what comes next
+    forecasts: bool = False  # whether the target at a step is the next value
     classes: Names | None = None
-    label_type: Literal["text", "integer", "boolean"] = "text"  # of the classes, as the data had them
+    label_type: Literal["text", "integer", "boolean"] = "text"  # type of the labels in the data
     output_size: int = Field(ge=1)
-    target_scaling: Numbers | None = None
-    differenced: bool = False  # of a series: the columns to forecast are changes from the step before
-    scored_from: int | None = None  # where every step has an answer: the steps by which it is judged
+    target_scaling: ScalingParameters | None = None
+    differenced: bool = False  # of a series: target columns are changes from the previous step
+    scored_from: int | None = None  # with a target at every step: the steps that count in the metrics
     scored_to: int | None = None
 
     @classmethod
     def read(cls, document: Any, source: str) -> Preparation:
-        """From a file, or an error that says what is wrong with it."""
+        """Read from JSON, or raise an error that names the invalid field."""
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            wrong = error.errors()[0]
-            where = ".".join(map(str, wrong["loc"]))
-            raise DataError(f"{source} cannot be read: {where}: {wrong['msg']}") from None
+            first = error.errors()[0]
+            field = ".".join(map(str, first["loc"]))
+            raise DataError(f"{source} cannot be read: {field}: {first['msg']}") from None
 
     @model_validator(mode="after")
-    def _fits(self) -> Preparation:
+    def _consistent(self) -> Preparation:
         sizes = {"columns": len(self.columns) or self.input_size, "vocabulary": len(self.vocabulary) or self.input_size}
         if self.scaling is not None and self.kind == "numbers":
             sizes["scaling"] = len(self.scaling.mean)
-        if wrong := [name for name, size in sizes.items() if size != self.input_size]:
-            raise ValueError(f"{wrong[0]} does not fit input_size {self.input_size}")
+        if mismatched := [name for name, size in sizes.items() if size != self.input_size]:
+            raise ValueError(f"{mismatched[0]} does not fit input_size {self.input_size}")
         if self.classes is not None and len(self.classes) != self.output_size:
             raise ValueError(f"{len(self.classes)} classes do not fit output_size {self.output_size}")
         if self.target_scaling is not None and len(self.target_scaling.mean) != self.output_size:
             raise ValueError(f"target_scaling does not fit output_size {self.output_size}")
         if self.differenced and not (self.forecasts and self.target_scaling is not None):
-            raise ValueError("only a series that is forecast can be differenced")
+            raise ValueError("differenced is for forecasts of a series only")
         if (self.kind == "image") != (self.side is not None) or (self.kind == "tokens") != bool(self.vocabulary):
-            raise ValueError("an image has a side, tokens have a vocabulary, and nothing else has")
+            raise ValueError("expected side for images only, and vocabulary for tokens only")
         return self
 
     def document(self) -> dict[str, Any]:
+        """Return the preparation as JSON."""
         return self.model_dump(mode="json")
 
     @property
     def encoding(self) -> Encoding:
-        """What turns stored rows into floats, the same as in training."""
+        """The encoding of stored sequences, as in training."""
         if self.kind == "tokens":
             return OneHot(self.input_size)
         if self.kind == "image" and self.scaling is not None:
@@ -105,13 +108,13 @@ class Preparation(BaseModel):
 
     @property
     def no_change(self) -> tuple[float, ...]:
-        """A change of 0 in each differenced column, as the scaling has it."""
+        """The scaled value of a change of 0, for each differenced column."""
         assert self.target_scaling is not None
         zeros = self.target_scaling.scaling().apply(np.zeros(self.output_size))
         return tuple(zeros.tolist())
 
     def encode(self, values: np.ndarray) -> Tensor:
-        """Raw sequences as the model reads them: numbers (N, T, D), or tokens (N, T)."""
+        """Encode raw sequences, numbers (N, T, D) or tokens (N, T), as the model's input."""
         if self.kind == "numbers":
             values = differenced(values, self.output_size) if self.differenced else values
             scaled = values.astype(np.float32) if self.scaling is None else self.scaling.scaling().apply(values)
@@ -120,12 +123,12 @@ class Preparation(BaseModel):
         return torch.cat([encoded, self._noise(len(values))], 1) if self.noise_pad else encoded
 
     def _noise(self, count: int) -> Tensor:
-        """The same for all new images: the noise of training belongs to the images of training."""
-        drawn = stream(0, "noise of new images").standard_normal((1, self.noise_pad, self.input_size))
-        return torch.from_numpy(drawn.astype(np.float32)).expand(count, -1, -1)
+        """Return the noise after new images, the same for all: the noise of training belongs to the training images."""
+        noise = stream(0, "noise of new images").standard_normal((1, self.noise_pad, self.input_size))
+        return torch.from_numpy(noise.astype(np.float32)).expand(count, -1, -1)
 
     def decode(self, output: np.ndarray, inputs: np.ndarray) -> np.ndarray:
-        """A model's output (…, K) in the units of the data; `inputs` (…, D) are the raw values that it followed."""
+        """Convert the output (…, K) to the units of the data; `inputs` (…, D) are the raw values at the same steps."""
         if self.target_scaling is None:
             return output.astype(np.float64)
         values = self.target_scaling.scaling().undo(output.astype(np.float64))
@@ -133,7 +136,7 @@ class Preparation(BaseModel):
 
     @property
     def labels(self) -> np.ndarray | None:
-        """The classes, as the data had them."""
+        """The class labels, in the type of the data; None for regression."""
         if self.classes is None or self.label_type == "text":
             return None if self.classes is None else np.array(self.classes)
         try:
@@ -145,4 +148,5 @@ class Preparation(BaseModel):
 
     @property
     def scored_steps(self) -> slice:
+        """The steps that count in the metrics."""
         return slice(self.scored_from, self.scored_to)

@@ -1,4 +1,4 @@
-"""Series to be forecast: cut by time, scaled by what is known in training, and looked at through windows."""
+"""Time series to forecast: chronological split, scaling by the training part, windows."""
 
 from __future__ import annotations
 
@@ -10,59 +10,59 @@ import torch
 
 from gatelab.tasks.examples import Encoding, Examples, Floats, Parts
 
-RULE = "by time: the first 70 % of the steps train, the next 15 % validate, the last 15 % test; no window crosses"
+SPLIT_RULE = "chronological: first 70 % training, next 15 % validation, last 15 % test; no window crosses a boundary"
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """What was subtracted from each column, and what it was divided by then."""
+    """Standardization of columns: subtract the mean, divide by the standard deviation."""
 
     mean: np.ndarray  # (D,)
     deviation: np.ndarray  # (D,)
 
     @classmethod
     def of(cls, values: np.ndarray) -> Scaling:
-        """Mean 0 and deviation 1 for these (N, D) in float64; a column that never changes is left at deviation 1."""
+        """Fit to values (N, D) in float64; constant columns get deviation 1."""
         values = np.asarray(values, np.float64)
-        middle = values.min(0) / 2 + values.max(0) / 2  # the sums of what is far from 0, or huge, stay small
+        middle = values.min(0) / 2 + values.max(0) / 2  # sums stay small for values that are huge or far from 0
         size = np.maximum(np.abs(values - middle).max(0), np.finfo(np.float64).tiny)
         relative = (values - middle) / size
         deviation = relative.std(0) * size
         return cls(relative.mean(0) * size + middle, np.where(deviation > 0, deviation, 1.0))
 
     def apply(self, values: np.ndarray) -> np.ndarray:
-        """In float32; what is too far off for that becomes infinite."""
+        """Scale to float32; values outside its range become infinite."""
         with np.errstate(over="ignore"):
             scaled: np.ndarray = ((values - self.mean) / self.deviation).astype(np.float32)
         return scaled
 
     def undo(self, scaled: np.ndarray) -> np.ndarray:
-        """Back to the units of the series."""
+        """Return values in the original units."""
         values: np.ndarray = scaled * self.deviation + self.mean
         return values
 
 
 @dataclass(frozen=True)
 class Ending:
-    """The last steps of a series, with their times where they are known."""
+    """The last steps of a series, with their timestamps if known."""
 
-    values: np.ndarray  # (S, D), in the units of the series
+    values: np.ndarray  # (S, D), in the original units
     stamps: np.ndarray | None = None  # (S,) or fewer, datetime64[s]
 
 
 def cuts(steps: int) -> tuple[int, int, int, int]:
-    """Where the parts of a series begin and end."""
+    """Return the boundaries of training, validation and test part."""
     return 0, round(0.7 * steps), round(0.85 * steps), steps
 
 
 def window_counts(steps: int, length: int) -> tuple[int, int, int]:
-    """How many windows each part has: a window is `length` steps, and the one after it is known as well."""
+    """Return the number of windows per part; a window has `length` steps and one more for the last target."""
     train, validation, test = (b - a - length for a, b in zip(cuts(steps), cuts(steps)[1:], strict=False))
     return train, validation, test
 
 
 def least_steps(length: int) -> int:
-    """The shortest series that has a window of this length in each part."""
+    """Return the length of the shortest series with a window of this length in each part."""
     steps = 3 * (length + 1)
     while min(window_counts(steps, length)) < 1:
         steps += 1
@@ -70,23 +70,23 @@ def least_steps(length: int) -> int:
 
 
 def windows(scaled: np.ndarray, length: int, targets: int, encoding: Encoding | None = None) -> Parts:
-    """Every window of the (S, D) series; the answer at each step is what the first `targets` columns are at the next.
+    """Return all windows of a series (S, D); targets are the first `targets` columns at the next step.
 
-    Windows overlap, and all are views of the one series.
+    Windows overlap; all are views of the series.
     """
     encoding = encoding or Floats()
     edges = cuts(len(scaled))
     parts = []
     for a, b in itertools.pairwise(edges):
         part = torch.from_numpy(np.ascontiguousarray(scaled[a:b]))
-        seen = part[:-1].unfold(0, length, 1).transpose(1, 2)  # (N, T, D)
+        inputs = part[:-1].unfold(0, length, 1).transpose(1, 2)  # (N, T, D)
         next_ = part[1:, :targets].unfold(0, length, 1).transpose(1, 2)  # (N, T, K)
-        parts.append(Examples(seen, next_, encoding, per_step=True))
+        parts.append(Examples(inputs, next_, encoding, per_step=True))
     return Parts(*parts)
 
 
 def differenced(values: np.ndarray, targets: int) -> np.ndarray:
-    """The series with the first `targets` columns as changes from the step before; the first change is taken as 0."""
+    """Replace the first `targets` columns by changes from the previous step; the first change is 0."""
     changes = values.copy()
     changes[..., 1:, :targets] = np.diff(values[..., :targets], axis=-2)
     changes[..., 0, :targets] = 0
@@ -94,9 +94,9 @@ def differenced(values: np.ndarray, targets: int) -> np.ndarray:
 
 
 def outside_training_range(values: np.ndarray, targets: int) -> float:
-    """The share of validation values that lie outside the range of the training values, in the worst target column.
+    """Return the fraction of validation values outside the range of the training values, in the worst target column.
 
-    A network has not seen such values: where they are many, the level of the series drifts.
+    A network has not seen such values. If there are many, the level of the series drifts.
     """
     _, train_end, validation_end, _ = cuts(len(values))
     train, validation = values[:train_end, :targets], values[train_end:validation_end, :targets]

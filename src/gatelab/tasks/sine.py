@@ -1,4 +1,4 @@
-"""A noisy sine wave, to be continued."""
+"""Forecasting of a noisy sine wave."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pydantic import Field, model_validator
 
 from gatelab.tasks import pictures, series
 from gatelab.tasks.baseline import Baseline, persistence
-from gatelab.tasks.chance import stream
 from gatelab.tasks.examples import Parts
-from gatelab.tasks.preparation import Numbers
+from gatelab.tasks.preparation import ScalingParameters
+from gatelab.tasks.sampling import stream
 from gatelab.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -20,62 +20,75 @@ if TYPE_CHECKING:
 
 
 class Sine(Task):
-    """Windows of one long noisy sine wave; at every step, what comes next?"""
+    """Windows of one long noisy sine wave; the target at every step is the next value."""
 
     name = "sine"
-    source = "made up"
-    rule = series.RULE
+    source = "synthetic"
+    synthetic = True
+    split_rule = series.SPLIT_RULE
     per_step = True
     forecasts = True
 
-    length: int = Field(50, ge=2, description="steps of a window")
+    length: int = Field(50, ge=2, description="steps per window")
     duration: int = Field(3000, ge=20, description="steps of the whole wave")
-    period: float = Field(25.0, gt=2, description="steps of one oscillation")
-    noise: float = Field(0.1, ge=0, description="deviation of the noise, where the wave has amplitude 1")
+    period: float = Field(25.0, gt=2, description="steps per period")
+    noise: float = Field(0.1, ge=0, description="standard deviation of the noise; the amplitude of the wave is 1")
 
     @model_validator(mode="after")
     def _long_enough(self) -> Sine:
         if min(self.sizes) < 1:
             raise ValueError(
-                f"a wave of {self.duration} steps has no window of {self.length} in each part: the duration must be at "
-                f"least {series.least_steps(self.length)}"
+                f"duration is {self.duration}: expected at least {series.least_steps(self.length)} for windows of "
+                f"{self.length} steps in training, validation and test set"
             )
         return self
 
     @property
     def input_size(self) -> int:
+        """D: the number of features per step."""
         return 1
 
     @property
     def steps(self) -> int:
+        """T: the number of steps."""
         return self.length
 
     @property
     def sizes(self) -> tuple[int, int, int]:
+        """The number of training, validation and test examples."""
         return series.window_counts(self.duration, self.length)
 
     @cached_property
     def wave(self) -> np.ndarray:
-        """All of it, (duration, 1), before it is scaled."""
+        """The whole series (duration, 1) before scaling."""
         random = stream(self.seed, self.name)
         wave = np.sin(2 * np.pi * (np.arange(self.duration) / self.period + random.uniform()))
         return (wave + self.noise * random.standard_normal(self.duration))[:, None]
 
     @property
     def target_scaling(self) -> series.Scaling:
+        """The scaling of the wave, fitted on the training part."""
         return series.Scaling.of(self.wave[: series.cuts(self.duration)[1]])
 
     def load(self) -> Parts:
+        """Scale the wave and cut it into windows."""
         return series.windows(self.target_scaling.apply(self.wave), self.length, targets=1)
 
-    def _prepared(self) -> dict[str, Any]:
-        return {**super()._prepared(), "columns": ("wave",), "scaling": Numbers.of(self.target_scaling)}
+    def _preparation_fields(self) -> dict[str, Any]:
+        return {
+            **super()._preparation_fields(),
+            "columns": ("wave",),
+            "scaling": ScalingParameters.of(self.target_scaling),
+        }
 
     def ending(self) -> series.Ending:
+        """Return the last window before scaling."""
         return series.Ending(self.wave[-self.length :])
 
     def baseline(self) -> Baseline:
+        """Return the persistence baseline."""
         return persistence(self)
 
     def picture(self) -> Figure:
+        """Draw a few training examples."""
         return pictures.windows(self, ("wave",))

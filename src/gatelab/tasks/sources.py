@@ -1,4 +1,4 @@
-"""The published data sets: their files, check sums, mirrors and layouts, and how their bytes become arrays."""
+"""The published data sets: files, checksums, mirrors and layouts, and the decoding of their formats."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def _idx_source(
     folders: tuple[str, ...] = (),
     system: tuple[str, ...] = (),
 ) -> Source:
-    downloads = (Download(f"{f}.gz", size, total, (f,)) for f, size, total in zip(IDX, sizes, hashes, strict=True))
+    downloads = (
+        Download(f"{f}.gz", size, checksum, (f,)) for f, size, checksum in zip(IDX, sizes, hashes, strict=True)
+    )
     layouts = (name, *folders, f"{name}/raw", f"{name}/{torchvision}/raw", f"{torchvision}/raw")
     return Source(name, layouts, dict(zip(IDX, contents, strict=True)), tuple(downloads), mirrors, system)
 
@@ -93,7 +95,7 @@ CIFAR10 = Source(
             strict=True,
         )
     ),
-    # The binary version: its records are bytes. The other one is a pickle, and reading a pickle can run anything.
+    # The binary version. The Python version is a pickle, and unpickling can execute arbitrary code.
     downloads=(Download("cifar-10-binary.tar.gz", 170_052_171, "md5:c32a1d4ab5d03f1284b67883e8d87530", CIFAR),),
     mirrors=(
         "https://www.cs.toronto.edu/~kriz/",
@@ -104,7 +106,7 @@ CIFAR10 = Source(
 
 
 def decode_idx(contents: dict[str, bytes]) -> Arrays:
-    """The four idx files of MNIST and its kin: images (N, H, W, 1) and labels (N,), as bytes."""
+    """Decode the four idx files of MNIST-like sets: images (N, H, W, 1) and labels (N,), as bytes."""
     train, train_labels, test, test_labels = (read_idx(contents[name], name) for name in IDX)
     return {
         "train": train[..., None],
@@ -115,23 +117,23 @@ def decode_idx(contents: dict[str, bytes]) -> Arrays:
 
 
 def read_idx(content: bytes, name: str) -> np.ndarray:
-    """An idx file of bytes: two zeros, the type 8, the number of dimensions, each dimension in 4 bytes, the data."""
+    """Read an idx file: two zeros, the type 8, the number of dimensions, each dimension in 4 bytes, then the data."""
     rank = content[3] if len(content) >= 4 else 0
     if content[:3] != b"\0\0\x08" or len(content) < 4 + 4 * rank:
-        raise DataError(f"{name} is not an idx file of bytes: it begins with {content[:4]!r}")
+        raise DataError(f"{name} begins with {content[:4]!r}: expected an idx file of bytes")
     shape = struct.unpack(f">{rank}I", content[4 : 4 + 4 * rank])
     data = np.frombuffer(content, np.uint8, offset=4 + 4 * rank)
     if data.size != np.prod(shape, dtype=np.int64):
-        raise DataError(f"{name} should hold {shape} bytes by its header, and holds {data.size:,}")
+        raise DataError(f"{name} holds {data.size:,} bytes: expected {shape} from its header")
     return data.reshape(shape)
 
 
 def decode_cifar(contents: dict[str, bytes], grey: bool) -> Arrays:
-    """CIFAR-10's records of a label and 3 × 32 × 32 bytes: images (N, 32, 32, C) and labels (N,)."""
-    parts = [np.frombuffer(contents[name], np.uint8).reshape(-1, 1 + 3 * 1024) for name in CIFAR]
-    images = [np.moveaxis(part[:, 1:].reshape(-1, 3, 32, 32), 1, -1) for part in parts]
-    images = [luma(part)[..., None] for part in images] if grey else images
-    labels = [part[:, 0] for part in parts]
+    """Decode CIFAR-10's records of a label and 3 × 32 × 32 bytes: images (N, 32, 32, C) and labels (N,)."""
+    files = [np.frombuffer(contents[name], np.uint8).reshape(-1, 1 + 3 * 1024) for name in CIFAR]
+    images = [np.moveaxis(records[:, 1:].reshape(-1, 3, 32, 32), 1, -1) for records in files]
+    images = [luma(rgb)[..., None] for rgb in images] if grey else images
+    labels = [records[:, 0] for records in files]
     return {
         "train": np.ascontiguousarray(np.concatenate(images[:-1])),
         "train_labels": np.concatenate(labels[:-1]),
@@ -141,7 +143,7 @@ def decode_cifar(contents: dict[str, bytes], grey: bool) -> Arrays:
 
 
 def luma(rgb: np.ndarray) -> np.ndarray:
-    """ITU-R 601 in integers: (19595 R + 38470 G + 7471 B + 2¹⁵) / 2¹⁶, the weights .299, .587, .114 to 16 bits."""
+    """Return ITU-R 601 luma in integers: (19595 R + 38470 G + 7471 B + 2¹⁵) / 2¹⁶, weights .299, .587, .114."""
     wide = rgb.astype(np.uint32)
     grey = (19595 * wide[..., 0] + 38470 * wide[..., 1] + 7471 * wide[..., 2] + (1 << 15)) >> 16
     return grey.astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Data sets on disk: where they are looked for, how their files are checked, and a cache of what was decoded."""
+"""Data sets on disk: search path, checksums, download, and a cache of decoded arrays."""
 
 from __future__ import annotations
 
@@ -26,57 +26,58 @@ DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError, KeyError)
 
 @dataclass(frozen=True)
 class Source:
-    """A data set as it is published."""
+    """A published data set."""
 
     name: str
-    folders: tuple[str, ...]  # in a data directory: our own layout, then those of other tools
-    contents: dict[str, str]  # each file that is needed, and the SHA-256 of what it holds when unpacked
+    folders: tuple[str, ...]  # in a data directory: gatelab's layout first, then those of other tools
+    contents: dict[str, str]  # each required file, and the SHA-256 of its uncompressed content
     downloads: tuple[Download, ...]
     mirrors: tuple[str, ...]
-    system: tuple[str, ...] = ()  # folders where packages of the operating system put it
+    system: tuple[str, ...] = ()  # where packages of the operating system install it
 
 
 @dataclass(frozen=True)
-class Found:
-    """A file that holds one of the contents: plain, gzipped, or a tarball that has it as a member."""
+class StoredFile:
+    """A required file on disk: plain, gzipped, or as a member of a tarball."""
 
     path: Path
     member: str | None = None
 
     def read(self) -> bytes:
+        """Return the uncompressed content."""
         if self.member is not None:
             return _members(self.path)[self.member]
         with gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb") as file:
             return file.read()
 
 
-def places(data_dir: Path | None) -> list[Path]:
-    """The data directories, in the order in which they are looked through."""
-    chosen = [data_dir, os.environ.get("GATELAB_DATA")]
-    return [*(Path(place).expanduser() for place in chosen if place), cache_folder("data")]
+def search_path(data_dir: Path | None) -> list[Path]:
+    """Return the data directories in search order: `data_dir`, GATELAB_DATA, the user's cache."""
+    configured = [data_dir, os.environ.get("GATELAB_DATA")]
+    return [*(Path(folder).expanduser() for folder in configured if folder), cache_folder("data")]
 
 
 def is_here(source: Source, data_dir: Path | None, variant: str) -> bool:
-    """Whether no download is needed."""
+    """Return whether the set is available without a download."""
     return _cached(source, variant).is_file() or not _missing(source, data_dir)
 
 
 def load(source: Source, data_dir: Path | None, variant: str, decode: Callable[[dict[str, bytes]], Arrays]) -> Arrays:
-    """The decoded arrays: from the cache if they are there and whole, else from the files, downloaded if need be.
+    """Return the decoded arrays from the cache, or else from the files, which are downloaded if missing.
 
-    What the files hold is checked against known sums before it is decoded, so the cached arrays are the same wherever
-    the files came from; `variant` (grey, rgb) is all that they depend on.
+    Files are verified against known checksums before they are decoded, so the cached arrays depend only on `variant`
+    (grey, rgb) and not on where the files came from.
     """
     cached = _cached(source, variant)
-    with contextlib.suppress(DataError):  # not there, or not whole: it is made again
+    with contextlib.suppress(DataError):  # missing or damaged: decode the files again
         return sealed.read_arrays(cached)
     if _missing(source, data_dir):
-        _get(source, data_dir)
+        _download_missing(source, data_dir)
     try:
-        arrays = decode({name: _checked(source, name, data_dir) for name in source.contents})
+        arrays = decode({name: _read_verified(source, name, data_dir) for name in source.contents})
     finally:
         _members.cache_clear()
-    with contextlib.suppress(OSError):  # no room for it only costs time at the next start
+    with contextlib.suppress(OSError):  # without a cache the next start only takes longer
         sealed.write_arrays(cached, arrays, compressed=False)
     return arrays
 
@@ -90,33 +91,33 @@ def _missing(source: Source, data_dir: Path | None) -> list[str]:
     return [name for name in source.contents if _find(source, name, data_dir) is None]
 
 
-def _find(source: Source, name: str, data_dir: Path | None) -> Found | None:
-    """The first file under any known name in any known place."""
-    folders = [place / folder for place in places(data_dir) for folder in source.folders]
+def _find(source: Source, name: str, data_dir: Path | None) -> StoredFile | None:
+    """Return the first match in any folder of the search path, under any known name."""
+    folders = [directory / layout for directory in search_path(data_dir) for layout in source.folders]
     for folder in [*folders, *map(Path, source.system)]:
         for spelling in (name, f"{name}.gz"):
             if (folder / spelling).is_file():
-                return Found(folder / spelling)
+                return StoredFile(folder / spelling)
         for tarball in (d for d in source.downloads if name in d.members):
             if (folder / tarball.name).is_file():
-                return Found(folder / tarball.name, name)
+                return StoredFile(folder / tarball.name, name)
     return None
 
 
-def _checked(source: Source, name: str, data_dir: Path | None) -> bytes:
-    """What a file holds, all of it and nothing else, or an error that names the file."""
-    found = _find(source, name, data_dir)
-    assert found is not None
-    remedy = f"put the right one in its place, or move it away and {source.name} is downloaded again"
+def _read_verified(source: Source, name: str, data_dir: Path | None) -> bytes:
+    """Return the content of a file whose checksum is right, or raise an error that names the file."""
+    file = _find(source, name, data_dir)
+    assert file is not None
+    remedy = f"replace it, or move it away to download {source.name} again"
     try:
-        content = found.read()
+        content = file.read()
     except DAMAGED as error:
         raise DataError(
-            f"{found.path} is cut off, damaged or unreadable ({type(error).__name__}: {error}): {remedy}"
+            f"{file.path} is truncated, damaged or unreadable ({type(error).__name__}: {error}): {remedy}"
         ) from error
-    if (given := hashlib.sha256(content).hexdigest()) != source.contents[name]:
+    if (checksum := hashlib.sha256(content).hexdigest()) != source.contents[name]:
         raise DataError(
-            f"{found.path} does not hold {source.name}'s {name}: {len(content):,} bytes with SHA-256 {given[:12]}…, "
+            f"{file.path} is not {name} of {source.name}: {len(content):,} bytes with SHA-256 {checksum[:12]}…, "
             f"expected {source.contents[name][:12]}…: {remedy}"
         )
     return content
@@ -124,34 +125,37 @@ def _checked(source: Source, name: str, data_dir: Path | None) -> bytes:
 
 @functools.lru_cache(maxsize=1)
 def _members(path: Path) -> dict[str, bytes]:
-    """The files in a tarball, by name without folder, read in one go: a compressed tarball cannot be read at random."""
+    """Return all files of a tarball by base name; a compressed tarball has no random access."""
     with tarfile.open(path) as tar:
         opened = ((member.name.rpartition("/")[2], tar.extractfile(member)) for member in tar)
         return {name: file.read() for name, file in opened if file is not None}
 
 
-def _get(source: Source, data_dir: Path | None) -> None:
-    """Download what is not here, into the first data directory that can be written."""
-    looked = places(data_dir)
-    home = next((place / source.folders[0] for place in looked if _writable(place)), None)
+def _download_missing(source: Source, data_dir: Path | None) -> None:
+    """Download missing files into the first writable data directory."""
+    searched = search_path(data_dir)
+    target = next((folder / source.folders[0] for folder in searched if _writable(folder)), None)
 
-    def wanted() -> list[Download]:
+    def required() -> list[Download]:
         missing = set(_missing(source, data_dir))
         return [d for d in source.downloads if missing & set(d.members)]
 
-    reasons = ["no data directory can be written"] if home is None else fetch(wanted, source.mirrors, home, source.name)
+    if target is None:
+        reasons = ["no data directory is writable"]
+    else:
+        reasons = fetch(required, source.mirrors, target, source.name)
     if reasons:
-        size = sum(d.bytes for d in wanted()) / 1e6
+        size = sum(d.bytes for d in required()) / 1e6
         raise DataError(
-            f"{source.name} is not here: {', '.join(_missing(source, data_dir))}\n"
-            f"looked in {', '.join(map(str, [*looked, *source.system]))}; {'; '.join(reasons)}\n"
-            f"what to do: put {', '.join(d.name for d in wanted())} ({size:.0f} MB) into "
-            f"{looked[0] / source.folders[0]}, or name a folder that has it with --data-dir or GATELAB_DATA, "
-            "or use the task digits, which needs no download"
+            f"{source.name} is not available: missing {', '.join(_missing(source, data_dir))}\n"
+            f"searched {', '.join(map(str, [*searched, *source.system]))}; {'; '.join(reasons)}\n"
+            f"what to do: put {', '.join(d.name for d in required())} ({size:.0f} MB) into "
+            f"{searched[0] / source.folders[0]}, or set --data-dir or GATELAB_DATA to a folder that has it, "
+            "or use the task digits, which is bundled"
         )
 
 
-def _writable(place: Path) -> bool:
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+def _writable(folder: Path) -> bool:
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)

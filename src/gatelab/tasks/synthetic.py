@@ -1,4 +1,4 @@
-"""What made-up tasks share: how many examples there are, and that no sequence appears twice."""
+"""Base classes of synthetic tasks: number of examples, and distinct sequences."""
 
 from __future__ import annotations
 
@@ -10,78 +10,84 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from gatelab.tasks.chance import stream
 from gatelab.tasks.examples import Encoding, Examples, OneHot, Parts
+from gatelab.tasks.sampling import stream
 from gatelab.tasks.task import Task
 
-Drawn = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # inputs (N, T, …), answers, lengths
+Drawn = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # inputs (N, T, …), targets, lengths
 
 
 class Synthetic(Task):
-    """A task whose examples are drawn by chance."""
+    """A task with randomly generated examples."""
 
-    rule = "`size` to train and a fifth of it each to validate and to test, drawn by the task's seed; no sequence twice"
+    synthetic = True
+    split_rule = "`size` training examples, a fifth of that each for validation and test; all sequences distinct"
 
-    size: int = Field(10_000, ge=5, description="training examples")
+    size: int = Field(10_000, ge=5, description="number of training examples")
 
     @property
     def sizes(self) -> tuple[int, int, int]:
+        """The number of training, validation and test examples."""
         return self.size, self.size // 5, self.size // 5
 
     def draw(self, count: int, random: np.random.RandomState) -> Drawn:
-        """So many examples, which may repeat."""
+        """Draw `count` examples, which may repeat."""
         raise NotImplementedError
 
     def encoding(self) -> Encoding:
+        """Return how stored sequences become floats."""
         raise NotImplementedError
 
     def load(self) -> Parts:
-        inputs, answers, lengths = distinct(self.draw, sum(self.sizes), stream(self.seed, self.name), self.name)
+        """Generate all examples and split them."""
+        inputs, targets, lengths = distinct(self.draw, sum(self.sizes), stream(self.seed, self.name), self.name)
         edges = np.cumsum([0, *self.sizes])
         parts = []
         for a, b in itertools.pairwise(edges):
             ends = None if lengths is None else torch.from_numpy(lengths[a:b])
-            x, y = torch.from_numpy(inputs[a:b]), torch.from_numpy(answers[a:b])
+            x, y = torch.from_numpy(inputs[a:b]), torch.from_numpy(targets[a:b])
             parts.append(Examples(x, y, self.encoding(), ends, self.per_step))
         return Parts(*parts)
 
 
 class Tokens(Synthetic):
-    """A task whose steps are tokens with a meaning, read as vectors with a single one."""
+    """A task whose steps are tokens, read as one-hot vectors."""
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """What the tokens of the input mean."""
+        """The text of each token."""
         raise NotImplementedError
 
     @property
     def input_size(self) -> int:
+        """D: the size of the vocabulary."""
         return len(self.vocabulary)
 
     def encoding(self) -> Encoding:
+        """Return the one-hot encoding."""
         return OneHot(self.input_size)
 
-    def _prepared(self) -> dict[str, Any]:
-        return {**super()._prepared(), "kind": "tokens", "vocabulary": self.vocabulary}
+    def _preparation_fields(self) -> dict[str, Any]:
+        return {**super()._preparation_fields(), "kind": "tokens", "vocabulary": self.vocabulary}
 
 
 def distinct(
     draw: Callable[[int, np.random.RandomState], Drawn], count: int, random: np.random.RandomState, name: str
 ) -> Drawn:
-    """So many examples with different inputs: what is tested with must not have been trained on."""
+    """Draw `count` examples with distinct inputs, so that no test example was trained on."""
     kept: dict[bytes, tuple[np.ndarray, ...]] = {}
     for _ in range(20):
         columns = [column for column in draw(count, random) if column is not None]
         for row in zip(*columns, strict=True):
             kept.setdefault(row[0].tobytes(), row)
         if len(kept) >= count:
-            # What is rare is used up early, so that the order of appearance is not the same all along: shuffle it, and
-            # all parts are alike.
+            # Short sequences run out early, so the order of appearance is not stationary. Shuffling gives the three
+            # parts the same distribution.
             rows = list(kept.values())[:count]
             shuffled = [rows[i] for i in random.permutation(count)]
-            inputs, answers, *lengths = (np.stack(column) for column in zip(*shuffled, strict=True))
-            return inputs, answers, lengths[0] if lengths else None
+            inputs, targets, *lengths = (np.stack(column) for column in zip(*shuffled, strict=True))
+            return inputs, targets, lengths[0] if lengths else None
     raise ValueError(
-        f"{name} with these options has not enough different sequences: {count:,} are wanted, {len(kept):,} were found "
-        "in twenty tries; ask for a smaller size, or for longer sequences"
+        f"{name} has too few distinct sequences with these options: expected {count:,}, drew {len(kept):,} in 20 "
+        "attempts; choose a smaller size or longer sequences"
     )

@@ -1,4 +1,4 @@
-"""What a task is: options, three parts of data, and what they mean."""
+"""The base class of tasks: options, training, validation and test set, and what the data means."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from gatelab.errors import invalid
+from gatelab.formatting import counted
 from gatelab.tasks.baseline import Baseline, majority_class, training_mean
 from gatelab.tasks.examples import Examples, Parts, inside
-from gatelab.tasks.preparation import Numbers, Preparation
+from gatelab.tasks.preparation import Preparation, ScalingParameters
 from gatelab.tasks.series import Ending, Scaling
 
 if TYPE_CHECKING:
@@ -26,92 +27,94 @@ if TYPE_CHECKING:
 
 
 class Task(BaseModel):
-    """Sequences to learn. A subclass is one task: its docstring says what it is, its fields are its options.
+    """Sequences with targets. A subclass is one task: its docstring describes it, its fields are its options.
 
-    The data is made or read on first use, and the same options yield the same data on every machine.
+    The data is generated or read on first use. The same options give the same data on every machine.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, ignored_types=(cached_property,))
 
     name: ClassVar[str]
-    source: ClassVar[str]  # where it comes from, and its licence
-    rule: ClassVar[str]  # how it is divided into training, validation and test
-    per_step: ClassVar[bool] = False  # whether there is an answer at every step, or one at the end
-    forecasts: ClassVar[bool] = False  # whether the answer at a step is the input of the next
-    from_disk: ClassVar[bool] = False  # whether it reads files, which may be elsewhere or gone one day
+    source: ClassVar[str]  # where the data comes from, and its licence
+    split_rule: ClassVar[str]  # how the data is split into training, validation and test set
+    synthetic: ClassVar[bool] = False  # whether the data is generated from the options
+    per_step: ClassVar[bool] = False  # whether there is a target at every step, or one per sequence
+    forecasts: ClassVar[bool] = False  # whether the target at a step is the input at the next step
+    from_disk: ClassVar[bool] = False  # whether the data is read from files, which may be moved or deleted
 
-    seed: int = Field(0, ge=0, description="of everything drawn by chance: the division, the noise, made-up data")
+    seed: int = Field(0, ge=0, description="random seed of the data: split, noise and synthetic examples")
 
     @classmethod
     def make(cls, options: dict[str, Any]) -> Self:
-        """The task with these options, or all that is wrong with them in one error."""
+        """Create the task from its options; one error lists all invalid options."""
         try:
             return cls.model_validate(options)
         except ValidationError as error:
             raise invalid(f"task {cls.name!r}", error, cls.model_fields) from None
 
     def options(self) -> dict[str, Any]:
+        """Return all options by name, including defaults."""
         return {name: getattr(self, name) for name in type(self).model_fields}
 
     def with_options(self, **changes: Any) -> Self:
-        """The same task with other options. (A plain copy would take the loaded data along.)"""
+        """Return the same task with some options changed. The data is loaded anew; a plain copy would keep it."""
         return self.make({**self.options(), **changes})
 
     def reopened(self, preparation: Preparation, parts: Parts | None = None) -> Self:
-        """The same task as a run recorded it: what it means is known without its data, and of that a few examples."""
-        made = self.with_options()
-        made.__dict__["preparation"] = preparation  # where the cached properties would be
+        """Return the task as a run recorded it: its preparation and a few examples replace its data."""
+        task = self.with_options()
+        task.__dict__["preparation"] = preparation  # fills the cached properties
         if parts is not None:
-            made.__dict__["parts"] = parts
-        return made
+            task.__dict__["parts"] = parts
+        return task
 
-    def looked_for_in(self, folder: Path | None) -> Self:
-        """The same task with its data in that folder, if it is one that looks for data."""
-        return (
-            self if folder is None or "data_dir" not in type(self).model_fields else self.with_options(data_dir=folder)
-        )
+    def with_data_dir(self, folder: Path | None) -> Self:
+        """Return the same task with this data directory; tasks without the option `data_dir` are returned unchanged."""
+        if folder is None or "data_dir" not in type(self).model_fields:
+            return self
+        return self.with_options(data_dir=folder)
 
     def __eq__(self, other: object) -> bool:
-        """Tasks are equal if their options are, whether or not their data is loaded."""
+        """Compare the options; whether the data is loaded does not matter."""
         return type(self) is type(other) and isinstance(other, Task) and self.options() == other.options()
 
     def __hash__(self) -> int:
         return hash((type(self), *self.options().values()))
 
-    # What a model has to fit.
+    # Shapes.
 
     @property
     def input_size(self) -> int:
-        """D: the numbers in one step."""
+        """D: the number of features per step."""
         raise NotImplementedError
 
     @property
     def steps(self) -> int:
-        """T: the steps of a sequence, of the longest one where they differ."""
+        """T: the number of steps of the longest sequence."""
         raise NotImplementedError
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """What the answers are called, or None where an answer is a number."""
+        """The class names; None for regression."""
         return None
 
     @property
     def output_size(self) -> int:
-        """The numbers in one answer: a score for each class, or the values themselves."""
+        """The size of the model's output: the number of classes, or of target values."""
         return len(self.classes) if self.classes is not None else 1
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """The number of examples to train on, to validate and to test with."""
+        """The number of training, validation and test examples."""
         raise NotImplementedError
 
     @property
     def scored_steps(self) -> slice:
-        """Where every step has an answer: the steps by which it is judged."""
+        """The steps that count in the metrics, for tasks with a target at every step."""
         return slice(None)
 
     def scored(self, targets: Tensor, lengths: Tensor | None) -> Tensor:
-        """Which targets count in the metrics: (B,), or (B, T) where there is one at every step."""
+        """Return the mask of targets that count in the metrics: (B,), or (B, T) with a target at every step."""
         if not self.per_step:
             return torch.ones(len(targets), dtype=torch.bool)
         counts = torch.zeros(targets.shape[:2], dtype=torch.bool)
@@ -119,17 +122,17 @@ class Task(BaseModel):
         return counts & inside(targets, lengths)
 
     def counted(self, values: Tensor, lengths: Tensor | None) -> Tensor:
-        """Of targets or predictions those that count in the metrics, (M, …)."""
+        """Return the targets or predictions that count in the metrics, (M, …)."""
         return values[self.scored(values, lengths)]
 
     @property
     def target_scaling(self) -> Scaling | None:
-        """How answers that are numbers were scaled; None where they are as they were."""
+        """The scaling of regression targets; None if they are not scaled."""
         return None
 
     @property
     def target_names(self) -> tuple[str, ...]:
-        """What the numbers of a target are called."""
+        """The names of the target values."""
         columns = self.preparation.columns if self.forecasts else ()
         return columns[: self.output_size] or (
             ("target",) if self.output_size == 1 else tuple(f"target {i + 1}" for i in range(self.output_size))
@@ -137,11 +140,11 @@ class Task(BaseModel):
 
     @cached_property
     def preparation(self) -> Preparation:
-        """All that lies between raw sequences and a model, and between its output and an answer."""
-        return Preparation(**self._prepared())
+        """The preprocessing of raw sequences, and the decoding of the model's output."""
+        return Preparation(**self._preparation_fields())
 
-    def _prepared(self) -> dict[str, Any]:
-        """The facts that every task has; some have more."""
+    def _preparation_fields(self) -> dict[str, Any]:
+        """Return the fields that every task has; subclasses add theirs."""
         scaling = self.target_scaling
         return {
             "kind": "numbers",
@@ -151,76 +154,80 @@ class Task(BaseModel):
             "forecasts": self.forecasts,
             "classes": self.classes,
             "output_size": self.output_size,
-            "target_scaling": scaling and Numbers.of(scaling),
+            "target_scaling": scaling and ScalingParameters.of(scaling),
             "scored_from": self.scored_steps.start,
             "scored_to": self.scored_steps.stop,
         }
 
     def ending(self) -> Ending | None:
-        """The last steps of a series in its own units, from which it is continued; None where there is no series."""
+        """Return the last window of a series in its original units, where a forecast starts; None for other tasks."""
         return None
 
     # The data.
 
     def load(self) -> Parts:
-        """Make or read the data; `parts` keeps it."""
+        """Generate or read the data; `parts` caches it."""
         raise NotImplementedError
 
     @cached_property
     def parts(self) -> Parts:
+        """The training, validation and test set, loaded on first use."""
         return self.load()
 
     @property
     def train(self) -> Examples:
+        """The training set."""
         return self.parts.train
 
     @property
     def validation(self) -> Examples:
+        """The validation set."""
         return self.parts.validation
 
     @property
     def test(self) -> Examples:
+        """The test set."""
         return self.parts.test
 
     @property
-    def own_path(self) -> Path | None:
-        """The user's own file or folder that it reads; None for data that cannot change."""
+    def user_path(self) -> Path | None:
+        """The user's file or folder; None for published or synthetic data."""
         return None
 
     def is_here(self) -> bool:
-        """Whether the data can be had without a download."""
+        """Return whether the data is available without a download."""
         return True
 
-    # What it says of itself.
+    # Description.
 
     def baseline(self) -> Baseline:
-        """The trivial baseline."""
+        """Return the trivial baseline: the training mean for regression, the majority class for classification."""
         return training_mean(self) if self.classes is None else majority_class(self)
 
-    def unchanged(self, x: Tensor) -> Tensor:
-        """For series: what the target is at each step of the input (B, T, D) if the series stays where it is."""
+    def persistence_forecast(self, x: Tensor) -> Tensor:
+        """For series: the targets (B, T, K) under which the series keeps its current value, given inputs (B, T, D)."""
         return x[..., : self.output_size]
 
     def remarks(self) -> dict[str, str]:
-        """What else there is to say, by name."""
+        """Return further facts of the description, by name."""
         return {}
 
     def picture(self) -> Figure:
-        """A few examples as a person can read them."""
+        """Draw a few training examples."""
         raise NotImplementedError
 
     def describe(self) -> Description:
-        """All that there is to know; what only the data can tell is left out where the data is not here."""
+        """Return the description; without the data it has no baseline."""
         return Description(
             name=self.name,
-            what=summary(type(self)),
+            summary=summary(type(self)),
             steps=self.steps,
             input_size=self.input_size,
             classes=self.classes,
             output_size=self.output_size,
             per_step=self.per_step,
             sizes=self.sizes,
-            rule=type(self).rule,
+            split=type(self).split_rule,
             source=type(self).source,
             baseline=self.baseline() if self.is_here() else None,
             options=self.options(),
@@ -230,46 +237,50 @@ class Task(BaseModel):
 
 @dataclass(frozen=True)
 class Description:
-    """What a task is, in facts."""
+    """The facts about a task."""
 
     name: str
-    what: str
+    summary: str
     steps: int
     input_size: int
     classes: tuple[str, ...] | None
     output_size: int
     per_step: bool
     sizes: tuple[int, int, int]
-    rule: str
+    split: str
     source: str
     baseline: Baseline | None
     options: dict[str, Any]
     remarks: dict[str, str]
 
     @property
-    def answer(self) -> str:
-        where = "at every step" if self.per_step else "at the end"
+    def target(self) -> str:
+        """The target in words: a label or values, per step or per sequence."""
+        scope = "step" if self.per_step else "sequence"
         if self.classes is None:
-            return f"{self.output_size} number{'s' if self.output_size > 1 else ''} {where}"
-        listed = ", ".join(self.classes[:10]) + (", …" if len(self.classes) > 10 else "")
-        return f"one of {len(self.classes)} classes {where}: {listed}"
+            return f"{counted(self.output_size, 'value')} per {scope}"
+        names = ", ".join(self.classes[:10]) + (", …" if len(self.classes) > 10 else "")
+        return f"one label per {scope}, {len(self.classes)} classes: {names}"
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        yield "input", f"{self.steps:,} steps of {self.input_size} number{'s' if self.input_size > 1 else ''}"
-        yield "answer", self.answer
-        yield "examples", "{:,} to train, {:,} to validate, {:,} to test".format(*self.sizes)
-        yield "division", self.rule
+        """Yield the facts by name, as terminals list them."""
+        yield "input", f"{counted(self.steps, 'step')} of {counted(self.input_size, 'feature')}"
+        yield "target", self.target
+        yield "examples", "{:,} training, {:,} validation, {:,} test".format(*self.sizes)
+        yield "split", self.split
         yield from self.remarks.items()
         if self.baseline is not None:
-            yield "without learning", str(self.baseline)
+            yield "trivial baseline", str(self.baseline)
         yield "source", self.source
 
     def __str__(self) -> str:
         width = max(len(name) for name, _ in self.facts())
-        return "\n".join([f"{self.name}: {self.what}", *(f"  {name:<{width}}  {fact}" for name, fact in self.facts())])
+        return "\n".join(
+            [f"{self.name}: {self.summary}", *(f"  {name:<{width}}  {fact}" for name, fact in self.facts())]
+        )
 
 
 def summary(task: type[Task]) -> str:
-    """The first sentence of a task's docstring."""
+    """Return the first paragraph of a task's docstring."""
     first = (inspect.getdoc(task) or "").partition("\n\n")[0]
     return " ".join(first.split())

@@ -66,7 +66,7 @@ def changed_data(run: Run, task: Task) -> Iterator[str]:
         yield f"its data cannot be read any more ({error})"
         return
     if not is_same:
-        where = "" if task.own_path is None else f" in {task.own_path}"
+        where = "" if task.user_path is None else f" in {task.user_path}"
         yield f"the data{where} is not what it was trained and tested on"
 
 

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from gatelab.tasks.chance import sequence
+from gatelab.tasks.sampling import seed_sequence
 
 WINDOW = 50  # batches that are sorted by length together: enough to be alike, few enough to stay random
 
 
 def number(seed: int, purpose: str, *place: int) -> int:
     """A 63-bit number for this seed, purpose and place."""
-    words = sequence(seed, purpose, *place).generate_state(2, np.uint32)
+    words = seed_sequence(seed, purpose, *place).generate_state(2, np.uint32)
     return (int(words[0]) << 32 | int(words[1])) >> 1
 
 

@@ -1,9 +1,9 @@
-"""A trained run in use: raw sequences in, answers in the units of the data out.
+"""Prediction with a trained run: raw sequences in, predictions in the units of the data out.
 
 model = gatelab.load("my-run")
 model.predict(X)
 """
 
-from gatelab.use.trained import Trained, load
+from gatelab.use.trained import TrainedModel, load
 
-__all__ = ["Trained", "load"]
+__all__ = ["TrainedModel", "load"]

@@ -1,4 +1,4 @@
-"""A series continued, in its own units and with its own times."""
+"""Forecasts of a series in its original units, with timestamps."""
 
 from __future__ import annotations
 
@@ -10,64 +10,62 @@ import numpy as np
 import torch
 
 from gatelab.models import Forecaster, StepPredictor
-from gatelab.tasks import stamps, tables
+from gatelab.tasks import table_files, timestamps
 from gatelab.tasks.series import Ending
 from gatelab.training import kept
 from gatelab.training.process import denormals_flushed
 from gatelab.use import inputs
 
 if TYPE_CHECKING:
-    from gatelab.use.trained import Trained
+    from gatelab.use.trained import TrainedModel
 
 
 @dataclass(frozen=True)
-class Continuation:
-    """What comes next, and what it was read off."""
+class Forecast:
+    """The forecast values, and the window that they follow."""
 
-    columns: tuple[str, ...]  # that are forecast
+    columns: tuple[str, ...]  # the target columns
     before: Ending  # the last window
     values: np.ndarray  # (steps, K)
-    stamps: np.ndarray | None  # (steps,) datetime64[s]; None where there are no times, or no regular ones
+    stamps: np.ndarray | None  # (steps,) datetime64[s]; None without timestamps, or if they are irregular
 
 
-def continuation(trained: Trained, steps: int, data: Any = None, future: Any = None) -> Continuation:
-    """The next steps of the series of training, or of newer data."""
+def forecast(trained: TrainedModel, steps: int, data: Any = None, future: Any = None) -> Forecast:
+    """Forecast the next steps of the training series, or of newer data."""
     prepared = trained.preparation
     if not prepared.forecasts:
-        raise ValueError(
-            f"{trained.run.path} does not forecast a series: its answers are of whole sequences; use predict"
-        )
+        raise ValueError(f"{trained.run.path} was not trained on a series: forecast needs one; use predict")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise ValueError(f"steps is {steps!r}: expected an integer of at least 1")
-    before = kept.ending(trained.run.file(kept.FILE), prepared) if data is None else _newer(trained, data)
-    further = _further(trained, steps, future)
-    values = _continued(trained, before.values, steps, further)
-    times = None if before.stamps is None else stamps.continued(before.stamps, steps)
-    return Continuation(prepared.columns[: prepared.output_size], before, values, times)
+    before = kept.ending(trained.run.file(kept.FILE), prepared) if data is None else _last_window(trained, data)
+    exogenous = _exogenous(trained, steps, future)
+    values = _iterated(trained, before.values, steps, exogenous)
+    times = None if before.stamps is None else timestamps.extrapolate(before.stamps, steps)
+    return Forecast(prepared.columns[: prepared.output_size], before, values, times)
 
 
-def _newer(trained: Trained, data: Any) -> Ending:
-    """The last window of newer values of the series."""
+def _last_window(trained: TrainedModel, data: Any) -> Ending:
+    """Return the last window of newer values of the series."""
     prepared = trained.preparation
     if isinstance(data, (str, Path)):
-        table = tables.read_table(Path(data), prepared.header)
+        table = table_files.read_table(Path(data), prepared.header)
         values, times = table.pick(prepared.columns), table.stamps
     else:
-        given = inputs.read(data, prepared)
-        if len(given.values) != 1:
+        sequences = inputs.read(data, prepared)
+        if len(sequences.values) != 1:
             raise ValueError(f"data has the shape {np.shape(data)}: expected one series, (S, {prepared.input_size})")
-        inputs.refuse_gaps(given._replace(single=True), prepared)
-        values, times = given.values[0], None
+        inputs.check_finite(sequences._replace(single=True), prepared)
+        values, times = sequences.values[0], None
     return Ending(values[-prepared.steps :], None if times is None else times[-prepared.steps :])
 
 
-def _further(trained: Trained, steps: int, future: Any) -> np.ndarray:
-    """The further inputs at the steps to come, (steps − 1, inputs): the first step needs none."""
+def _exogenous(trained: TrainedModel, steps: int, future: Any) -> np.ndarray:
+    """Return the future values of the exogenous inputs, (steps − 1, inputs): the first step needs none."""
     prepared = trained.preparation
     names = prepared.columns[prepared.output_size :]
     if not names:
         if future is not None:
-            raise ValueError("future was given, and this model reads nothing beside what it forecasts: leave it out")
+            raise ValueError("future was given, but this model has no exogenous inputs: leave it out")
         return np.empty((steps - 1, 0))
     if future is None and steps > 1:
         raise ValueError(
@@ -77,18 +75,18 @@ def _further(trained: Trained, steps: int, future: Any) -> np.ndarray:
     if future is None:
         return np.empty((0, len(names)))
     if isinstance(future, (str, Path)):
-        values = tables.read_table(Path(future)).pick(names)
+        values = table_files.read_table(Path(future)).pick(names)
     else:
-        own = prepared.model_copy(update={"columns": names, "input_size": len(names)})
-        values = inputs.read(future, own).values[0]
+        exogenous = prepared.model_copy(update={"columns": names, "input_size": len(names)})
+        values = inputs.read(future, exogenous).values[0]
     if len(values) < steps - 1 or not np.isfinite(values).all():
-        raise ValueError(f"future has {len(values)} steps: expected {steps - 1} at least, of finite numbers")
+        raise ValueError(f"future has {len(values)} steps: expected at least {steps - 1}, of finite numbers")
     return values[: steps - 1]
 
 
 @torch.no_grad()
-def _continued(trained: Trained, window: np.ndarray, steps: int, further: np.ndarray) -> np.ndarray:
-    """The window is read once; then the model reads its own predictions, beside the further inputs."""
+def _iterated(trained: TrainedModel, window: np.ndarray, steps: int, exogenous: np.ndarray) -> np.ndarray:
+    """Read the window, then feed the model its own predictions together with the exogenous inputs."""
     prepared, module = trained.preparation, trained.module
     model = module.predictor if isinstance(module, Forecaster) else module
     assert isinstance(model, StepPredictor)
@@ -98,8 +96,8 @@ def _continued(trained: Trained, window: np.ndarray, steps: int, further: np.nda
         for step in range(steps):
             output, state = model.step(x, state)
             values.append(prepared.decode(output[0, -1].numpy(), last))
-            if step < len(further):
-                last = np.concatenate([values[-1], further[step]])
+            if step < len(exogenous):
+                last = np.concatenate([values[-1], exogenous[step]])
                 x = prepared.encode(last[None, None])
                 x[0, 0, : prepared.output_size] = output[0, -1]  # its own prediction, bit for bit
     return np.stack(values)

@@ -1,4 +1,4 @@
-"""Random numbers that are the same everywhere, and divisions by chance."""
+"""Reproducible random numbers, stratified splits and balanced subsets."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatelab.tasks.chance import balanced, divide, stream
+from gatelab.tasks.sampling import balanced_subset, split, stream
 
 
-def test_the_numbers_are_these_on_every_machine():
+def test_random_numbers_are_the_same_on_every_machine():
     assert stream(0, "division").randint(0, 1000, 5).tolist() == [557, 960, 464, 471, 991]
     assert stream(7, "noise").permutation(8).tolist() == [6, 7, 2, 0, 5, 1, 3, 4]
     assert stream(0, "a").randint(0, 1 << 30) != stream(0, "b").randint(0, 1 << 30)
@@ -20,10 +20,10 @@ def test_the_numbers_are_these_on_every_machine():
     shares=st.tuples(st.floats(0, 0.5), st.floats(0, 0.5)),
     seed=st.integers(0, 100),
 )
-def test_parts_are_disjoint_and_hold_each_class_in_its_share(labels, shares, seed):
+def test_a_split_is_disjoint_and_stratified(labels, shares, seed):
     labels = np.array(labels)
     sizes = [int(share * len(labels)) for share in shares]
-    parts = divide(labels, len(labels), sizes, stream(seed, "test"))
+    parts = split(labels, len(labels), sizes, stream(seed, "test"))
     assert [len(part) for part in parts] == sizes
     assert len(set(np.concatenate(parts).tolist())) == sum(sizes)
     for part in parts:
@@ -33,10 +33,10 @@ def test_parts_are_disjoint_and_hold_each_class_in_its_share(labels, shares, see
 
 
 @given(labels=st.lists(st.integers(0, 3), min_size=4, max_size=80), seed=st.integers(0, 50), data=st.data())
-def test_a_balanced_choice_is_even_as_far_as_there_are_any(labels, seed, data):
+def test_a_balanced_subset_has_equal_class_counts_as_far_as_possible(labels, seed, data):
     labels = np.array(labels)
     size = data.draw(st.integers(1, len(labels)))
-    chosen = labels[balanced(labels, size, stream(seed, "test"))]
+    chosen = labels[balanced_subset(labels, size, stream(seed, "test"))]
     assert len(chosen) == size
     counts = {label: (chosen == label).sum() for label in np.unique(labels)}
     most = max(counts.values())

@@ -1,4 +1,4 @@
-"""Random numbers that are the same on every machine, and how examples are divided by chance."""
+"""Reproducible random numbers, random splits and balanced subsets."""
 
 from __future__ import annotations
 
@@ -9,27 +9,29 @@ from collections.abc import Sequence
 import numpy as np
 
 
-def sequence(seed: int, purpose: str, *place: int) -> np.random.SeedSequence:
-    """The source of all random numbers for one seed, purpose and place."""
-    return np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), *place])
+def seed_sequence(seed: int, purpose: str, *index: int) -> np.random.SeedSequence:
+    """Return the seed sequence for a random seed, a purpose and an index (epoch, batch, …)."""
+    return np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), *index])
 
 
 def stream(seed: int, purpose: str) -> np.random.RandomState:
-    """A generator for one purpose. NumPy has promised not to change what RandomState and SeedSequence yield; its newer
-    Generator may yield other numbers in another version.
+    """Return a random generator for one purpose.
+
+    NumPy guarantees the streams of RandomState and SeedSequence; those of its newer Generator may change. The purpose
+    seeds the stream: with another text ("division", "limit", …) the same options give other data.
     """
-    return np.random.RandomState(np.random.MT19937(sequence(seed, purpose)))
+    return np.random.RandomState(np.random.MT19937(seed_sequence(seed, purpose)))
 
 
-def divide(
+def split(
     labels: np.ndarray | None, count: int, sizes: Sequence[int], random: np.random.RandomState
 ) -> list[np.ndarray]:
-    """`count` examples in disjoint parts of these sizes, in random order; with labels, each class in the same share."""
+    """Return random disjoint index sets of these sizes; with labels, the split is stratified."""
     assert sum(sizes) <= count
     order = random.permutation(count)
     if labels is not None:
-        # Sorting by the relative rank within the class deals the classes out evenly: any stretch of the order holds
-        # each class in its share, and so does every part that is cut from it.
+        # Sorting by the relative rank within the class spreads each class evenly over the order, so every slice of it
+        # is stratified.
         rank = np.empty(count)
         for label in np.unique(labels):
             members = np.flatnonzero(labels[order] == label)
@@ -39,8 +41,8 @@ def divide(
     return [random.permutation(order[a:b]) for a, b in itertools.pairwise(edges)]
 
 
-def balanced(labels: np.ndarray, size: int, random: np.random.RandomState) -> np.ndarray:
-    """`size` places in which every class is as frequent as every other (within one, and as far as there are any)."""
+def balanced_subset(labels: np.ndarray, size: int, random: np.random.RandomState) -> np.ndarray:
+    """Return `size` indices with equal class counts, up to one and as far as a class has enough examples."""
     rank = np.empty(len(labels))
     order = random.permutation(len(labels))
     for label in np.unique(labels):
