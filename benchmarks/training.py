@@ -15,12 +15,12 @@ import time
 from pathlib import Path
 
 import torch
-from gatelab.training.progress import Reporter
 from torch.nn.functional import cross_entropy
 
 from gatelab import tasks
 from gatelab.tasks.examples import Examples, Floats, Parts
 from gatelab.training import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, build, train
+from gatelab.training.reporter import Reporter
 
 B, T, D, H, CLASSES, BATCHES = 128, 28, 28, 128, 10, 100
 COMBINATIONS = [(cell, "adam") for cell in ("gru", "lstm", "agru")] + [("gru", o) for o in ("adamw", "sgd", "rmsprop")]

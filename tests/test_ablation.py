@@ -311,7 +311,7 @@ def test_studies_are_run_and_reported_together(tmp_path):
     shutil.rmtree(tmp_path / "out" / "adding")  # a study that was not begun is not in the report
     again = CliRunner().invoke(app, ["report", str(tmp_path / "out")])
     assert again.exit_code == 0, again.output
-    assert "adding" not in (tmp_path / "out" / "results_summary.md").read_text()
+    assert "## adding" not in (tmp_path / "out" / "results_summary.md").read_text()
 
 
 def test_a_study_with_an_error_is_found_by_its_line(tmp_path):

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from gatelab.tasks.tables import read_csv
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gatelab import tasks
 from gatelab.errors import DataError
+from gatelab.tasks.table_files import read_csv
 
 
 def series_file(folder: Path, rows: int = 200, header: str = "date,a,b") -> Path:

@@ -167,7 +167,8 @@ def test_a_confusion_matrix_is_in_percent_of_the_true_class():
 
 
 def test_dark_pictures_have_dark_paper_and_light_ink(experiment):
-    light, dark = style.for_page(figures.comparison(results(experiment), ["gru", "rnn"]))
+    light = (experiment / "test_comparison.png").read_bytes()
+    dark = style.dark_png(figures.comparison(results(experiment), ["gru", "rnn"]))
     for content, ground in ((light, [255, 255, 255]), (dark, [13, 17, 23])):
         pixels = (255 * matplotlib.image.imread(io.BytesIO(content))[..., :3]).round().astype(int)
         assert pixels[0, 0].tolist() == ground
@@ -216,7 +217,7 @@ def test_names_cannot_break_out_of_the_page(experiment):
     made = read_experiment(experiment)
     text = page.page(spoilt, made, [], "<b>bold</b> & more")
     assert "<title>&lt;b&gt;bold&lt;/b&gt; &amp; more</title>" in text
-    assert text.count("</script>") == 2
+    assert text.count("</script>") == 3
     inside = re.search(r'id="data">(.*?)</script>', text, flags=re.DOTALL)[1]
     assert json.loads(inside)["classes"][0] == "</script><script>alert(1)"
 
@@ -328,11 +329,15 @@ def test_nothing_in_an_experiment_is_markup_in_its_page(experiment, ablation):
     assert [field for field in fields if f"{field}{HOSTILE}" not in hostile.text] == []
 
 
-def test_nothing_in_a_study_or_an_inspection_is_markup_in_its_page(experiment):
+def test_nothing_in_a_study_or_an_inspection_is_markup_in_its_page(experiment, tmp_path):
+    (tmp_path / "studies.png").write_bytes(PNG)
+
     def seen(text: str) -> Seen:
         several = {f"{name}{text}": somebodys(experiment, text)[0] for name in ("one", "javascript:alert(1)", "//host")}
         made = [*studies.sections(several, "studies.png"), sections.Section(text, [text], {}, [[text], [text]], text)]
-        return Seen(sections.page(f"title{text}", f"facts{text}", made, {"studies.png": style.new_figure(1, 1)}))
+        return Seen(
+            sections.page(f"title{text}", f"facts{text}", made, {"studies.png": style.new_figure(1, 1)}, tmp_path)
+        )
 
     plain, hostile = seen("harmless"), seen(HOSTILE)
     assert hostile.tags == plain.tags

@@ -333,7 +333,7 @@ def test_verify_says_file_by_file_what_is_not_whole(experiment, run, cli):
     code, out, _ = cli("verify", experiment)
     assert (code, "not of rnn with seed 0" in out) == (1, True)
     gather_again(experiment)
-    assert sealed.read_json(experiment / "results.json")["models"]["rnn"]["counts"] == {"damaged": 1}
+    assert read_results(experiment).models["rnn"].counts == {"damaged": 1}
     # Results that belong to other weights: whole files that do not fit each other.
     rewrite(run / "manifest.json", lambda content: content["test"].update(accuracy=0.999))
     found = {finding.file: finding for finding in verify(Run(run))}
@@ -380,7 +380,7 @@ def test_our_own_leftovers_do_not_lock_a_directory(tmp_path, here):
         (tmp_path / name).mkdir()
         (tmp_path / name / ".gatelab-tmp-experiment.json.x1y2").write_text('{"sch')
         (tmp_path / name / ".lock").touch()
-    assert bench(config.parse(SMALL, "here"), tmp_path / "bench", here)["models"]["gru"]["counts"] == {"done": 1}
+    assert bench(config.parse(SMALL, "here"), tmp_path / "bench", here).models["gru"].counts == {"done": 1}
     assert len(run_studies({"one": config.parse(SMALL, "here")}, tmp_path / "studies", here)) == 1
     assert train(small(), tmp_path / "train").status == "done"
     assert not list((tmp_path / "train").glob(".gatelab-tmp*"))
@@ -388,11 +388,11 @@ def test_our_own_leftovers_do_not_lock_a_directory(tmp_path, here):
 
 def test_pictures_of_an_inspection_do_not_replace_others(run, tmp_path):
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "answers.png").write_bytes(b"my own picture")
+    (tmp_path / "mine" / "predictions.png").write_bytes(b"my own picture")
     found = inspect(run)
-    with pytest.raises(ValueError, match=r"holds answers\.png and no inspection"):
+    with pytest.raises(ValueError, match=r"holds predictions\.png and no inspection"):
         write_inspection(found, tmp_path / "mine")
-    assert tree(tmp_path / "mine") == {"answers.png": b"my own picture"}
+    assert tree(tmp_path / "mine") == {"predictions.png": b"my own picture"}
     write_inspection(found, tmp_path / "new")
     write_inspection(found, tmp_path / "new")  # its own may be made again
 

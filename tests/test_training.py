@@ -6,6 +6,7 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -247,7 +248,7 @@ def test_a_run_gives_its_model_back(tmp_path):
     assert model.predict_future(x, 6).shape == (4, 6, 1)
     with torch.no_grad():
         np.testing.assert_allclose(model(x), run.predictions()["predictions"][:4], atol=1e-6)
-    wave = run.preparation.decode(run.predictions()["answers"][0])
+    wave = run.preparation.decode(run.predictions()["answers"][0], x[0].numpy())
     np.testing.assert_allclose(wave, task.wave[341:361], atol=1e-5)
 
 
@@ -325,7 +326,9 @@ def test_the_process_is_left_as_it_was(tmp_path):
 
 
 def test_early_stopping_waits_for_its_patience(tmp_path):
-    outcome = train(spec(optimization={"learning_rate": 1e-9}, num_epochs=30, patience=3), tmp_path / "run")
+    """Steps too small for float32 change nothing: the first epoch stays the best."""
+    outcome = train(spec(optimization={"learning_rate": 1e-30}, num_epochs=30, patience=3), tmp_path / "run")
+    assert outcome.best_epoch == 1
     assert len(outcome.run.metrics()) == 4
 
 
@@ -337,7 +340,7 @@ def test_of_epochs_with_the_same_accuracy_that_with_the_smallest_loss_is_kept(tm
     equals = [line for line in lines if line["validation_accuracy"] == best]
     assert len(equals) > 1  # ten examples to choose by
     assert outcome.best_epoch == min(equals, key=lambda line: line["validation_loss"])["epoch"] > equals[0]["epoch"]
-    assert len(lines) == equals[0]["epoch"] + 8  # and yet the first of them is what patience counts from
+    assert len(lines) == min(30, outcome.best_epoch + 8)  # and patience counts from it
 
 
 def test_plateau_lowers_the_learning_rate(tmp_path):
@@ -354,7 +357,7 @@ def test_divergence_is_written_down_with_the_largest_gradients(tmp_path):
     facts = outcome.run.manifest()["divergence"]
     assert facts["epoch"] == 1
     assert facts["batch"] >= 2
-    assert "nan" in facts["what"] or "inf" in facts["what"]
+    assert re.fullmatch(r"the loss is (nan|inf|[\d.]+e\+\d\d)", facts["what"])
     assert 1 <= len(facts["largest_gradients"]) <= 5
     assert all("." in name for name in facts["largest_gradients"])
     before = outcome.run.manifest_path.read_bytes()
@@ -374,7 +377,7 @@ def test_a_gradient_that_is_not_finite_ends_a_run_before_it_reaches_the_weights(
     outcome = train(spec("recall:delay=2,size=60", model, {"clip_norm": clip_norm}), tmp_path / "run")
     assert outcome.status == "diverged"
     facts = outcome.run.manifest()["divergence"]
-    assert (facts["what"], facts["epoch"], facts["batch"]) == ("the gradient's length is nan", 1, 1)
+    assert (facts["what"], facts["epoch"], facts["batch"]) == ("the gradient norm is nan", 1, 1)
 
 
 def test_divergence_that_only_validation_or_test_shows(tmp_path):
@@ -383,11 +386,12 @@ def test_divergence_that_only_validation_or_test_shows(tmp_path):
         huge = values.copy()
         huge[place] = 1e25
         (tmp_path / f"{name}.csv").write_text("v\n" + "\n".join(map(str, huge)))
-        outcome = train(spec(f"files:path={tmp_path}/{name}.csv,length=5", num_epochs=1), tmp_path / name)
+        outcome = train(spec(f"files:path={tmp_path}/{name}.csv,length=5", num_epochs=2), tmp_path / name)
         assert outcome.status == "diverged"
         facts = outcome.run.manifest()["divergence"]
         assert facts["what"] == f"the {name} loss is inf"
         assert facts["batch"] is None
+        assert facts["epoch"] == (1 if name == "validation" else outcome.best_epoch)
 
 
 def test_missing_data_leaves_nothing_behind(tmp_path, monkeypatch):

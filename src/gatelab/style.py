@@ -94,15 +94,10 @@ def save(figure: Figure, path: Path) -> None:
         figure.savefig(file, format=kind, metadata=metadata)
 
 
-def for_page(figure: Figure) -> tuple[bytes, bytes]:
-    """The figure as PNG for light and for dark pages. It is dark afterwards: save it first."""
+def dark_png(figure: Figure) -> bytes:
+    """The figure as PNG for dark pages. It stays dark: save it first."""
     _take_names_as_they_are(figure)
-    light = _png(figure)
     _darken(figure)
-    return light, _png(figure)
-
-
-def _png(figure: Figure) -> bytes:
     content = io.BytesIO()
     with house():
         figure.savefig(content, format="png", metadata=None, facecolor=figure.get_facecolor())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gatelab import style
@@ -24,7 +25,8 @@ class Section:
     study: str = ""  # the folder beside this page that has more
 
 
-def page(title: str, facts: str, sections: list[Section], figures: dict[str, Figure]) -> str:
-    """The whole page, with its figures for light and dark pages. It darkens them: save them before."""
-    pictures = {file: style.for_page(figures[file]) for section in sections for file in section.pictures}
+def page(title: str, facts: str, sections: list[Section], figures: dict[str, Figure], folder: Path) -> str:
+    """The whole page. Each figure is in it twice: as it was saved in the folder, and for dark pages."""
+    files = [file for section in sections for file in section.pictures]
+    pictures = {file: ((folder / file).read_bytes(), style.dark_png(figures[file])) for file in files}
     return filled("sections.html", title=title, facts=facts, sections=sections, pictures=pictures)

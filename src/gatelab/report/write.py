@@ -22,7 +22,10 @@ def write_reports(directory: Path, places: dict[str, Path]) -> Path:
     drawn = {"studies.png": studies.figure(results)}
     style.save(drawn["studies.png"], directory / "studies.png")
     title, facts = f"{len(results)} studies", "The same comparison on several tasks; each has a page of its own."
-    write_text(directory / "report.html", sections.page(title, facts, studies.sections(results, "studies.png"), drawn))
+    write_text(
+        directory / "report.html",
+        sections.page(title, facts, studies.sections(results, "studies.png"), drawn, directory),
+    )
     return directory / "report.html"
 
 
@@ -42,7 +45,9 @@ def write_report(directory: Path) -> Path:
             experiment,
             manifests(experiment, directory),
             title,
-            style.for_page(drawn["effects.png"]) if "effects.png" in drawn else None,
+            ((directory / "effects.png").read_bytes(), style.dark_png(drawn["effects.png"]))
+            if "effects.png" in drawn
+            else None,
         ),
     }
     for name, text in files.items():

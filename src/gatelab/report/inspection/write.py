@@ -56,7 +56,7 @@ def write_inspection(inspection: Inspection, directory: Path) -> Path:
         f"{unfinished} {inspection.subject.note}"
     )
     title = f"Inside {cell.name} on {inspection.subject.task.name}"
-    write_text(directory / PAGE, page(title, facts.strip(), list(_sections(inspection, drawn)), drawn))
+    write_text(directory / PAGE, page(title, facts.strip(), list(_sections(inspection, drawn)), drawn, directory))
     return directory / PAGE
 
 
