@@ -121,7 +121,7 @@ def test_parquet_is_read_too(tmp_path):
         ("a,b\n1,2\n", {}, "has 1 rows: expected at least 339 for windows of 50"),
         ("a,b\n1,2\n", {"columns": "a", "inputs": "a"}, "'a' is named twice"),
         ('a,b\n1,"2\n', {}, "cannot be read as a CSV file"),
-        ('a,b\n1,2\n3,"1,500"\n5,6\n', {}, "line 3, column 'b': '1,500' is not a number"),  # it is not 1.5
+        ('a,b\n1,2\n3,"1,500"\n5,6\n', {}, "line 3, column 'b': '1,500': expected a number"),  # it is not 1.5
     ],
 )
 def test_an_invalid_table_is_refused(tmp_path, text, options, message):
@@ -147,7 +147,7 @@ def test_a_half_empty_column_is_what_its_filled_cells_are(tmp_path, cells, kind)
     path = tmp_path / "t.csv"
     path.write_text("a,b\n" + "\n".join(f"{i},{cell}" for i, cell in enumerate(cells)))
     if kind == "a mistake":
-        with pytest.raises(DataError, match="line 4, column 'b': 'late' is not a number"):
+        with pytest.raises(DataError, match="line 4, column 'b': 'late': expected a number"):
             read_csv(path)
     else:
         table = read_csv(path)

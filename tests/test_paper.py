@@ -27,9 +27,10 @@ from gatelab.experiments.executor import Finished
 from gatelab.experiments.record import read_experiment
 from gatelab.experiments.results import Results, read_results
 from gatelab.experiments.stats import Change, Effect, Estimate
+from gatelab.report import tables
 from gatelab.report.paper.write import TEMPLATE, paper, write_paper
 from gatelab.report.words import settings
-from gatelab.report.words.findings import findings
+from gatelab.report.words.findings import general, in_brief, significant
 from gatelab.training import train
 from gatelab.training.spec import ModelSpec
 
@@ -93,8 +94,9 @@ def test_report_writes_it_with_what_the_results_say_and_always_the_same(experime
     assert "paper.pdf" in done.output
     assert (experiment / "results_table.tex").is_file()
     said, results = text(experiment / "paper.pdf"), read_results(experiment)
-    for sentence in findings(results):
+    for sentence in (*general(results), *significant(results), in_brief(results)):
         assert squeezed(sentence) in said
+    assert squeezed("".join(tables.comparisons(results)[1])) in said
     rnn = results.means["rnn"]
     assert f"{100 * rnn.mean:.2f}±{100 * rnn.sd:.2f}" in said
     manifest = json.loads((experiment / "runs/rnn/seed-0/manifest.json").read_text())

@@ -239,7 +239,8 @@ def _name_lines(figure: Figure) -> None:
     names = figure.axes[0].get_legend_handles_labels()
     longest = max(map(len, names[1]), default=0)
     if longest > LONG_NAME or len(figure.axes) > 1:
-        figure.legend(*names, loc="outside upper center", ncols=min(4, max(1, 60 // max(1, longest))), frameon=False)
+        columns = int(figure.get_figwidth() / (LETTER * longest + 0.6))  # a line of the legend has a handle before it
+        figure.legend(*names, loc="outside upper center", ncols=max(1, min(4, columns)), frameon=False)
         return
     (axes,) = figure.axes
     lines = [line for line in axes.lines if not str(line.get_label()).startswith("_")]

@@ -9,7 +9,7 @@ from gatelab.formatting import counted
 from gatelab.report import tables
 from gatelab.report.figures import CURVES_NOTE, SEEDS_NOTE
 from gatelab.report.paper.blocks import Block, Text, bullets, figure, heading, paragraph, parted, ref, table
-from gatelab.report.words.findings import findings
+from gatelab.report.words.findings import general, in_brief, significant
 
 MOST_CURVES = 8  # models up to which curves can be told apart
 MOST_ROWS = 24  # models up to which every run has room in a figure
@@ -83,7 +83,7 @@ def _figures(results: Results) -> Iterator[Block]:
         if results.metric == "accuracy":
             yield figure("accuracies", "accuracies.pdf", f"Validation accuracy by epoch. {_sentence(CURVES_NOTE)}")
         caption = f"Training and validation loss by epoch. {_sentence(CURVES_NOTE)}"
-        yield figure("losses", "losses.pdf", caption, wide=True)
+        yield figure("losses", "losses.pdf", caption)
     if has_effects(results):
         caption = "Effects of the factors: means over seeds, and simultaneous 95 % confidence intervals."
         yield figure("effects drawn", "effects.pdf", caption)
@@ -100,8 +100,11 @@ def _effects(results: Results) -> Block:
 
 
 def _findings(results: Results) -> Iterator[Block]:
+    """What concerns all numbers, and what is significant: the tables have the rest."""
     yield heading("Findings")
-    sentences = findings(results)
+    sentences = [*general(results), *significant(results)]
+    if results.metric is not None and len(results.models) > 1:
+        sentences.append(in_brief(results))
     yield bullets(sentences[:MOST_FINDINGS])
     if len(sentences) > MOST_FINDINGS:
         yield paragraph(f"{counted(len(sentences) - MOST_FINDINGS, 'more finding')}: see results_summary.md.")

@@ -86,8 +86,8 @@ def _draw(results: Results, folder: Path) -> None:
         rows = len(models) * min(0.55, (TALLEST - 0.6) / len(models))
         drawn["comparison"] = figures.comparison(results, models, (WIDTH, 0.6 + rows), title="")
     if models and len(short) <= MOST_CURVES:
-        drawn["losses"] = figures.loss_curves(results, models, (2 * WIDTH, 3.2), note="")
+        drawn["losses"] = figures.loss_curves(results, models, (WIDTH, 2.8), note="")
         if results.metric == "accuracy":
-            drawn["accuracies"] = figures.accuracy_curves(results, models, (WIDTH, 3.2), title="", note="")
+            drawn["accuracies"] = figures.accuracy_curves(results, models, (WIDTH, 2.9), title="", note="")
     for name, figure in drawn.items():
         style.save(figure, folder / f"{name}.pdf")

@@ -13,15 +13,29 @@ NAMED = 3  # pairs up to which all are named in the summary
 
 
 def findings(results: Results) -> list[str]:
-    """Everything there is to say, what concerns all numbers first: a paper has room for the first few."""
+    """Everything there is to say; what concerns all numbers comes first."""
+    return [
+        *general(results),
+        *(effect(one, results.metric) for one in results.effects if results.metric),
+        *comparisons(results),
+    ]
+
+
+def general(results: Results) -> list[str]:
+    """What concerns all numbers: mixed or missing runs, and the trivial baseline."""
     return [
         *mixtures(results.models),
         *unfinished(results.models),
         *baseline(results),
         *incomplete_effects(results),
-        *(effect(one, results.metric) for one in results.effects if results.metric),
-        *comparisons(results),
     ]
+
+
+def significant(results: Results) -> list[str]:
+    """The significant effects and comparisons; a paper has tables for the others."""
+    metric = results.metric or ""
+    sentences = [effect(one, metric) for one in results.effects if one.difference.significant]
+    return [*sentences, *(comparison(one, metric) for one in results.comparisons if one.difference.significant)]
 
 
 def family(results: Results) -> str:
