@@ -39,7 +39,7 @@ from gatelab.cli import main as gatelab_main
 from gatelab.experiments import config as experiments
 from gatelab.experiments.bench import bench
 from gatelab.experiments.executor import Finished
-from gatelab.experiments.results import gather
+from gatelab.experiments.results import Results, gather
 from gatelab.report import figures
 from gatelab.training import Run, config, train
 
@@ -372,7 +372,7 @@ def readers_for(copy: Path, subject: Subject, place: Path, work: Path) -> dict[s
 def numbers(results: dict[str, Any], but: str = "") -> dict[str, Any]:
     """What results say of all runs but one, and of the models."""
     models = {
-        name: {key: value for key, value in entry.items() if key not in ("runs", "counts")}
+        name: {key: value for key, value in entry.items() if key != "runs"}
         | {"runs": [run for run in entry["runs"] if run["place"] != but]}
         for name, entry in results["models"].items()
     }
@@ -451,7 +451,8 @@ def _note(seen: Seen, name: str, answer: Answer) -> None:
     elif answer.kind == "refused":
         seen.refused[name] = answer.value
     elif name in ("report", "bench again") and "damaged" in _statuses(answer.value):
-        seen.refused[name] = " ".join(map(str, answer.value["results"]["sentences"]))
+        models = answer.value["results"]["models"].values()
+        seen.refused[name] = " ".join(run["reason"] for entry in models for run in entry["runs"] if run["reason"])
 
 
 def _statuses(answer: dict[str, Any]) -> set[str]:
@@ -468,8 +469,8 @@ def drawn_once(never: bool) -> None:
     """Pictures take most of a report's time, and are made of the numbers alone: the same are not drawn again."""
     draw, known = figures.figures, set[str]()
 
-    def once(results: dict[str, Any]) -> dict[str, Any]:
-        key = sealed.sum_of({name: entry["statistics"] for name, entry in results["models"].items()})
+    def once(results: Results) -> dict[str, Any]:
+        key = repr({name: model.summaries for name, model in results.models.items()})
         if never or key in known:
             return {}
         known.add(key)

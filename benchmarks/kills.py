@@ -317,10 +317,10 @@ def numbers(directory: Path) -> Any:
     """The results without times."""
     results = sealed.read_json(directory / "results.json")
     for entry in results["models"].values():
-        entry["statistics"].pop("seconds_per_epoch", None)
+        entry["summaries"].pop("seconds_per_epoch", None)
         for run in entry["runs"]:
             run["metrics"].pop("seconds_per_epoch", None)
-    return {key: results[key] for key in ("models", "metric", "comparisons", "effects", "sentences", "classes")}
+    return {key: results[key] for key in ("models", "metric", "comparisons", "effects", "classes")}
 
 
 def bench_campaign(folder: Path, kills: int, chance: random.Random) -> Count:

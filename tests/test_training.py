@@ -21,6 +21,7 @@ from sklearn import metrics as sklearn_metrics
 import gatelab
 from gatelab import tasks
 from gatelab.errors import DataError
+from gatelab.report.words.baseline import against_baseline, own_units
 from gatelab.training import (
     ModelSpec,
     OptimizationSpec,
@@ -749,3 +750,96 @@ def test_every_epoch_has_an_order_of_its_own():
     assert len(set(orders)) == 15
     assert all(sorted(order) == list(range(30)) for order in orders)
     assert orders[0] == tuple(seeds.order(0, 0, 30).tolist())
+
+
+# Baselines, and errors in the data's own units.
+
+
+def test_the_trivial_baseline_stands_beside_the_result(tmp_path):
+    run = train(spec("digits:limit=100", num_epochs=1), tmp_path / "run").run
+    manifest = run.manifest()
+    assert manifest["baseline"]["metric"] == "accuracy"
+    (sentence,) = against_baseline({"accuracy": 0.5}, manifest["baseline"])
+    assert sentence.startswith("trivial baseline: accuracy 10.")
+    _, warning = against_baseline({"accuracy": 0.05}, manifest["baseline"])
+    assert warning == "warning: the model does not beat the trivial baseline (5.00 %)"
+    persistence = {"rule": "persistence", "metric": "mse", "value": 0.01, "by_column": [0.01]}
+    _, warning = against_baseline({"mse": 0.43}, persistence)
+    assert warning == "warning: the model does not beat the trivial baseline (0.4300, 43 times the MSE)"
+    assert len(against_baseline({"mse": 0.0099}, persistence)) == 1
+    assert against_baseline({"loss": 0.1}, persistence) == against_baseline({"mse": 0.1}, None) == []
+
+
+def test_errors_are_given_in_the_units_of_the_data(tmp_path):
+    random = np.random.RandomState(0)
+    X = random.uniform(0, 1, (200, 6, 1))
+    y = np.stack([1000 * X.mean((1, 2)), 5 + X[:, 0, 0]], 1)
+    np.savez(tmp_path / "d.npz", X=X, y=y)
+    run = train(spec(f"files:path={tmp_path}/d.npz", num_epochs=3), tmp_path / "run").run
+    saved, scaling = run.predictions(), run.preparation.target_scaling.scaling()
+    error = scaling.undo(saved["predictions"].astype(np.float64)) - scaling.undo(saved["answers"].astype(np.float64))
+    errors = run.manifest()["errors"]
+    assert list(errors) == ["target 1", "target 2"]
+    for column, name in enumerate(errors):
+        assert errors[name]["rmse"] == pytest.approx(np.sqrt(np.square(error[:, column]).mean()), rel=1e-4)
+        assert errors[name]["mae"] == pytest.approx(np.abs(error[:, column]).mean(), rel=1e-4)
+        true = scaling.undo(saved["answers"].astype(np.float64))[:, column]
+        mean = true.mean()  # of the test set; that of the training set is near it
+        assert errors[name]["baseline_rmse"] == pytest.approx(np.sqrt(np.square(true - mean).mean()), rel=0.1)
+    assert "target 1 RMSE" in own_units(run.manifest())[0]
+
+
+# Unequal lengths.
+
+
+def ragged(tmp_path, count=90, longest=40):
+    random = np.random.RandomState(0)
+    lengths = random.randint(2, longest // 4, count)
+    lengths[::10] = longest
+    X = random.normal(size=(count, longest, 2))
+    y = (X[np.arange(count), lengths - 1, 0] > 0).astype(int)
+    np.savez(tmp_path / "d.npz", X=X, y=y, lengths=lengths)
+    return tasks.get("files", path=tmp_path / "d.npz")
+
+
+def test_batches_of_similar_length_hold_every_example_once_and_are_the_same_for_a_seed(tmp_path):
+    lengths = ragged(tmp_path).train.lengths
+    plain = seeds.batches(3, 1, len(lengths), 8)
+    alike = seeds.batches(3, 1, len(lengths), 8, lengths)
+    assert sorted(torch.cat(alike).tolist()) == sorted(torch.cat(plain).tolist()) == list(range(len(lengths)))
+    assert all(len(batch) <= 8 for batch in alike)
+    padding = [sum(int((lengths[b].max() - lengths[b]).sum()) for b in batches) for batches in (plain, alike)]
+    assert padding[1] < padding[0] / 3
+    again = seeds.batches(3, 1, len(lengths), 8, lengths)
+    assert all(torch.equal(a, b) for a, b in zip(alike, again, strict=True))
+    other = seeds.batches(3, 2, len(lengths), 8, lengths)
+    assert any(a.tolist() != b.tolist() for a, b in zip(alike, other, strict=True))
+
+
+def test_a_batch_is_padded_to_its_own_longest_sequence(tmp_path):
+    part = ragged(tmp_path).train
+    short = (part.lengths < 10).nonzero().flatten()[:4]
+    batch = part.batch(short)
+    assert batch.x.shape[1] == int(part.lengths[short].max()) < 10
+    assert torch.equal(batch.x, part.stored[short][:, : batch.x.shape[1]])
+
+
+@pytest.mark.parametrize("bucket", [False, True])
+def test_shorter_padding_changes_no_prediction(tmp_path, bucket):
+    task = ragged(tmp_path)
+    options = {"task": task, "model": ModelSpec(hidden_size=4)}
+    training = TrainingSpec(num_epochs=2, batch_size=8, threads=1, bucket_by_length=bucket)
+    run = train(RunSpec(**options, training=training), tmp_path / "run").run
+    with torch.no_grad():
+        whole = run.model()(task.test.stored, lengths=task.test.lengths)
+    np.testing.assert_array_equal(run.predictions()["predictions"], whole.numpy())
+
+
+def test_predictions_at_every_step_are_padded_for_the_whole_part(tmp_path):
+    random = np.random.RandomState(0)
+    X, lengths = random.normal(size=(60, 12, 2)), random.randint(1, 8, 60)
+    lengths[:5] = 12
+    np.savez(tmp_path / "d.npz", X=X, y=(X[..., 0] > 0).astype(int), lengths=lengths)
+    run = train(spec(f"files:path={tmp_path}/d.npz", num_epochs=1), tmp_path / "run").run
+    saved = run.predictions()
+    assert saved["predictions"].shape[:2] == saved["answers"].shape == (9, 12)

@@ -14,11 +14,13 @@ import pytest
 import torch
 
 import gatelab
+from gatelab import tasks
 from gatelab.errors import DataError
 from gatelab.experiments import config
 from gatelab.experiments.bench import Watcher, bench
 from gatelab.experiments.executor import LocalExecutor
 from gatelab.tasks import timestamps
+from gatelab.tasks.series import cuts as series_cuts
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
 
 CELL = """
@@ -268,6 +270,43 @@ def test_a_series_is_continued_in_its_own_units_with_dates(series, cli, tmp_path
 
 def wave(start: int, end: int) -> np.ndarray:
     return 50 + 10 * np.sin(2 * np.pi * np.arange(start, end) / 20)
+
+
+def test_a_series_that_drifts_is_differenced_and_beats_persistence(tmp_path):
+    """A trend and a season, as of CO2: the levels of the test part were never seen in training."""
+    t, noise = np.arange(500), np.random.RandomState(0).normal(size=500)
+    level = 315 + 0.1 * t + 3 * np.sin(2 * np.pi * t / 12) + 0.3 * noise
+    (tmp_path / "d.csv").write_text("level\n" + "\n".join(f"{value:.3f}" for value in level))
+    run = trained(tmp_path / "run", f"files:path={tmp_path}/d.csv,length=24", 25)
+    errors = run.manifest()["errors"]["level"]
+    assert run.preparation.differenced
+    assert errors["rmse"] < 0.7 * errors["baseline_rmse"]
+    changes = np.diff(np.round(level, 3))
+    assert errors["baseline_rmse"] == pytest.approx(np.sqrt(np.square(changes[-74:]).mean()), rel=0.2)
+    model, truth = (
+        gatelab.load(run.path),
+        315 + 0.1 * np.arange(500, 512) + 3 * np.sin(2 * np.pi * np.arange(500, 512) / 12),
+    )
+    assert np.abs(model.forecast(12)[:, 0] - truth).max() < 2.5
+    # The test set from raw windows: the same output, bit for bit, and levels in the units of the data.
+    task = tasks.get("files", path=tmp_path / "d.csv", length=24)
+    start = series_cuts(500)[2]
+    windows = np.lib.stride_tricks.sliding_window_view(np.round(level, 3)[start:-1], 24)[..., None]
+    assert (model.output(windows) == run.predictions()["predictions"]).all()
+    said = model.predict(windows)
+    assert np.abs(said[:, :, 0] - np.lib.stride_tricks.sliding_window_view(level[start + 1 :], 24)).mean() < 1.0
+    assert task.is_differenced
+    assert not tasks.get("files", path=tmp_path / "d.csv", length=24, difference=False).is_differenced
+
+
+def test_a_series_without_drift_is_forecast_by_its_levels(series):
+    assert not Run(series / "run").preparation.differenced
+    forced = tasks.get("files", path=series / "wave.csv", length=30, difference=True)
+    x, y, _ = forced.train.first(1)
+    scaling = forced.target_scaling
+    np.testing.assert_allclose(scaling.undo(y[0].numpy())[:, 0], np.diff(wave(0, 31)), atol=1e-4)
+    np.testing.assert_allclose(scaling.undo(x[0].numpy())[1:, 0], np.diff(wave(0, 30)), atol=1e-4)
+    assert scaling.undo(x[0].numpy())[0, 0] == pytest.approx(0, abs=1e-6)  # what was before the window is not known
 
 
 def test_it_continues_as_the_network_itself_does(series):

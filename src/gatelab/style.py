@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 # Okabe & Ito's colours, which people with any kind of colour vision can tell apart; the yellow is too light for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 INK, FAINT, PAPER = "#1f2328", "#8c959f", "#ffffff"
-DARK = {INK: "#e6edf3", FAINT: "#8b949e", PAPER: "#0d1117", "#000000": "#ffffff"}  # what takes their place at night
+# What takes their place on dark pages: ink and paper, and the colours that would be hard to see there.
+DARK = {
+    INK: "#e6edf3", FAINT: "#8b949e", PAPER: "#0d1117", "#000000": "#ffffff",
+    "#0072b2": "#4ba3dc", "#d55e00": "#f08a4b", "#009e73": "#2fc49a",
+}  # fmt: skip
 ON_PICTURE = "on picture"  # the gid of text on a coloured ground, which is the same in the dark
 FORMATS = ("png", "svg", "pdf")
 TICK = re.compile(r"\$\\mathdefault\{[-−0-9.^{}\\a-z ]*\}\$")  # as logarithmic axes write theirs
