@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import torch
@@ -37,18 +38,12 @@ def images(task: Images) -> Figure:
         for axes in grid.flat:
             axes.axis("off")
         for axes, image, label in zip(grid.flat, examples, plain.train.targets, strict=False):
-            grey = task.channels == 1
-            axes.imshow(image[..., 0] if grey else image, cmap="gray" if grey else None, interpolation="nearest")
+            draw_image(axes, image[..., 0] if task.channels == 1 else image)
             axes.set_title(task.classes[int(label)], loc="center", weight="normal", size=9)
         axes = bottom.subplots()
         x = task.train.first(1).x[0].numpy()  # (T, D)
         axes.set_title(f"the first one as a sequence: {counted(len(x), 'step')} of {counted(x.shape[1], 'feature')}")
-        if x.shape[1] == 1:
-            axes.plot(x[:, 0], linewidth=0.8)
-            axes.set_ylabel("input")
-        else:
-            axes.imshow(x.T, aspect="auto", cmap="gray", interpolation="nearest")
-            axes.set_ylabel("feature")
+        draw_sequence(axes, x, of_image=True)
         if task.noise_pad:
             start = len(x) - task.noise_pad - 0.5
             axes.axvline(start, color=style.COLOURS[1])
@@ -69,10 +64,7 @@ def windows(task: Task, names: tuple[str, ...]) -> Figure:
         for row, axes in enumerate(np.atleast_1d(figure.subplots(len(x), 1))):
             end = x.shape[1] if lengths is None else int(lengths[row])
             inputs, target = x[row, :end].numpy(), y[row]
-            if heat_map:
-                _heat_map(axes, inputs)
-            else:
-                _lines(axes, inputs, names)
+            draw_sequence(axes, inputs, [f"{name} (input)" for name in names], heat_map=heat_map)
             axes.set_ylabel("feature" if heat_map else "scaled value")
             if task.forecasts:
                 for column in range(target.shape[1]):
@@ -103,15 +95,32 @@ def spread_indices(task: Task) -> Tensor:
     return torch.linspace(0, len(task.train) - 1, 3).long()
 
 
-def _lines(axes: Axes, inputs: np.ndarray, names: tuple[str, ...]) -> None:
-    for column in range(inputs.shape[1]):
-        name = names[column] if column < len(names) else str(column + 1)
-        axes.plot(inputs[:, column], color=style.colour(column), label=f"{name} (input)")
+def draw_sequence(
+    axes: Axes,
+    x: np.ndarray,
+    names: Sequence[str] = (),
+    *,
+    of_image: bool = False,
+    heat_map: bool | None = None,
+) -> None:
+    """Draw a sequence (T, D): a few features as lines, many as a heat map.
+
+    The first feature is at the bottom, as in a spectrogram; the first pixel of an image's row is at the top.
+    """
+    if x.shape[1] > LINES if heat_map is None else heat_map:
+        origin: Literal["upper", "lower"] = "upper" if of_image else "lower"
+        axes.imshow(x.T, aspect="auto", cmap="gray", interpolation="nearest", origin=origin)
+        axes.set_ylabel("feature")
+        return
+    for column in range(x.shape[1]):
+        name = names[column] if column < len(names) else f"input {column + 1}"
+        axes.plot(x[:, column], color=style.colour(column), linewidth=0.9, label=name)
+    axes.set_ylabel("input")
 
 
-def _heat_map(axes: Axes, inputs: np.ndarray) -> None:
-    """Draw a sequence (T, D) with the first feature at the bottom, as in a spectrogram."""
-    axes.imshow(inputs.T, aspect="auto", cmap="gray", interpolation="nearest", origin="lower")
+def draw_image(axes: Axes, image: np.ndarray) -> None:
+    """Draw an image, grey (H, W) or in colour (H, W, 3)."""
+    axes.imshow(image, cmap="gray" if image.ndim == 2 else None, interpolation="nearest")
 
 
 def signals(task: Task) -> Figure:
@@ -155,7 +164,8 @@ def _class_examples(task: Task, label: int, axes: Axes) -> None:
     for row, inputs in enumerate(x.numpy()):
         end = len(inputs) if lengths is None else int(lengths[row])
         if heat_map:
-            _heat_map(axes, inputs[:end])
+            draw_sequence(axes, inputs[:end])
+            axes.set_ylabel("")  # the outer axes have one
         else:
             axes.plot(inputs[:end, 0], color=style.COLOURS[row], linewidth=1)
 

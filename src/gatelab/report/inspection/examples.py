@@ -9,14 +9,13 @@ import numpy as np
 from gatelab import style
 from gatelab.analysis import Inspection
 from gatelab.analysis.reading import Reading, reading
-from gatelab.tasks import Task
+from gatelab.tasks import Task, pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-READABLE = 80  # so many tokens fit side by side
-TEXT = 96  # so many letters fit in a line
-LINES = 4  # so many numbers a step are drawn as lines, more as a picture
+READABLE = 80  # tokens that fit side by side
+TEXT = 96  # letters that fit in a line
 
 
 def named(task: Task, value: np.ndarray) -> str:
@@ -51,17 +50,10 @@ def draw_reading(axes: Axes, read: Reading) -> None:
         axes.set(ylim=(0, 1), yticks=[])
         axes.spines[:].set_visible(False)
         axes.tick_params(bottom=False)
-    elif size <= LINES:
-        for column in range(size):
-            axes.plot(read.x[:, column], color=style.colour(column), linewidth=0.9, label=f"input {column}")
-        axes.set_ylabel("input")
-        if size > 1:
-            axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7, handlelength=1)
     else:
-        # The first feature is at the bottom, as in a spectrogram; of an image it is the left edge, at the top.
-        origin: Literal["upper", "lower"] = "upper" if read.image is not None else "lower"
-        axes.imshow(read.x.T, aspect="auto", cmap="gray", interpolation="nearest", origin=origin)
-        axes.set_ylabel("feature")
+        pictures.draw_sequence(axes, read.x, of_image=read.image is not None)
+        if 1 < size <= pictures.LINES:
+            axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7, handlelength=1)
 
 
 def draw_example(axes: Axes, inspection: Inspection, place: int) -> None:
@@ -69,7 +61,7 @@ def draw_example(axes: Axes, inspection: Inspection, place: int) -> None:
     task = inspection.subject.task
     read = reading(task, place)
     if read.image is not None:
-        axes.imshow(read.image, cmap="gray" if read.image.ndim == 2 else None, interpolation="nearest")
+        pictures.draw_image(axes, read.image)
         axes.axis("off")
     elif read.words is not None:
         _text(axes, inspection, place, read.words)
