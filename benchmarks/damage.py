@@ -92,7 +92,7 @@ class Here:
 
     def execute(self, runs, directory, tick) -> Iterator[Finished]:
         for run in runs:
-            yield Finished(run, train(run.spec, directory / run.place).status)
+            yield Finished(run, train(run.spec, directory / run.path).status)
 
 
 def comparison() -> Any:
@@ -441,7 +441,7 @@ def trial(subject: Subject, chance: random.Random, expected: Expected) -> Seen:
             if name == "resume" and name in seen.refused:
                 seen.harmed = _is_other(copy / place, expected.work / "aside")
     if seen.refused and seen.verified.kind == "answered":
-        seen.silent["verify"] = f"says that all is whole, and {', '.join(seen.refused)} refused"
+        seen.silent["verify"] = f"reports all files as intact, and {', '.join(seen.refused)} refused"
     return seen
 
 

@@ -430,7 +430,7 @@ def test_workers_need_neither_the_file_nor_the_folder(tmp_path, monkeypatch):
     spec = config.parse(document, "here")
 
     class Thief(Watcher):
-        def start(self, runs, over, directory):
+        def start(self, runs, ended, directory):
             (tmp_path / "mine.py").unlink()
 
     results = bench(spec, tmp_path / "out", LocalExecutor(2), Thief())
