@@ -295,7 +295,7 @@ def _inspected(run: Path, data: Path | None, here: bool) -> Any:
     with contextlib.nullcontext() if here else without(data):
         found = inspect(run)
     values = {entry.name: getattr(found, entry.name) for entry in dataclasses.fields(found)}
-    return values | {"subject": (found.subject.note, found.subject.layer, found.subject.numbers)}
+    return values | {"subject": (found.subject.note, found.subject.layer, found.subject.hyperparameters)}
 
 
 def _resumed(run: Path, aside: Path) -> Any:

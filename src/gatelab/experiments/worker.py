@@ -73,10 +73,7 @@ class ProgressFile(Reporter):
         speed = (epochs_done - self.from_epoch) / max(1e-9, time.time() - self.begin)
         left = (self.epochs - epochs_done) / speed if speed > 0 else None
         content = {"epochs_done": epochs_done, "epochs": self.epochs, "best": self.best, "seconds_left": left}
-        with (
-            contextlib.suppress(OSError),
-            whole_file(self.path, sync=False) as file,
-        ):  # a full disk here must not end the run
+        with contextlib.suppress(OSError), whole_file(self.path, sync=False) as file:  # an error must not end the run
             file.write(json.dumps(content).encode())
 
 
