@@ -32,8 +32,9 @@ def ablate(
 ) -> None:
     """Train a model and its arms with every seed, and compare them.
 
-    An arm freezes, removes or initializes parts of the model differently. Without a config each gate of a cell is
-    removed, one at a time: gatelab ablate --task recall --cell gru
+    In an arm, parts of the model are frozen, removed or initialized differently.
+
+    Without a config each gate is removed, one at a time: gatelab ablate --task recall --cell gru
     """
     changes: dict[Key, Any] = {
         ("task",): task,

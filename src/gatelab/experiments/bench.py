@@ -22,7 +22,7 @@ from gatelab.training.loop import FINAL
 from gatelab.training.process import alone_in, politely_ended
 from gatelab.training.run import differences
 
-LARGE = 3  # standard deviations: warn if smaller differences are not detectable
+LARGE = 3  # standard deviations: warn if only larger differences are detectable
 
 
 class Watcher:
