@@ -92,7 +92,7 @@ class Here:
 
     def execute(self, runs, directory, tick) -> Iterator[Finished]:
         for run in runs:
-            yield Finished(run, train(run.spec, directory / run.place).status)
+            yield Finished(run, train(run.spec, directory / run.path).status)
 
 
 def comparison() -> Any:
@@ -295,7 +295,7 @@ def _inspected(run: Path, data: Path | None, here: bool) -> Any:
     with contextlib.nullcontext() if here else without(data):
         found = inspect(run)
     values = {entry.name: getattr(found, entry.name) for entry in dataclasses.fields(found)}
-    return values | {"subject": (found.subject.note, found.subject.layer, found.subject.numbers)}
+    return values | {"subject": (found.subject.note, found.subject.layer, found.subject.hyperparameters)}
 
 
 def _resumed(run: Path, aside: Path) -> Any:
@@ -441,7 +441,7 @@ def trial(subject: Subject, chance: random.Random, expected: Expected) -> Seen:
             if name == "resume" and name in seen.refused:
                 seen.harmed = _is_other(copy / place, expected.work / "aside")
     if seen.refused and seen.verified.kind == "answered":
-        seen.silent["verify"] = f"says that all is whole, and {', '.join(seen.refused)} refused"
+        seen.silent["verify"] = f"reports all files as intact, and {', '.join(seen.refused)} refused"
     return seen
 
 

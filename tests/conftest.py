@@ -36,7 +36,7 @@ class Here:
 
     def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
         for run in runs:
-            yield Finished(run, train(run.spec, directory / run.place).status)
+            yield Finished(run, train(run.spec, directory / run.path).status)
             tick()
 
 

@@ -150,10 +150,10 @@ def test_none_of_one_factor_gives_way_to_what_another_sets(first):
         ({"arms": {"a": {"freeze": ["b.q"]}}}, "arms.a.freeze: unknown parameter"),
         ({"arms": {"a": {"frieze": ["b.z"]}}}, "arms.a.frieze: unknown key 'frieze'; did you mean 'freeze'"),
         ({"arms": {"a": {"remove": {"q": 1}}}}, "arms.a.remove: unknown gate of cell 'gru': 'q'"),
-        ({"arms": {"a": {"init": {"W.z": 1}}}}, "arms.a: init has 'W.z': starting values can be set for biases"),
+        ({"arms": {"a": {"init": {"W.z": 1}}}}, "arms.a: init has 'W.z': expected initial values of biases"),
         (
             {"arms": {"a": {"remove": {"r": 1}, "init": {"b.r": 1}}}},
-            "init has b.r, and remove takes the gate r away",
+            "init has b.r, and remove removes the gate r",
         ),
         ({"arms": {"a": {"at": 0.0}}}, "arms.a.at: given, and freeze is not"),
         ({"arms": {"base": {"init": {"b.z": 1}}}}, "arms.base: this is the name of the model without changes"),

@@ -68,7 +68,7 @@ def test_a_summary_counts_what_is_there():
     (gate,) = analysis.summaries(held(0.5).cell, seen)
     assert gate.role == "keep"
     assert gate.mean == pytest.approx((0.01 + 0.99 + 0.5 + 0.03 + 0.5) / 5)
-    assert (gate.shut, gate.open, gate.saturated) == pytest.approx((0.4, 0.2, 0.6))
+    assert (gate.closed, gate.open, gate.saturated) == pytest.approx((0.4, 0.2, 0.6))
     assert gate.over_time == pytest.approx((np.std([0.01, 0.99, 0.5]) + np.std([0.03, 0.5])) / 2)
     assert gate.over_samples == pytest.approx((np.std([0.01, 0.03]) + np.std([0.99, 0.5])) / 2)
     assert seen.all.keys() == {"z", "h"}
@@ -78,10 +78,10 @@ def test_shut_and_open_are_within_a_twentieth_of_the_ends():
     z = np.array([0.01, 0.04, 0.06, 0.09, 0.5, 0.91, 0.94, 0.96, 0.97, 0.99], np.float32).reshape(2, 5, 1)
     seen = gates.Traces({"z": z}, {"h": z}, np.ones((2, 5), bool))
     (gate,) = analysis.summaries(held(0.5).cell, seen)
-    assert (gate.shut, gate.open) == pytest.approx((0.2, 0.3))
+    assert (gate.closed, gate.open) == pytest.approx((0.2, 0.3))
 
 
-def test_the_liveliest_units_are_those_of_the_first_state_along_that_example_alone():
+def test_the_most_variable_units_are_those_of_the_first_state_along_that_example_alone():
     random = np.random.RandomState(0)
     scales = np.array([[0.1, 3.0, 1.0, 2.0], [2.0, 0.1, 3.0, 1.0]])  # (B, H)
     h = (scales[:, None] * random.normal(size=(2, 6, 4)) + [50.0, -50.0, 0.0, 0.0]).astype(np.float32)
@@ -91,8 +91,8 @@ def test_the_liveliest_units_are_those_of_the_first_state_along_that_example_alo
     for sample, end in ((0, 6), (1, 4)):
         spread = [float(np.std(h[sample, :end, unit])) for unit in range(4)]
         expected = sorted(range(4), key=lambda unit: -spread[unit])
-        assert gates.liveliest(seen, sample, 4).tolist() == expected
-        assert gates.liveliest(seen, sample, 2).tolist() == expected[:2]
+        assert gates.most_variable(seen, sample, 4).tolist() == expected
+        assert gates.most_variable(seen, sample, 2).tolist() == expected[:2]
 
 
 def test_what_is_beyond_the_end_is_not_seen():
@@ -230,7 +230,7 @@ def test_a_leaky_state_keeps_more_than_its_gate_says():
     batch = seen.examples(2)
     assert cells.get("gru").kept("z") == (0.0, 1.0)
     assert leaky.kept("z") == pytest.approx((1.0, 0.9))
-    found = analysis.time_constants(leaky, analysis.traces(seen, batch), seen.numbers)
+    found = analysis.time_constants(leaky, analysis.traces(seen, batch), seen.hyperparameters)
     np.testing.assert_allclose(found["z"], -1 / math.log(0.9), rtol=1e-6)  # z is a half
     np.testing.assert_allclose(analysis.memory(seen, batch, 5).norms[:, 8], 0.9**8)
     assert analysis.spectrum(seen, batch).epsilon is None  # a step, but of nothing antisymmetric
@@ -330,25 +330,25 @@ def test_the_unit_that_stores_the_number_is_found_and_its_clamp_flips_the_verb()
     found = analysis.agreement(number_keeper(), sentences=60)
     assert found.ranked[0] == 2
     assert found.correlations[2] > 0.999
-    assert found.tried == found.of == 60
+    assert found.tested == found.sentences == 60
     assert found.counts.tolist() == [1, 2, 4, 6]
     assert found.flips.tolist() == [1.0] * 4
     assert found.gate == "z"
-    assert found.lasts > 0.999
+    assert found.retention > 0.999
     assert found.needed(0.95) == 1
     assert not found.chance[:, :2].any()  # the other units do nothing
     assert found.chance[:, -1].tolist() == [1.0] * len(found.chance)  # all units are all units
     assert found.few == 1
     assert found.flips_of_few == (1.0, 0.0)
-    assert (found.opens, found.stays_shut, found.decides) == (True, True, True)  # here the story is true
+    assert (found.opens, found.stays_closed, found.decides) == (True, True, True)  # here the story is true
 
 
 def test_how_open_the_gate_is_at_each_kind_of_word():
     seen = number_keeper()
     batch = seen.examples(40)
     history, _ = seen.history(batch.x, batch.lengths, watch=True)
-    opening = clamping.let_in(seen.cell, "z", history.gates["z"])[..., [2]]
-    writes = clamping._writes(SENTENCES, SENTENCES.test.stored[:40], opening)
+    opening = clamping.openness(seen.cell, "z", history.gates["z"])[..., [2]]
+    writes = clamping._mean_openness(SENTENCES, SENTENCES.test.stored[:40], opening)
     assert writes["the subject"] > 0.99
     assert writes["nouns in the gap"] < 0.01
     assert writes["other words in the gap"] < 0.01
@@ -415,7 +415,7 @@ def test_an_untrained_model_has_nothing_to_clamp():
     model = classifier("gru", 4, SENTENCES)
     model.head[-1].weight.data.zero_()
     found = analysis.agreement(looked_at(model, SENTENCES), sentences=10)
-    assert found.tried == 0
+    assert found.tested == 0
     assert not found.flips.any()
     assert not found.decides
 

@@ -48,7 +48,7 @@ def small(**changes) -> config.BenchSpec:
 def test_every_model_has_every_seed_and_all_else_is_the_same():
     runs = plan(small())
     assert [(run.model, run.seed) for run in runs] == [("gru", 5), ("agru", 5), ("gru", 6), ("agru", 6)]
-    assert len({str(run.place) for run in runs}) == 4
+    assert len({str(run.path) for run in runs}) == 4
     for run in runs:
         assert run.spec.training.seed == run.seed
         assert run.spec.task == tasks.get("digits:limit=100")
@@ -105,7 +105,7 @@ def test_a_config_with_the_keys_of_the_benchmark_runs_unchanged():
     ("changes", "message"),
     [
         ({"models": {}}, "models: this is {}: expected models by name"),
-        ({"models": {"gru": {"enabled": False}}}, "models: all of them have enabled: false"),
+        ({"models": {"gru": {"enabled": False}}}, "models: all models have enabled: false"),
         ({"models": {"gruu": {}}}, "models.gruu.cell: unknown cell 'gruu'; did you mean 'gru'"),
         ({"models": {"gru": {"hiden_size": 3}}}, "models.gru.hiden_size: unknown key 'hiden_size'; did you mean"),
         ({"models": {"gru": {"gamma": 0.1}}}, "models.gru.gamma: unknown key 'gamma'"),
@@ -118,20 +118,23 @@ def test_a_config_with_the_keys_of_the_benchmark_runs_unchanged():
             {"models": {"agru": {}, "again": {"cell": "agru", "epsilon": 1.0, "gamma": 0.01}}},
             "models.again: this is the same model as 'agru', after defaults",
         ),
-        ({"model": "gru"}, "model: this is 'gru': expected what all models share"),
+        ({"model": "gru"}, "model: this is 'gru': expected keys that all models share"),
         ({"models": {"gru": {"freeze": ["b.q"]}}}, "models.gru.freeze: unknown parameter"),
         ({"models": {"gru": {"enabled": "maybe"}}}, "models.gru.enabled: this is 'maybe': expected true or false"),
         ({"models": {"gru": 7}}, "models.gru: this is 7"),
-        ({"models": {"../gru": {}}}, "models.../gru: a model's name is also a file's"),
-        ({"models": {"_gru": {"cell": "gru"}}}, "models._gru: a model's name is also a file's"),
+        ({"models": {"../gru": {}}}, "models.../gru: names of models are used as file names"),
+        ({"models": {"_gru": {"cell": "gru"}}}, "models._gru: names of models are used as file names"),
         ({"models": {"gru": {}, "rnn": {"enabled": False}}, "base": "rnn"}, "base: the model 'rnn' has enabled: false"),
         ({"models": {"gru": {"enabled": None}}}, "models.gru.enabled: this is None: expected true or false"),
         ({"models": {"gru": {"hidden_size": None}}}, "models.gru.hidden_size: this is None: expected an integer"),
         ({"model": {"gate_bias": 1.0}, "models": {"gru": {"gate_bias": {"q": 1}}}}, "models.gru.gate_bias"),
         ({"models": {"agru": {"gamma": 0.1, "options": 5}}}, "models.agru.options: this is 5: expected values by name"),
-        ({"ablation": True}, "ablation: this is for what `arms` and `factors` make"),
+        ({"ablation": True}, "ablation: only a config with `arms` or `factors` is an ablation"),
         ({"models": {"agru": {"gama": 0.1}}}, "models.agru.gama: unknown key 'gama'; did you mean 'gamma'?"),
-        ({"models": {"agru": {"gamma": 1, "options": {"gamma": 2}}}}, "given here and under options: once is enough"),
+        (
+            {"models": {"agru": {"gamma": 1, "options": {"gamma": 2}}}},
+            "given here and under options: remove one of them",
+        ),
         ({"runs": 0}, "runs: this is 0: expected greater than or equal to 1"),
         ({"match": "size"}, "match: this is 'size'"),
         ({"modles": {}}, "unknown key 'modles'; did you mean 'models'"),
@@ -173,7 +176,7 @@ def test_runs_are_those_of_the_loop_to_the_bit(done, tmp_path):
     torch.set_num_threads(1)
     alone = train(run.spec, tmp_path / "alone").run
     torch.set_num_threads(threads)
-    ours, theirs = load_file(done / run.place / "best.safetensors"), load_file(alone.best_path)
+    ours, theirs = load_file(done / run.path / "best.safetensors"), load_file(alone.best_path)
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
@@ -210,7 +213,7 @@ def test_seeds_and_models_can_be_added(done, here):
     assert [model.counts for model in results.models.values()] == [{"done": 3}] * 3
     assert results.family.tests == 3
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    with pytest.raises(ValueError, match="another experiment: it has the model rnn as well; runs is 3 there and 2 now"):
+    with pytest.raises(ValueError, match="another experiment: it also has the model rnn; runs is 3 there and 2 now"):
         bench(small(), done, LocalExecutor(1))
     alike = {**more.document()["models"], "copy": {"cell": "rnn", "hidden_size": 6, "dropout": 0.0, "engine": "eager"}}
     with pytest.raises(ValueError, match="the weights, outputs and gradients of 'rnn'"):
@@ -236,7 +239,7 @@ def test_results_can_be_gathered_again_from_the_runs_alone(done):
 
 def test_a_directory_with_something_else_in_it_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(ValueError, match="holds something else than an experiment"):
+    with pytest.raises(ValueError, match="holds files, and no experiment"):
         bench(small(), tmp_path, LocalExecutor(1))
     with pytest.raises(DataError, match="does not hold an experiment"):
         read_experiment(tmp_path)
@@ -298,14 +301,16 @@ def test_a_bench_of_which_nothing_came_fails_and_cells_of_ones_own_can_be_named(
     assert "tiny, seed 0: diverged" in done.stdout
     assert read_experiment(Path("out"))["spec"]["models"]["tiny"]["cell"] == "mine.py:tiny"
     done = CliRunner().invoke(app, ["bench", "--cells", "gru,mine.py:gru"])
-    assert str(done.exception) == "--cells gru,mine.py:gru has two models of the name gru: give them names in a config"
+    assert (
+        str(done.exception) == "--cells gru,mine.py:gru has two models named gru: give them different names in a config"
+    )
 
 
 def test_a_second_bench_in_the_same_directory_is_refused(tmp_path):
     raised = []
 
     class Second(Watcher):
-        def start(self, runs, over, directory):
+        def start(self, runs, ended, directory):
             def try_it():
                 with pytest.raises(ValueError, match="another process is training in"):
                     bench(small(), directory, LocalExecutor(1))
@@ -382,7 +387,7 @@ def test_matched_models_that_become_equal_are_refused():
 def test_too_few_seeds_are_remarked_upon_before_the_first_run():
     three = {"gru": {"hidden_size": 6}, "rnn": {"hidden_size": 6}, "lstm": {"hidden_size": 6}}
     (remark,) = remarks(small(models=three, runs=2), 3)
-    assert remark == "with 2 seeds nothing is tested: use 3 at least (--runs 3)"
+    assert remark == "with 2 seeds nothing is tested: use at least 3 (--runs 3)"
     (remark,) = remarks(small(models=three, runs=3), 3)
     assert remark.startswith("with 3 seeds and 3 tests a difference must be 3.")
     assert remark.endswith("to be detected with 50 % power; 4 seeds bring that below 3 (--runs 4)")
@@ -395,8 +400,8 @@ def test_a_gate_that_is_held_where_nothing_passes_is_remarked_upon():
     plain = {key: value for key, value in SMALL.items() if key != "models"} | {"runs": 7}
     arms = {"frozen": {"remove": {"z": 1}}, "amnesic": {"remove": {"z": 0}}, "half": {"remove": {"z": 0.5, "r": 1}}}
     assert remarks(config.parse({**plain, "arms": arms}, "here"), 3) == [
-        "frozen holds z at 1, which shuts out new content",
-        "amnesic holds z at 0, which shuts out the old state",
+        "frozen holds z at 1, which blocks new content",
+        "amnesic holds z at 0, which blocks the old state",
     ]
 
 

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from gatelab import cell, tanh, tasks
-from gatelab.analysis.subject import doubled
+from gatelab.analysis.subject import in_float64
 from gatelab.engine.unroll import unroll
 from gatelab.errors import DataError
 from gatelab.models import SequenceClassifier, StepPredictor
@@ -89,7 +89,7 @@ def test_each_example_counts_with_its_own_loss_to_its_own_end(name):
         kind("gru", task.input_size, 5, task.output_size, 1, dropout=0).double(),
         Objective(task, TrainingSpec()),
     )
-    batch, ends = doubled(task.validation.first(4)), [3, 8, 5, 3]
+    batch, ends = in_float64(task.validation.first(4)), [3, 8, 5, 3]
     ours = gradients.gradient_norms(model, batch._replace(lengths=torch.tensor(ends)), goal)
     alone, first = np.full((4, *ours.by_step.shape), np.nan), []
     for row, end in enumerate(ends):
@@ -104,7 +104,7 @@ def test_of_two_directions_the_forward_one_is_told_layer_by_layer():
     """Against finite differences: every entry of a state is moved a little, and the loss looked at."""
     task = tasks.get("digits", limit=50)
     model = SequenceClassifier("lstm", 8, 3, 10, 2, dropout=0, bidirectional=True).double().eval()
-    batch, goal = doubled(task.validation.first(1)), Objective(task, TrainingSpec())
+    batch, goal = in_float64(task.validation.first(1)), Objective(task, TrainingSpec())
 
     def loss(run, step, kind, unit, by):
         def moved(number, at, states):

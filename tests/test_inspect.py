@@ -142,9 +142,9 @@ def test_the_words_say_what_the_numbers_say(runs):
     carried = found.agreement
     told = " ".join(words.agreement(found))
     clamped, chance = carried.flips_of_few
-    assert f"flips was/were in {100 * clamped:.0f} % of {carried.tried} sentences" in told
+    assert f"flips was/were in {100 * clamped:.0f} % of {carried.tested} sentences" in told
     assert f"random other units, in {100 * chance:.0f} % (20 draws" in told
-    for claim, true in {"gate opens” ": carried.opens, "stays closed” ": carried.stays_shut}.items():
+    for claim, true in {"gate opens” ": carried.opens, "stays closed” ": carried.stays_closed}.items():
         assert claim + ("is true" if true else "is not true") in told
     assert carried.flips[-1] == 1.0  # all of a GRU's state is all it knows
     hits = np.trace(found.predictions.confusion) / found.predictions.confusion.sum()
@@ -173,16 +173,14 @@ def refused(*arguments: str) -> str:
 
 
 def test_what_cannot_be_looked_at_is_refused_in_words(runs, tmp_path):
-    assert "is not a run directory; expected a folder with a manifest.json" in refused(str(tmp_path))
+    assert "is not a run directory; expected a directory with a manifest.json" in refused(str(tmp_path))
     (tmp_path / "runs" / "gru" / "seed-0").mkdir(parents=True)
     (tmp_path / "runs" / "gru" / "seed-0" / "manifest.json").write_text("{}")
-    assert f"is an experiment: look at one of its runs, as {tmp_path}/runs/gru/seed-0" in refused(str(tmp_path))
+    assert f"is an experiment: choose one of its runs, as {tmp_path}/runs/gru/seed-0" in refused(str(tmp_path))
     said = refused(str(runs("digits")), "--sample", "360")
-    assert said == "the sample asked for is 360: expected 0 to 359, a test example of digits"
-    assert "the sample asked for is -1" in refused(str(runs("digits")), "--sample", "-1")
-    assert "the layer asked for is 1: expected 0, since there is one layer" in refused(
-        str(runs("digits")), "--layer", "1"
-    )
+    assert said == "sample is 360: expected 0 to 359, the index of a test example of digits"
+    assert "sample is -1" in refused(str(runs("digits")), "--sample", "-1")
+    assert "layer is 1: expected 0, since there is one layer" in refused(str(runs("digits")), "--layer", "1")
     assert "expected 0 to 1, counted from the input" in refused(str(runs("sine")), "--layer", "2")
 
 

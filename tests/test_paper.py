@@ -45,8 +45,8 @@ class Here:
 
     def execute(self, runs, directory, tick):
         for run in runs:
-            if str(run.place) not in self.leave_out:
-                train(run.spec, directory / run.place)
+            if str(run.path) not in self.leave_out:
+                train(run.spec, directory / run.path)
                 yield Finished(run, "done")
 
 

@@ -22,8 +22,8 @@ from gatelab.experiments.bench import bench, gather_again
 from gatelab.experiments.executor import LocalExecutor
 from gatelab.experiments.record import read_experiment
 from gatelab.experiments.results import read_results
-from gatelab.experiments.studies import places
-from gatelab.experiments.studies import run as run_studies
+from gatelab.experiments.studies import directories
+from gatelab.experiments.studies import execute as execute_studies
 from gatelab.report.inspection.write import write_inspection
 from gatelab.report.words.findings import findings
 from gatelab.report.write import write_reports
@@ -186,13 +186,13 @@ def test_names_in_an_experiment_cannot_be_paths(experiment):
     ("change", "message"),
     [
         (lambda e: e.update(command="<script>alert(1)</script>"), "command: Input should be 'bench' or 'ablate'"),
-        (lambda e: e["runs"][0].update(place="../elsewhere"), "is of no model, or elsewhere"),
-        (lambda e: e["runs"][0].update(model="lstm"), "is of no model, or elsewhere"),
+        (lambda e: e["runs"][0].update(place="../elsewhere"), "has an unknown model or an unexpected directory"),
+        (lambda e: e["runs"][0].update(model="lstm"), "has an unknown model or an unexpected directory"),
         (lambda e: e.update(extra=1), "extra: Extra inputs are not permitted"),
         (lambda e: e["cells"]["gru"].update(equations={}), "the equations cannot be read"),
         (lambda e: e["cells"].update(gru="evil.py:g"), "cells.gru: Input should be a valid dictionary"),
         (lambda e: e["models"]["gru"].update(hidden_size=-1), "hidden_size: Input should be greater"),
-        (lambda e: e["spec"].update(base="nobody"), "name models that are not there"),
+        (lambda e: e["spec"].update(base="nobody"), "base or design: unknown model"),
         (lambda e: e["spec"]["task"].update(name="../x"), "expected its name"),
         (lambda e: e.pop("task"), "task: Field required"),
         (lambda e: e.update(schema=99), "was written by a newer gatelab, with schema 99"),
@@ -227,7 +227,7 @@ def test_links_are_not_written_through(experiment, tmp_path):
         (experiment / name).unlink(missing_ok=True)
         (experiment / name).symlink_to(thesis)
     results = bench(config.parse({**SMALL, "runs": 2}, "here"), experiment, LocalExecutor(2))
-    write_reports(experiment, places(experiment))
+    write_reports(experiment, directories(experiment))
     assert thesis.read_text() == "years of work"
     assert results.models["rnn"].counts == {"done": 2}
 
@@ -301,7 +301,7 @@ def test_one_damaged_run_does_not_stop_the_report_of_the_others(experiment):
         whole = (place / name).read_bytes()
         (place / name).write_bytes(content)
         gather_again(experiment)
-        write_reports(experiment, places(experiment))
+        write_reports(experiment, directories(experiment))
         results = read_results(experiment)
         assert results.models["gru"].counts == {"damaged": 1}
         assert results.models["rnn"].counts == {"done": 1}
@@ -313,7 +313,7 @@ def test_one_damaged_run_does_not_stop_the_report_of_the_others(experiment):
 def test_verify_says_file_by_file_what_is_not_whole(experiment, run, cli):
     code, out, _ = cli("verify", experiment)
     assert code == 0, out
-    assert "experiment is whole." in out
+    assert "experiment is intact." in out
     assert out.count("best.safetensors") == 2
     best = experiment / "runs" / "rnn" / "seed-0" / "best.safetensors"
     content = bytearray(best.read_bytes())
@@ -381,7 +381,7 @@ def test_our_own_leftovers_do_not_lock_a_directory(tmp_path, here):
         (tmp_path / name / ".gatelab-tmp-experiment.json.x1y2").write_text('{"sch')
         (tmp_path / name / ".lock").touch()
     assert bench(config.parse(SMALL, "here"), tmp_path / "bench", here).models["gru"].counts == {"done": 1}
-    assert len(run_studies({"one": config.parse(SMALL, "here")}, tmp_path / "studies", here)) == 1
+    assert len(execute_studies({"one": config.parse(SMALL, "here")}, tmp_path / "studies", here)) == 1
     assert train(small(), tmp_path / "train").status == "done"
     assert not list((tmp_path / "train").glob(".gatelab-tmp*"))
 

@@ -469,7 +469,7 @@ def test_workers_need_neither_the_file_nor_the_folder(tmp_path, monkeypatch):
     spec = config.parse(document, "here")
 
     class Thief(Watcher):
-        def start(self, runs, over, directory):
+        def start(self, runs, ended, directory):
             (tmp_path / "mine.py").unlink()
 
     results = bench(spec, tmp_path / "out", LocalExecutor(2), Thief())
@@ -522,7 +522,7 @@ def test_a_change_is_named_and_refused_unless_one_insists(tmp_path, monkeypatch,
 def test_inspect_shows_what_was_kept_when_the_data_is_gone(own, cli, tmp_path):
     code, _, err = cli("inspect", own, "--out", tmp_path / "page")
     assert code == 0
-    assert "The data is not here: examples are the first 45 of the test set, which the run has kept." in err
+    assert "The data is not available: examples are the first 45 of the test set, which the run has kept." in err
     assert "which the run has kept" in (tmp_path / "page" / "inspect.html").read_text()
 
 

@@ -1,4 +1,4 @@
-"""Looking into a trained run: functions that return plain arrays. Drawing them is the report's job."""
+"""Analysis of trained runs: functions that return plain arrays. `report` draws them."""
 
 from gatelab.analysis.clamping import Agreement, agreement
 from gatelab.analysis.eigenvalues import Spectrum, spectrum

@@ -1,4 +1,4 @@
-"""The eigenvalues of one step, ∂s_t/∂s_{t−1}, along a real sequence."""
+"""Eigenvalues of the one-step Jacobian ∂s_t/∂s_{t−1}, along a test sequence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gatelab.analysis.steps import Step
 from gatelab.analysis.subject import Subject
 from gatelab.tasks import Batch
 
-STEPS, LARGE = 5, 512  # so many steps; fewer where the matrix is large, since eigenvalues grow with its cube
+STEPS, LARGE = 5, 512  # number of steps, and the size above which only two are computed: the cost is cubic
 NEAR_THE_AXIS = 0.2  # real parts no larger than this share of the imaginary ones
 
 
@@ -21,22 +21,22 @@ class Spectrum:
 
     steps: np.ndarray  # (K,), counted from 0
     values: np.ndarray  # (K, n) complex
-    epsilon: float | None  # the length of a step, for antisymmetric cells that have one
+    epsilon: float | None  # the step size, for antisymmetric cells
 
     @property
     def radius(self) -> np.ndarray:
-        """The largest size of an eigenvalue, at each step."""
+        """The spectral radius at each step."""
         largest: np.ndarray = np.abs(self.values).max(1)
         return largest
 
     @property
     def rates(self) -> np.ndarray | None:
-        """(λ − 1) / ε: the eigenvalues of the differential equation of which the cell is a step."""
+        """(λ − 1) / ε: the eigenvalues of the differential equation that the cell discretizes."""
         return None if not self.epsilon else (self.values - 1) / self.epsilon
 
     @property
     def off_axis(self) -> float | None:
-        """How large the real parts of the rates are beside the imaginary ones (root mean squares); 0 on the axis."""
+        """Real over imaginary parts of the rates (root mean squares); 0 if all are on the imaginary axis."""
         if self.rates is None:
             return None
         imaginary = float(np.sqrt(np.mean(self.rates.imag**2)))
@@ -44,7 +44,7 @@ class Spectrum:
 
 
 def spectrum(subject: Subject, example: Batch) -> Spectrum:
-    """Of the first example of a batch, at steps spread evenly over it."""
+    """The spectrum of the first example of a batch, at evenly spaced steps."""
     history, _ = subject.history(example.x[:1], None if example.lengths is None else example.lengths[:1])
     end = len(history.x) if example.lengths is None else int(example.lengths[0])
     step = Step(subject.parameters)
@@ -54,5 +54,5 @@ def spectrum(subject: Subject, example: Batch) -> Spectrum:
         values = [
             torch.linalg.eigvals(step.jacobian(history.x[t, 0], tuple(s[0] for s in history.states[t]))) for t in steps
         ]
-    length = subject.numbers.get("epsilon") if subject.cell.is_antisymmetric else None
-    return Spectrum(steps, torch.stack(values).numpy(), length)
+    epsilon = subject.hyperparameters.get("epsilon") if subject.cell.is_antisymmetric else None
+    return Spectrum(steps, torch.stack(values).numpy(), epsilon)

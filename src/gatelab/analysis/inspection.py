@@ -1,4 +1,4 @@
-"""Everything there is to see in a run, computed once."""
+"""All analyses of a run, computed once."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from gatelab.analysis.gates import GateSummary, Traces, dead_units, summaries, t
 from gatelab.analysis.horizon import Memory, memory, time_constants
 from gatelab.analysis.predictions import Predictions, predictions_of
 from gatelab.analysis.reading import Reading, reading
-from gatelab.analysis.subject import Subject, checked_sample, doubled, load
+from gatelab.analysis.subject import Subject, checked_sample, in_float64, load
 from gatelab.tasks.agreement import Agreement as Sentences
 from gatelab.training import gradients
 from gatelab.training.gradients import Gradients, StepNorms
 from gatelab.training.objective import Objective
 
-REMEMBERED = 16  # examples whose memory is measured
-LONG = 4096  # fewer if they are long: steps of all of them together
+MEMORY_EXAMPLES = 16  # at most this many examples for the memory,
+MEMORY_STEPS = 4096  # and at most this many steps in all
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found in a run, as plain arrays."""
+    """The analyses of a run, as plain arrays."""
 
     subject: Subject
     sample: int
@@ -38,18 +38,18 @@ class Inspection:
     memory: Memory
     spectrum: Spectrum
     recorded: Gradients | None
-    gradient: StepNorms  # of the weights as they are
+    gradient: StepNorms  # with the best weights
     predictions: Predictions
     agreement: Agreement | None
 
 
 def inspect(path: Path | str, sample: int = 0, layer: int | None = None, *, accept_changes: bool = False) -> Inspection:
-    """Look into a run: one test example step by step, and what holds over many."""
+    """Analyse a run: one test example step by step, and statistics over many."""
     subject = load(path, layer, accept_changes)
     task = subject.task
     example = subject.examples(1, checked_sample(subject, sample))
     probe = traces(subject, subject.probe())
-    held = doubled(gradients.probe(task.validation))
+    validation = in_float64(gradients.probe(task.validation))
     return Inspection(
         subject,
         sample,
@@ -58,11 +58,11 @@ def inspect(path: Path | str, sample: int = 0, layer: int | None = None, *, acce
         probe,
         summaries(subject.cell, probe),
         dead_units(probe),
-        time_constants(subject.cell, probe, subject.numbers),
-        memory(subject, subject.examples(max(4, min(REMEMBERED, LONG // task.steps)))),
+        time_constants(subject.cell, probe, subject.hyperparameters),
+        memory(subject, subject.examples(max(4, min(MEMORY_EXAMPLES, MEMORY_STEPS // task.steps)))),
         spectrum(subject, example),
         gradients.read(subject.run.path),
-        gradients.gradient_norms(subject.model, held, Objective(task, subject.run.spec().training)),
+        gradients.gradient_norms(subject.model, validation, Objective(task, subject.run.spec().training)),
         predictions_of(subject),
         agreement(subject) if isinstance(task, Sentences) else None,
     )

@@ -21,11 +21,11 @@ class Predictions:
 
     predicted: np.ndarray  # (N,) or (N, T) classes, or (N, K) or (N, T, K) numbers
     targets: np.ndarray  # of the same shape
-    scored: np.ndarray  # (N,) or (N, T), whether there is such a target and it counts
+    scored: np.ndarray  # (N,) or (N, T), whether the target exists and is scored
     confidence: np.ndarray  # (N,), the probability of the predicted class; of several per sequence, of the worst error
     error: np.ndarray  # (N,), for classes the share of wrong predictions, for numbers the mean absolute error
     confusion: np.ndarray | None  # (C, C), true by predicted
-    available: int  # the first this many examples can be shown
+    available: int  # number of examples that can be shown, from the first
 
     def worst(self, count: int) -> np.ndarray:
         """The available examples with the worst predictions: most confident in a wrong class, or farthest off."""

@@ -1,4 +1,4 @@
-"""An example as a person can read it: words, a picture, or numbers over time."""
+"""An example in readable form: words, an image, or numbers over time."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from gatelab.tasks.synthetic import Tokens
 class Reading:
     """One test example."""
 
-    x: np.ndarray  # (T, D), to its end
-    words: tuple[str, ...] | None  # what each step is called, where steps are tokens
-    image: np.ndarray | None  # (side, side) or (side, side, 3) bytes, of which the steps are parts
+    x: np.ndarray  # (T, D), without padding
+    words: tuple[str, ...] | None  # the word of each step, for tokens
+    image: np.ndarray | None  # (side, side) or (side, side, 3) bytes, for images
 
 
-def reading(task: Task, place: int) -> Reading:
-    """The test example at this place."""
+def reading(task: Task, index: int) -> Reading:
+    """The test example with this index."""
     part = task.test
-    batch = part.batch(torch.tensor([place]))
+    batch = part.batch(torch.tensor([index]))
     end = batch.x.shape[1] if batch.lengths is None else int(batch.lengths[0])
     words = image = None
     if isinstance(task, Tokens):
-        words = tuple(task.vocabulary[int(token)] for token in part.stored[place][:end])
+        words = tuple(task.vocabulary[int(token)] for token in part.stored[index][:end])
     if isinstance(task, Images):
-        image = _image(task, place)
+        image = _image(task, index)
     return Reading(batch.x[0, :end].numpy(), words, image)
 
 
-def _image(task: Images, place: int) -> np.ndarray:
-    pixels = task.test.stored[place].numpy().reshape(task.side**2, task.channels)
+def _image(task: Images, index: int) -> np.ndarray:
+    pixels = task.test.stored[index].numpy().reshape(task.side**2, task.channels)
     if task.order == "permuted":
-        straight = np.empty_like(pixels)
-        straight[permutation(task.side**2)] = pixels
-        pixels = straight
+        ordered = np.empty_like(pixels)
+        ordered[permutation(task.side**2)] = pixels
+        pixels = ordered
     image = pixels.reshape(task.side, task.side, task.channels)
     return image[..., 0] if task.channels == 1 else image

@@ -1,4 +1,4 @@
-"""The command line: one thin file per command."""
+"""The command line: one module per command."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ app.command("config")(config.config)
 app.command("doctor")(doctor.doctor)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"gatelab {gatelab.__version__}")
         raise typer.Exit
 
@@ -34,14 +34,14 @@ def _version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """A lab bench for gated recurrent networks: a cell is its equations, and the rest is derived from them."""
+    """A lab bench for gated recurrent networks. A cell is defined by its equations; everything else is derived."""
 
 
 def main() -> None:
-    """The entry point: what the user got wrong is one line and exit code 2, not a traceback."""
+    """The entry point: errors of the user are one line and exit code 2, without a traceback."""
     try:
         app()
     except (ValueError, OSError) as error:

@@ -1,4 +1,4 @@
-"""`gatelab ablate`: a model with parts of it changed, frozen or removed, over seeds."""
+"""`gatelab ablate`: ablations of a model, over seeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def ablate(
     config: experiment.Config = None,
     task: experiment.TaskName = None,
     cell: Annotated[
-        str | None, typer.Option(help="The cell; without a config each of its gates is removed, one at a time.")
+        str | None, typer.Option(help="Cell. Without a config each of its gates is removed, one at a time.")
     ] = None,
     hidden_size: experiment.HiddenSize = None,
     epochs: experiment.Epochs = None,
@@ -30,9 +30,11 @@ def ablate(
     output_dir: experiment.OutputDir = None,
     quiet: experiment.Quiet = False,
 ) -> None:
-    """Train a model and its arms, in each of which something is frozen, started elsewhere or removed, with every seed.
+    """Train a model and its arms with every seed, and compare them.
 
-    Without a config every gate of a cell is removed once: gatelab ablate --task recall --cell gru
+    In an arm, parts of the model are frozen, removed or initialized differently.
+
+    Without a config each gate is removed, one at a time: gatelab ablate --task recall --cell gru
     """
     changes: dict[Key, Any] = {
         ("task",): task,
@@ -48,10 +50,10 @@ def ablate(
     studies = experiment.specs(config, changes, quick, data_dir)
     for study in studies.values():
         if not study.ablation:
-            raise ValueError(f"{config} has models and neither arms nor factors: compare them with gatelab bench")
+            raise ValueError(f"{config} has neither arms nor factors: use gatelab bench to compare models")
     name = config.stem if config else f"{cell}-{studies[''].task.name}"
-    where = output_dir or Path("experiments") / f"{name}{'-quick' if quick else ''}"
-    experiment.execute(studies, where, jobs, quiet)
+    directory = output_dir or Path("experiments") / f"{name}{'-quick' if quick else ''}"
+    experiment.execute(studies, directory, jobs, quiet)
 
 
 def _every_gate(name: str) -> dict[str, Any]:
@@ -59,5 +61,5 @@ def _every_gate(name: str) -> dict[str, Any]:
     from gatelab.experiments.ablation import every_gate
 
     if not (arms := every_gate(cells.get(name))):
-        raise ValueError(f"cell {name!r} has no gate that could be removed: choose one that has, or write a config")
+        raise ValueError(f"cell {name!r} has no gate to remove: choose another cell, or write a config with arms")
     return arms

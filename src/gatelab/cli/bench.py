@@ -1,4 +1,4 @@
-"""`gatelab bench`: models compared over seeds."""
+"""`gatelab bench`: compare models over seeds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def bench(
     config: experiment.Config = None,
     task: experiment.TaskName = None,
-    cells: Annotated[str | None, typer.Option(help="Cells to compare: lstm,gru,agru or FILE.py:NAME")] = None,
+    cells: Annotated[str | None, typer.Option(help="Cells to compare: lstm,gru,agru or FILE.py:NAME.")] = None,
     hidden_size: experiment.HiddenSize = None,
     epochs: experiment.Epochs = None,
     runs: experiment.Runs = None,
@@ -28,7 +28,7 @@ def bench(
     output_dir: experiment.OutputDir = None,
     quiet: experiment.Quiet = False,
 ) -> None:
-    """Train every model with every seed, and compare them. The same command goes on where it was stopped."""
+    """Train every model with every seed, and compare them. The same command resumes an interrupted experiment."""
     changes: dict[Key, Any] = {
         ("task",): task,
         ("training", "num_epochs"): epochs,
@@ -38,19 +38,19 @@ def bench(
     }
     changes = {key: value for key, value in changes.items() if value is not None} | settings(change or [])
     if config is None and ("models",) not in changes:
-        raise ValueError("there is nothing to compare: name a config, or cells as in --cells lstm,gru,agru")
+        raise ValueError("no models to compare: give a config, or cells as in --cells lstm,gru,agru")
     studies = experiment.specs(config, changes, quick, data_dir)
     name = config.stem if config else studies[""].task.name
-    where = output_dir or Path("experiments") / f"{name}{'-quick' if quick else ''}"
-    experiment.execute(studies, where, jobs, quiet)
+    directory = output_dir or Path("experiments") / f"{name}{'-quick' if quick else ''}"
+    experiment.execute(studies, directory, jobs, quiet)
 
 
 def _models(cells: str) -> dict[str, dict[str, str]]:
-    """A model for each cell, by the cell's name; of one's own it is that after the colon."""
-    found: dict[str, dict[str, str]] = {}
+    """One model per cell, named after it: NAME for FILE.py:NAME."""
+    models: dict[str, dict[str, str]] = {}
     for cell in filter(None, map(str.strip, cells.split(","))):
         name = cell.rpartition(":")[2]
-        if name in found:
-            raise ValueError(f"--cells {cells} has two models of the name {name}: give them names in a config")
-        found[name] = {"cell": cell} if ":" in cell else {}
-    return found
+        if name in models:
+            raise ValueError(f"--cells {cells} has two models named {name}: give them different names in a config")
+        models[name] = {"cell": cell} if ":" in cell else {}
+    return models

@@ -1,4 +1,4 @@
-"""`gatelab cells`: the cells there are, and their equations."""
+"""`gatelab cells`: list the cells, or print their equations."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from rich.table import Table
 if TYPE_CHECKING:
     from gatelab.lang import Cell
 
-D, H = 28, 128  # the sizes of row-by-row MNIST, for a feeling of how large each cell is
+D, H = 28, 128  # sizes of row-by-row MNIST, for which parameters are counted
 VERBS = {"keep": "keeps", "write": "writes", "add": "adds"}
 
 
 def cells(
-    name: Annotated[str | None, typer.Argument(help="A cell, or FILE.py:NAME for one of your own.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Cell, or FILE.py:NAME for your own.")] = None,
     latex: Annotated[bool, typer.Option("--latex", help="Print the equations as LaTeX.")] = False,
-    python: Annotated[bool, typer.Option("--python", help="Print the equations as a function to change.")] = False,
-    cpp: Annotated[bool, typer.Option("--cpp", help="Print the C++ that the fused engine compiles.")] = False,
+    python: Annotated[bool, typer.Option("--python", help="Print the equations as a Python function.")] = False,
+    cpp: Annotated[bool, typer.Option("--cpp", help="Print the C++ source of the fused engine.")] = False,
 ) -> None:
     """List all cells, or print the equations of one."""
-    from gatelab import cells as library  # torch comes with it, which `gatelab --help` need not wait for
+    from gatelab import cells as library  # imports torch, which `gatelab --help` does not need
 
     if name is None:
         if latex or python or cpp:
-            raise ValueError("--latex, --python and --cpp are for one cell: name it, as in `gatelab cells gru --latex`")
+            raise ValueError("--latex, --python and --cpp need a cell: name it, as in `gatelab cells gru --latex`")
         Console().print(_table())
         return
     cell = library.get(name)
@@ -44,7 +44,7 @@ def cells(
         "convention": cell.convention,
         "states": ", ".join(cell.states),
         "gates": _gates(cell) or "none",
-        "options": _options(cell),
+        "hyperparameters": _hyperparameters(cell),
         "maps": ", ".join([*(f"W.{n}" for n in cell.graph.W), *(f"U.{n}" for n in cell.graph.U)]),
         "vectors": ", ".join(f"b.{n}" for n in cell.graph.b),
         "parameters": f"{cell.parameter_count(D, H):,} for D={D}, H={H}",
@@ -75,9 +75,9 @@ def _table() -> Table:
 
 
 def _gates(cell: Cell) -> str:
-    """The gates, each with what it does to the state where that is its job: `r, z (keeps), n`."""
+    """The gates, with their roles where they have one: `r, z (keeps), n`."""
     return ", ".join(f"{g} ({VERBS[cell.roles[g]]})" if g in cell.roles else g for g in cell.gates)
 
 
-def _options(cell: Cell) -> str:
+def _hyperparameters(cell: Cell) -> str:
     return ", ".join(f"{n} = {o.value:g} ({'learned' if o.learned else 'fixed'})" for n, o in cell.options.items())

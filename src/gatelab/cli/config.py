@@ -1,4 +1,4 @@
-"""`gatelab config`: every key of a config file, with default and meaning."""
+"""`gatelab config`: print all keys of a config file."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import typer
 
 
 def config(
-    task: Annotated[str, typer.Option(help="The task whose options are shown.")] = "digits",
+    task: Annotated[str, typer.Option(help="Task whose options are included.")] = "digits",
 ) -> None:
-    """Print a config file with every key at its default: save it, change it, run it with `gatelab train FILE`."""
+    """Print a config file with all keys at their defaults, for `gatelab train FILE`."""
     from gatelab.training.config import example
 
     typer.echo(example(task), nl=False)

@@ -1,4 +1,4 @@
-"""`gatelab doctor`: can the fused engine work here?"""
+"""`gatelab doctor`: check whether the fused engine works on this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 
 def doctor() -> None:
-    """Check the compiler, the machine and one compiled cell against the eager engine; exit code 1 if it cannot work."""
+    """Check the compiler, the machine, and a compiled cell against the eager engine; exit code 1 if a check fails."""
     import torch
 
     import gatelab
@@ -16,7 +16,7 @@ def doctor() -> None:
 
     typer.echo(f"gatelab {gatelab.__version__}, torch {torch.__version__}, {torch.get_num_threads()} threads")
     if override := os.environ.get("GATELAB_ENGINE"):
-        typer.echo(f"GATELAB_ENGINE={override} decides over what layers are made with")
+        typer.echo(f"GATELAB_ENGINE={override} overrides the engine of all layers")
     findings = diagnosis.findings()
     width = max(len(finding.what) for finding in findings)
     for finding in findings:
@@ -25,6 +25,6 @@ def doctor() -> None:
     for remedy in remedies:
         typer.echo(f"\nWhat to do: {remedy}", err=True)
     if remedies:
-        typer.echo("Until then everything runs on the eager engine.", err=True)
+        typer.echo("Until then all layers use the eager engine.", err=True)
         raise typer.Exit(1)
     typer.echo("The fused engine works.")

@@ -1,4 +1,4 @@
-"""What `gatelab bench` and `gatelab ablate` share: options laid over a config, and an experiment run and reported."""
+"""Shared by `gatelab bench` and `gatelab ablate`: options that override a config, execution, and the report."""
 
 from __future__ import annotations
 
@@ -14,31 +14,34 @@ if TYPE_CHECKING:
 
 QUICK = {"runs": 2, "num_epochs": 2, "limit": 1000}
 
-Config = Annotated[Path | None, typer.Argument(help="A YAML file; those in configs/ are ready to run.")]
+Config = Annotated[Path | None, typer.Argument(help="Config file (YAML), such as those in configs/.")]
 TaskName = Annotated[str | None, typer.Option("--task", help="Task: digits, or mnist:order=pixels.")]
 HiddenSize = Annotated[int | None, typer.Option("--hidden-size", help="Hidden units per layer, for all models.")]
 Epochs = Annotated[int | None, typer.Option("--epochs", help="Maximum number of epochs.")]
-Runs = Annotated[int | None, typer.Option("--runs", help="Runs (seeds) per model.")]
-Quick = Annotated[bool, typer.Option("--quick", help="A trial: 2 runs, 2 epochs, 1,000 images.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", help="Parallel processes; by default one per core.")]
-DataDir = Annotated[Path | None, typer.Option("--data-dir", metavar="DIR", help="Folder with one folder per data set.")]
-Change = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any key of the config: training.patience=5")
+Runs = Annotated[int | None, typer.Option("--runs", help="Number of runs (seeds) per model.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Quick trial: at most 2 runs, 2 epochs and 1,000 images.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", help="Number of parallel processes; by default one per core.")]
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", metavar="DIR", help="Directory with one subdirectory per data set.")
 ]
-OutputDir = Annotated[Path | None, typer.Option("--output-dir", metavar="DIR", help="Directory of the experiment.")]
+Change = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the config: training.patience=5."),
+]
+OutputDir = Annotated[Path | None, typer.Option("--output-dir", metavar="DIR", help="Directory for the experiment.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
 
 
 def specs(config: Path | None, changes: dict[Key, Any], quick: bool, data_dir: Path | None) -> dict[str, BenchSpec]:
-    """The studies of a config, or the one of the command line, with all changes."""
+    """The studies of a config or of the command line, with all overrides."""
     from gatelab.experiments import config as configs
     from gatelab.training.config import changed
 
-    found = configs.load(config, changes) if config else {"": configs.parse(changed({}, changes), "the command line")}
-    return {name: _changed(spec, quick, data_dir) for name, spec in found.items()}
+    studies = configs.load(config, changes) if config else {"": configs.parse(changed({}, changes), "the command line")}
+    return {name: _overridden(spec, quick, data_dir) for name, spec in studies.items()}
 
 
-def _changed(spec: BenchSpec, quick: bool, data_dir: Path | None) -> BenchSpec:
+def _overridden(spec: BenchSpec, quick: bool, data_dir: Path | None) -> BenchSpec:
     task, training, runs = spec.task.with_data_dir(data_dir), spec.training, spec.runs
     if quick:
         runs = min(QUICK["runs"], runs)
@@ -48,8 +51,8 @@ def _changed(spec: BenchSpec, quick: bool, data_dir: Path | None) -> BenchSpec:
     return spec.model_copy(update={"task": task, "training": training, "runs": runs})
 
 
-def execute(studies: dict[str, BenchSpec], where: Path, jobs: int | None, quiet: bool) -> None:
-    """Run it all, write the reports, and exit with 1 if a run failed."""
+def execute(studies: dict[str, BenchSpec], directory: Path, jobs: int | None, quiet: bool) -> None:
+    """Execute the studies, write the reports, and exit with 1 if a run failed."""
     from gatelab.cli.terminal.experiment import watcher
     from gatelab.experiments import bench
     from gatelab.experiments import studies as experiments
@@ -57,19 +60,19 @@ def execute(studies: dict[str, BenchSpec], where: Path, jobs: int | None, quiet:
     from gatelab.experiments.record import family
     from gatelab.report.write import write_reports
 
-    if where.exists() and not where.is_dir():
-        raise ValueError(f"{where} is a file: expected a directory for the experiment, new or begun")
+    if directory.exists() and not directory.is_dir():
+        raise ValueError(f"{directory} is a file: expected a new directory, or that of an experiment to resume")
     tests = family(studies)["tests"]
     for remark in {r: None for spec in studies.values() for r in bench.remarks(spec, tests)} if not quiet else ():
         typer.echo(f"note: {remark}", err=True)
     try:
-        results = experiments.run(studies, where, LocalExecutor(jobs), watcher(quiet))
+        results = experiments.execute(studies, directory, LocalExecutor(jobs), watcher(quiet))
     except KeyboardInterrupt:
-        typer.echo(f"interrupted; the same command resumes it, in {shlex.quote(str(where))}", err=True)
+        typer.echo(f"interrupted; the same command resumes it, in {shlex.quote(str(directory))}", err=True)
         raise typer.Exit(130) from None
-    report = write_reports(where, experiments.places(where))
+    report = write_reports(directory, experiments.directories(directory))
     if not quiet:
-        typer.echo((where / "results_summary.md").read_text())
+        typer.echo((directory / "results_summary.md").read_text())
         typer.echo(f"The report is in {report}")
     statuses = {run.status for result in results for model in result.models.values() for run in model.runs}
     raise typer.Exit(0 if "done" in statuses <= {"done", "diverged"} else 1)

@@ -1,4 +1,4 @@
-"""`gatelab inspect`: gates, memory, gradients and answers of a trained run."""
+"""`gatelab inspect`: gates, memory, gradients and predictions of a trained run."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from gatelab.cli.settings import AcceptChanges
 
 
 def inspect(
-    run: Annotated[Path, typer.Argument(help="The directory of a run.", metavar="RUN")],
-    sample: Annotated[int, typer.Option(help="The test example that is shown step by step, from 0.")] = 0,
-    layer: Annotated[int | None, typer.Option(help="The layer that is looked at, from 0; without it the last.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where pictures and page go; without it RUN/inspect.")
-    ] = None,
+    run: Annotated[Path, typer.Argument(help="Run directory.", metavar="RUN")],
+    sample: Annotated[int, typer.Option(help="Test example to show step by step, counted from 0.")] = 0,
+    layer: Annotated[int | None, typer.Option(help="Layer to inspect, counted from 0; by default the last.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Output directory; by default RUN/inspect.")] = None,
     accept_changes: AcceptChanges = False,
 ) -> None:
-    """Look inside a trained run: every gate over time, how far it remembers, and what it says, on one page."""
-    from gatelab.analysis import inspect as look
+    """Inspect a trained run: gates over time, memory, gradients and predictions, on one HTML page."""
+    from gatelab.analysis import inspect as inspect_run
     from gatelab.report.inspection.write import write_inspection
     from gatelab.training.run import INSPECTION
 
-    found = look(run, sample, layer, accept_changes=accept_changes)
-    if found.subject.note:
-        typer.echo(f"note: {found.subject.note}", err=True)
-    typer.echo(f"The page is {write_inspection(found, out or found.subject.run.file(INSPECTION))}")
+    inspection = inspect_run(run, sample, layer, accept_changes=accept_changes)
+    if inspection.subject.note:
+        typer.echo(f"note: {inspection.subject.note}", err=True)
+    typer.echo(f"The page is {write_inspection(inspection, out or inspection.subject.run.file(INSPECTION))}")

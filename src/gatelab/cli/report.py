@@ -1,4 +1,4 @@
-"""`gatelab report`: the report of an experiment, made again from its run directories."""
+"""`gatelab report`: write the report of an experiment again, from its run directories."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ from gatelab.cli.settings import AcceptChanges
 
 
 def report(
-    directory: Annotated[Path, typer.Argument(help="The directory of an experiment.", metavar="DIR")],
-    pdf: Annotated[bool, typer.Option("--pdf", help="Write paper.pdf too: a short paper, set by Typst.")] = False,
+    directory: Annotated[Path, typer.Argument(help="Directory of an experiment.", metavar="DIR")],
+    pdf: Annotated[bool, typer.Option("--pdf", help="Also write paper.pdf, a short paper (requires Typst).")] = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
-    """Make tables, figures and the page again from the run directories alone."""
+    """Write tables, figures and the HTML page again, from the run directories alone."""
     from gatelab.experiments.bench import gather_again
     from gatelab.experiments.changes import changes
     from gatelab.experiments.record import read_experiment
-    from gatelab.experiments.studies import places
+    from gatelab.experiments.studies import directories
     from gatelab.report.paper.write import typesetter, write_paper
     from gatelab.report.write import write_reports
     from gatelab.training.identity import refuse
 
     if pdf:
-        typesetter()  # an error now rather than after all the rest
-    studies, broken = _readable(places(directory))
-    changed = {change: None for place in studies.values() for change in changes(read_experiment(place), place)}
+        typesetter()  # fail early if it is missing
+    studies, broken = _readable(directories(directory))
+    changed = {change: None for path in studies.values() for change in changes(read_experiment(path), path)}
     if not accept_changes:
         refuse(directory, list(changed), "to report the runs as they were")
     for change in changed:
         typer.echo(f"note: {change}", err=True)
-    for place in studies.values():
-        gather_again(place)
+    for path in studies.values():
+        gather_again(path)
     typer.echo(f"The report is in {write_reports(directory, studies)}")
-    for place in studies.values() if pdf else ():
-        typer.echo(f"The paper is in {write_paper(place)}")
+    for path in studies.values() if pdf else ():
+        typer.echo(f"The paper is in {write_paper(path)}")
     if broken:
         raise typer.Exit(1)
 
 
 def _readable(studies: dict[str, Path]) -> tuple[dict[str, Path], bool]:
-    """The studies that can be reported; those that cannot are named, and an error if that is all of them."""
+    """The studies that can be read, and whether there are others, which are printed; an error if none can be read."""
     from gatelab.errors import DataError
     from gatelab.experiments.record import read_experiment
 
-    found = {}
-    for name, place in studies.items():
+    readable = {}
+    for name, path in studies.items():
         try:
-            read_experiment(place)
-            found[name] = place
+            read_experiment(path)
+            readable[name] = path
         except DataError as error:
             if len(studies) == 1:
                 raise
-            typer.echo(f"note: the study {name} is left out: {error}", err=True)
-    if not found:
-        raise DataError("none of the studies can be read")
-    return found, len(found) < len(studies)
+            typer.echo(f"note: the study {name} is excluded: {error}", err=True)
+    if not readable:
+        raise DataError("none of the studies can be read: see the notes above")
+    return readable, len(readable) < len(studies)

@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 
 AcceptChanges = Annotated[
-    bool, typer.Option("--accept-changes", help="Continue though the cell's file or the data is another than it was.")
+    bool, typer.Option("--accept-changes", help="Continue although the cell's file or the data has changed.")
 ]
 
 
-def settings(given: list[str]) -> dict[Key, Any]:
-    """`training.patience=5` as key and value; the value is read as YAML has it."""
+def settings(assignments: list[str]) -> dict[Key, Any]:
+    """Parse assignments such as `training.patience=5`; values are YAML."""
     from gatelab.training.config import parse_yaml
 
-    found: dict[Key, Any] = {}
-    for setting in given:
+    values: dict[Key, Any] = {}
+    for setting in assignments:
         key, equals, value = setting.partition("=")
         if not equals or not key:
             raise ValueError(
                 f"--set {shlex.quote(setting)} is not understood: expected KEY=VALUE, as training.patience=5"
             )
-        found[tuple(key.strip().split("."))] = parse_yaml(value, f"--set {setting}")
-    return found
+        values[tuple(key.strip().split("."))] = parse_yaml(value, f"--set {setting}")
+    return values

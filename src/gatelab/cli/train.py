@@ -1,4 +1,4 @@
-"""`gatelab train`: one run, from flags or a config file, or one that is resumed."""
+"""`gatelab train`: train one run, or resume it."""
 
 from __future__ import annotations
 
@@ -12,35 +12,37 @@ from gatelab.cli.settings import AcceptChanges, settings
 if TYPE_CHECKING:
     from gatelab.training.spec import RunSpec
 
-DIVERGED, INTERRUPTED = 3, 130  # the latter is what shells expect after Ctrl-C
+DIVERGED, INTERRUPTED = 3, 130  # exit codes; shells expect 130 after Ctrl-C
 
 
 def train(
-    config: Annotated[Path | None, typer.Argument(help="A YAML file; `gatelab config` prints one.")] = None,
-    task: Annotated[str | None, typer.Option(help="What to learn: mnist, or mnist:order=pixels,limit=1000.")] = None,
-    cell: Annotated[str | None, typer.Option(help="A cell, or FILE.py:NAME for one of your own.")] = None,
-    hidden_size: Annotated[int | None, typer.Option(help="Units of a layer.")] = None,
-    layers: Annotated[int | None, typer.Option(help="Layers.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Times through the training data.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Examples in a batch.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Of the optimiser.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of starting values, order and dropout.")] = None,
-    engine: Annotated[str | None, typer.Option(help="auto, fused, native or eager.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Processor threads.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="A folder with one folder per data set.")] = None,
+    config: Annotated[Path | None, typer.Argument(help="Config file (YAML); `gatelab config` prints one.")] = None,
+    task: Annotated[str | None, typer.Option(help="Task: mnist, or mnist:order=pixels,limit=1000.")] = None,
+    cell: Annotated[str | None, typer.Option(help="Cell, or FILE.py:NAME for your own.")] = None,
+    hidden_size: Annotated[int | None, typer.Option(help="Hidden units per layer.")] = None,
+    layers: Annotated[int | None, typer.Option(help="Number of layers.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Number of epochs.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Batch size.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed (initialization, order, dropout).")] = None,
+    engine: Annotated[str | None, typer.Option(help="Engine: auto, fused, native or eager.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Number of CPU threads.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Directory with one subdirectory per data set.")
+    ] = None,
     change: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any key of a config: optimization.schedule=cosine"),
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the config: optimization.schedule=cosine."),
     ] = None,
-    output_dir: Annotated[Path | None, typer.Option(metavar="RUN", help="The run directory.")] = None,
+    output_dir: Annotated[Path | None, typer.Option(metavar="RUN", help="Run directory.")] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="Resume a run that was interrupted; with --epochs, train it for longer."),
+        typer.Option(metavar="RUN", help="Resume an interrupted run; with --epochs, train it for more epochs."),
     ] = None,
     accept_changes: AcceptChanges = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing unless something goes wrong.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
 ) -> None:
-    """Train one model on one task. Ctrl-C stops after the batch, and --resume continues bit for bit."""
+    """Train one model on one task. Ctrl-C stops after the current batch; --resume continues bit for bit."""
     from gatelab.cli.terminal.run import reporter
     from gatelab.training import Run, TrainingSpec
     from gatelab.training import train as run_training
@@ -60,19 +62,19 @@ def train(
     changes = {key: value for key, value in flags.items() if value is not None} | settings(change or [])
     if resume is not None:
         if config is not None or output_dir is not None or changes.keys() - {("training", "num_epochs")}:
-            raise ValueError(f"--resume {resume} continues the run as it is: leave out all settings but --epochs")
-        spec, where = Run(resume).spec(), resume
+            raise ValueError(f"--resume {resume} keeps the settings of the run: leave out all settings but --epochs")
+        spec, directory = Run(resume).spec(), resume
         if epochs is not None:
             training = TrainingSpec.model_validate({**spec.training.document(), "num_epochs": epochs})
             spec = spec.model_copy(update={"training": training})
     else:
         spec = _spec(config, changes)
-        named = f"{spec.task.name}-{Path(spec.model.cell.name).name}-seed{spec.training.seed}"
-        where = output_dir or Path("runs") / named
+        name = f"{spec.task.name}-{Path(spec.model.cell.name).name}-seed{spec.training.seed}"
+        directory = output_dir or Path("runs") / name
     spec = spec.model_copy(update={"task": spec.task.with_data_dir(data_dir)})
     extend = resume is not None and epochs is not None
     try:
-        status = run_training(spec, where, reporter(quiet), extend=extend, accept_changes=accept_changes).status
+        status = run_training(spec, directory, reporter(quiet), extend=extend, accept_changes=accept_changes).status
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(DIVERGED if status == "diverged" else 0)

@@ -1,4 +1,4 @@
-"""`gatelab verify`: is a run or an experiment whole?"""
+"""`gatelab verify`: check the files of a run or an experiment."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ if TYPE_CHECKING:
 
 
 def verify(
-    directory: Annotated[Path, typer.Argument(help="The directory of a run or an experiment.", metavar="DIR")],
+    directory: Annotated[Path, typer.Argument(help="Directory of a run or an experiment.", metavar="DIR")],
 ) -> None:
-    """Read every file of a run or an experiment, compare it with its checksum and with the others, and say so in words.
+    """Check every file of a run or an experiment against its checksum and against the other files.
 
-    Exit code 0 only if all of it is whole.
+    The exit code is 0 only if all files are intact.
     """
+    from gatelab.formatting import counted
     from gatelab.training.verify import shown
 
-    broken = 0
-    for place, findings in _found(directory):
-        typer.echo(str(place))
+    damaged = 0
+    for path, findings in _findings(directory):
+        typer.echo(str(path))
         for line in shown(findings):
             typer.echo(line)
-        broken += sum(not finding.good for finding in findings)
-    if broken:
-        typer.echo(f"{broken} finding{'s are' if broken > 1 else ' is'} bad: {directory} is not whole", err=True)
+        damaged += sum(not finding.good for finding in findings)
+    if damaged:
+        typer.echo(f"{counted(damaged, 'check')} failed: {directory} is not intact", err=True)
         raise typer.Exit(1)
-    typer.echo(f"{directory} is whole.")
+    typer.echo(f"{directory} is intact.")
 
 
-def _found(directory: Path) -> list[tuple[Path, list[Finding]]]:
+def _findings(directory: Path) -> list[tuple[Path, list[Finding]]]:
     from gatelab.errors import DataError
     from gatelab.experiments.verify import verify_experiment
     from gatelab.training import Run
@@ -44,5 +45,8 @@ def _found(directory: Path) -> list[tuple[Path, list[Finding]]]:
         return list(verify_experiment(directory))
     run = Run(directory)
     if not run.exists():
-        raise DataError(f"{directory} holds neither a run nor an experiment")
+        raise DataError(
+            f"{directory} holds neither a run nor an experiment: expected manifest.json, experiment.json or "
+            "studies.json in it"
+        )
     return [(directory, verify_run(run))]

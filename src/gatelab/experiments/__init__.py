@@ -1,1 +1,1 @@
-"""Experiments: many runs planned, executed and compared."""
+"""Experiments: runs of several models and seeds, planned, executed and compared."""

@@ -1,4 +1,4 @@
-"""A whole comparison: planned, executed, interrupted, resumed, and gathered."""
+"""Execute a comparison of models, resume it if it was interrupted, and gather its results."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from gatelab.training.loop import FINAL
 from gatelab.training.process import alone_in, sigterm_interrupts
 from gatelab.training.run import differences
 
-LARGE = 3  # standard deviations: a design that detects less is worth a warning
+LARGE = 3  # standard deviations: warn if only larger differences are detectable
 
 
 class Watcher:
-    """What a comparison tells while it runs. This one says nothing."""
+    """Callbacks of an experiment, for progress displays. This one is silent."""
 
-    def start(self, runs: list[Planned], over: list[Planned], directory: Path) -> None:
-        """Before the first run; some may be over from before."""
+    def start(self, runs: list[Planned], ended: list[Planned], directory: Path) -> None:
+        """Called before the first run; `ended` are those of an earlier session."""
 
     def tick(self) -> None:
-        """Every now and then."""
+        """Called several times per second."""
 
     def finished(self, finished: Finished) -> None:
-        """After each run."""
+        """Called after each run."""
 
     def close(self) -> None:
-        """When nothing more will come."""
+        """Called at the end, also after an error."""
 
 
 def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher | None = None) -> Results:
-    """Execute what is not done yet, and gather the results. The same command resumes an interrupted experiment."""
-    return carried_out(spec, checked(spec, directory), directory, executor, watcher or Watcher(), family({"": spec}))
+    """Execute all runs that have not ended, and gather the results. The same call resumes an interrupted experiment."""
+    return execute(spec, checked(spec, directory), directory, executor, watcher or Watcher(), family({"": spec}))
 
 
-def carried_out(
+def execute(
     spec: BenchSpec,
     runs: list[Planned],
     directory: Path,
@@ -54,21 +54,21 @@ def carried_out(
     watcher: Watcher,
     tests: dict[str, Any],
 ) -> Results:
-    """The results of a plan that was checked; `tests` is the family that its tests belong to."""
+    """Execute a checked plan and gather its results; `tests` is the family that its tests belong to."""
     with alone_in(directory), sigterm_interrupts():
-        # Or of another model, or elsewhere: nothing is written.
-        over = [run for run in runs if _is_over(run, within(directory, directory / run.place))]
-        begun, spent = time.time(), _spent(directory)
+        # Raises for a run of another model or outside the directory, before anything is written.
+        ended = [run for run in runs if _has_ended(run, within(directory, directory / run.path))]
+        begin, spent = time.time(), _spent(directory)
         experiment = described(spec, runs, spent, tests)
         sealed.write_json(directory / EXPERIMENT, experiment)
-        watcher.start(runs, over, directory)
+        watcher.start(runs, ended, directory)
         try:
-            left = [run for run in runs if run not in over]
-            for finished in executor.execute(left, directory, watcher.tick):
+            remaining = [run for run in runs if run not in ended]
+            for finished in executor.execute(remaining, directory, watcher.tick):
                 watcher.finished(finished)
         finally:
             watcher.close()
-            experiment["seconds"] = round(spent + time.time() - begun, 1)
+            experiment["seconds"] = round(spent + time.time() - begin, 1)
             sealed.write_json(directory / EXPERIMENT, experiment)
         results = gather(experiment, directory)
         results.write(directory)
@@ -76,20 +76,20 @@ def carried_out(
 
 
 def checked(spec: BenchSpec, directory: Path) -> list[Planned]:
-    """The plan, if it can be carried out in this directory; nothing is made there before that is certain."""
+    """The plan, if it can be executed in this directory. Nothing is written."""
     runs = plan(spec)
     known = _refuse_another(spec, directory)
-    if spec.models.keys() - known:  # what was begun has been found to differ
+    if spec.models.keys() - known:  # models already in the directory passed this check
         refuse_alike(spec, {run.model: run.spec.model for run in runs})
     return runs
 
 
 def remarks(spec: BenchSpec, tests: int) -> list[str]:
-    """What should be known before hours are spent; `tests` is the size of the family."""
+    """Warnings about the design before the first run; `tests` is the size of the family."""
     notes = []
     if tests and spec.runs < stats.FEWEST:
         notes.append(
-            f"with {counted(spec.runs, 'seed')} nothing is tested: use {stats.FEWEST} at least (--runs {stats.FEWEST})"
+            f"with {counted(spec.runs, 'seed')} nothing is tested: use at least {stats.FEWEST} (--runs {stats.FEWEST})"
         )
     elif tests and (size := stats.detectable(spec.runs, tests)) > LARGE:
         more = next(n for n in itertools.count(spec.runs) if stats.detectable(n, tests) <= LARGE)
@@ -101,41 +101,41 @@ def remarks(spec: BenchSpec, tests: int) -> list[str]:
     for name, model in spec.models.items():
         cell = model.cell.cell
         for gate, value in model.remove.items():
-            if what := cell.shut_out(gate, value) if gate in cell.neutral else []:
-                notes.append(f"{name} holds {gate} at {value:g}, which shuts out {' and '.join(what)}")
+            if blocked := cell.shut_out(gate, value) if gate in cell.neutral else []:
+                notes.append(f"{name} holds {gate} at {value:g}, which blocks {' and '.join(blocked)}")
     return notes
 
 
 def gather_again(directory: Path) -> None:
-    """The results anew, from the run directories alone."""
+    """Write results.json again, from the run directories alone."""
     gather(read_experiment(directory), directory).write(directory)
 
 
 def _spent(directory: Path) -> float:
-    """Seconds of earlier sessions, but for those that were killed."""
+    """Seconds of earlier sessions, without those that were killed."""
     return float(read_experiment(directory).get("seconds", 0.0)) if (directory / EXPERIMENT).is_file() else 0.0
 
 
 def _refuse_another(spec: BenchSpec, directory: Path) -> set[str]:
-    """The models that a directory has already; an error if it holds something else. Seeds and models may be added."""
+    """The models in a directory; an error if it holds another experiment. Seeds and models may be added."""
     if not (directory / EXPERIMENT).is_file():
         if foreign(directory, ()):
-            raise ValueError(f"{directory} holds something else than an experiment: choose an empty or new directory")
+            raise ValueError(f"{directory} holds files, and no experiment: choose an empty or new directory")
         return set()
-    now, there = spec.document(), read_experiment(directory)["spec"]
-    lost = [f"it has the model {name} as well" for name in there["models"] if name not in now["models"]]
+    now, before = spec.document(), read_experiment(directory)["spec"]
+    missing = [f"it also has the model {name}" for name in before["models"] if name not in now["models"]]
     for part in ("models", "design"):
-        now[part] = {name: value for name, value in now[part].items() if name in there["models"]}
-        there[part] = {name: value for name, value in there[part].items() if name in now["models"]}
-    if there["runs"] < spec.runs:
-        there["runs"] = spec.runs
-    if different := [*lost, *differences(now, there)]:
+        now[part] = {name: value for name, value in now[part].items() if name in before["models"]}
+        before[part] = {name: value for name, value in before[part].items() if name in now["models"]}
+    if before["runs"] < spec.runs:
+        before["runs"] = spec.runs
+    if different := [*missing, *differences(now, before)]:
         raise ValueError(
-            f"{directory} holds another experiment: {'; '.join(different)}. Choose another directory, or put the "
-            "config back as it was"
+            f"{directory} holds another experiment: {'; '.join(different)}. Choose another directory, or "
+            "restore the config"
         )
-    return set(there["models"])
+    return set(before["models"])
 
 
-def _is_over(run: Planned, path: Path) -> bool:
+def _has_ended(run: Planned, path: Path) -> bool:
     return Run(path).exists() and Run(path).checked_against(run.spec)["status"] in FINAL

@@ -1,4 +1,4 @@
-"""What the runs of an experiment were made with and is another now, as far as it is at hand."""
+"""Changes of cell files and data since the runs of an experiment, as far as these files are available."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from gatelab.training.identity import changed_cell, changed_data
 
 
 def changes(experiment: dict[str, Any], directory: Path) -> list[str]:
-    """Each change once: the files of cells by model, and the user's own data by the first run that can be read."""
-    said: dict[str, None] = {}
-    seen: set[str] = set()
+    """Each change once: cell files for every model, the user's own data for the first readable run."""
+    unique: dict[str, None] = {}
+    checked: set[str] = set()
     for planned in experiment["runs"]:
-        if planned["model"] in seen:
+        if planned["model"] in checked:
             continue
         try:
             run = Run(within(directory, directory / planned["place"]))
             task = run.spec().task.with_options()
-            # Published and synthetic data cannot change: its files are compared with known sums whenever they are read.
-            found = [*changed_cell(run), *(changed_data(run, task) if not seen and task.user_path is not None else ())]
-        except UNUSABLE:  # which the report says
+            # Published and synthetic data cannot change: checksums of its files are verified on every read.
+            has_own_data = task.user_path is not None and not checked
+            changed = [*changed_cell(run), *(changed_data(run, task) if has_own_data else ())]
+        except UNUSABLE:  # the report lists it as damaged
             continue
-        seen.add(planned["model"])
-        said |= dict.fromkeys(found)
-    return list(said)
+        checked.add(planned["model"])
+        unique |= dict.fromkeys(changed)
+    return list(unique)

@@ -1,4 +1,4 @@
-"""Where runs are executed. This one is the local machine; a cluster would be another class with the same verb."""
+"""Executors of runs: the local machine. A cluster would be another class with the same method."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from typing import Protocol
 
 from gatelab.disk import within
 from gatelab.experiments.plan import Planned
-from gatelab.experiments.worker import STATUSES, last_words
+from gatelab.experiments.worker import STATUSES, last_log_line
 from gatelab.training.run import LOG, PROGRESS
 
-LOOK = 0.1  # seconds between two looks at the processes
-# The current folder is not a place to import from: a file there may have the name of any module. (From Python 3.11 on
-# that would be `-P`; the module `sys` is built in, and cannot be anybody's file.)
+POLL = 0.1  # seconds between two polls of the processes
+# Nothing is imported from the current directory, where a file may have the name of any module. (From Python 3.11 on
+# this is the option `-P`. The module `sys` is built in and cannot be shadowed.)
 WORKER = "import sys; sys.path[:] = [p for p in sys.path if p]; from gatelab.experiments.worker import main; main()"
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that is over, however it ended."""
+    """A run that has ended, with its status."""
 
     run: Planned
     status: str  # done, diverged, failed or interrupted
@@ -38,36 +38,37 @@ class Executor(Protocol):
     """Executes runs in the directory of an experiment."""
 
     def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
-        """Yield each run as it ends, in whatever order; call `tick` every now and then."""
+        """Yield each run when it ends, in any order; call `tick` several times per second."""
 
 
 class LocalExecutor:
-    """So many processes at a time on this machine, which share its cores."""
+    """Executes `jobs` processes at a time on this machine; by default one per core."""
 
     def __init__(self, jobs: int | None = None) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        wanted = os.environ.get("OMP_NUM_THREADS", "")  # as torch understands it
+        limit = os.environ.get("OMP_NUM_THREADS", "")  # as in torch
         if jobs is not None and jobs < 1:
             raise ValueError(f"jobs is {jobs}: expected at least one process")
         self.jobs = jobs or cores
-        # One thread a process is the best use of cores while there are enough runs: nothing has to be shared out.
-        self.threads = max(1, min(cores // self.jobs, int(wanted) if wanted.isdecimal() else cores))
+        # With at least as many runs as cores, one thread per process is fastest: threads need no synchronization.
+        self.threads = max(1, min(cores // self.jobs, int(limit) if limit.isdecimal() else cores))
 
     def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
+        """Yield each run when its process ends. If the caller stops, SIGTERM makes the others save and exit."""
         waiting, running = list(runs), dict[subprocess.Popen[bytes], Planned]()
         for run in waiting:
-            (directory / run.place / PROGRESS).unlink(missing_ok=True)  # of an earlier session
+            (directory / run.path / PROGRESS).unlink(missing_ok=True)  # of an earlier session
         try:
             while waiting or running:
                 while waiting and len(running) < self.jobs:
                     run = waiting.pop(0)
-                    self._start(run, within(directory, directory / run.place), running)
-                time.sleep(LOOK)
+                    self._start(run, within(directory, directory / run.path), running)
+                time.sleep(POLL)
                 tick()
                 for process in [p for p in running if p.poll() is not None]:
                     yield _finished(process, running.pop(process), directory)
         finally:
-            # Ctrl-C reaches the processes as well, and they save; what else ends us asks them to.
+            # Ctrl-C reaches the processes too, which save. If this process ends otherwise, SIGTERM asks them to.
             for process in running:
                 process.send_signal(signal.SIGTERM)
             for process in running:
@@ -76,27 +77,27 @@ class LocalExecutor:
     def _start(self, run: Planned, path: Path, running: dict[subprocess.Popen[bytes], Planned]) -> None:
         path.mkdir(parents=True, exist_ok=True)
         environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads), "PYTHONSAFEPATH": "1"}
-        (path / LOG).unlink(missing_ok=True)  # and not what it may be a link to
+        (path / LOG).unlink(missing_ok=True)  # it may be a symbolic link: remove the link, not its target
         with (path / LOG).open("xb") as log:
             command = [sys.executable, "-c", WORKER, str(path)]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
         running[process] = run
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it died at once, which is seen when it is waited for
+        with contextlib.suppress(BrokenPipeError):  # it died at once; `poll` reports that
             process.stdin.write(
                 json.dumps({"spec": run.spec.self_contained(), "threads": self.threads}).encode() + b"\n"
             )
-            process.stdin.flush()  # and stays open: its end tells the worker that nobody waits for it any more
+            process.stdin.flush()  # and stays open: end of file tells the worker that its parent is gone
 
 
 def _finished(process: subprocess.Popen[bytes], run: Planned, directory: Path) -> Finished:
     assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # it never read what it was told
+    with contextlib.suppress(BrokenPipeError):  # it never read its input
         process.stdin.close()
-    code, path = process.returncode, directory / run.place
+    code, path = process.returncode, directory / run.path
     if code < 0:
         reason = f"its process was killed by {signal.Signals(-code).name}"
         return Finished(run, "failed", reason)
     if code in STATUSES:
         return Finished(run, STATUSES[code])
-    return Finished(run, "failed", last_words(path) or f"its process ended with code {code}")
+    return Finished(run, "failed", last_log_line(path) or f"its process ended with code {code}")

@@ -1,4 +1,4 @@
-"""Facts about cells and data that a report needs: it is made from the directory alone."""
+"""Facts about cells and data, stored for reports, which are written from the directory alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gatelab.training.spec import ModelSpec
 
 
 def of_cells(models: dict[str, ModelSpec]) -> dict[str, dict[str, str]]:
-    """The equations of every model as they run, in all notations."""
+    """The equations of every model, with removed gates replaced, in all notations."""
     return {name: _equations(model) for name, model in models.items()}
 
 

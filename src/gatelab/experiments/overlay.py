@@ -1,4 +1,4 @@
-"""A model as a config has it: what all models share, and over it what is one's own."""
+"""Models in a config: the keys that all models share, overridden by each model's own."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ BY_NAME = ("options", "remove", "gate_bias")
 
 
 def overlaid(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """The base with a model's own keys over it; numbers of the cell, gates and biases name by name."""
+    """The base, overridden by a model's own keys; hyperparameters of the cell, gates and biases are merged by name."""
     cell = own.get("cell", base.get("cell"))
-    made = options_apart(base, cell)
-    for key, value in options_apart(own, cell).items():
-        there = made.get(key) if key in BY_NAME else None
-        made[key] = {**there, **value} if isinstance(there, dict) and isinstance(value, dict) else value
-    return made
+    model = with_options(base, cell)
+    for key, value in with_options(own, cell).items():
+        inherited = model.get(key) if key in BY_NAME else None
+        model[key] = {**inherited, **value} if isinstance(inherited, dict) and isinstance(value, dict) else value
+    return model
 
 
-def options_apart(model: dict[str, Any], cell: Any) -> dict[str, Any]:
-    """`gamma: 0.01` beside hidden_size is the cell's own number: it may stand there without `options:`."""
-    given = model.get("options") or {}
-    if not isinstance(given, dict):
+def with_options(model: dict[str, Any], cell: Any) -> dict[str, Any]:
+    """A model with the cell's hyperparameters under `options`; a config may write `gamma: 0.01` next to hidden_size."""
+    options = model.get("options") or {}
+    if not isinstance(options, dict):
         return dict(model)
-    names = set(numbers_of(cell)) - given.keys()
+    names = set(hyperparameters_of(cell)) - options.keys()
     moved = {name: value for name, value in model.items() if name in names}
     rest = {name: value for name, value in model.items() if name not in names}
-    return {**rest, "options": {**given, **moved}} if moved else rest
+    return {**rest, "options": {**options, **moved}} if moved else rest
 
 
-def numbers_of(cell: Any) -> list[str]:
-    """The keys of a cell's own numbers; none if there is no such cell, which is said elsewhere."""
+def hyperparameters_of(cell: Any) -> list[str]:
+    """The config keys of a cell's hyperparameters; none for an unknown cell, which the validation of `cell` reports."""
     try:
         own = cells.choose(cell).cell.options
     except ValueError:

@@ -1,4 +1,4 @@
-"""From a comparison to its runs: every model with every seed, each independent of the others."""
+"""The runs of a comparison: every model with every seed, each independent of the others."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ class Planned:
     spec: RunSpec
 
     @property
-    def place(self) -> Path:
-        return place(self.model, self.seed)
+    def path(self) -> Path:
+        """The run directory, relative to that of the experiment."""
+        return run_path(self.model, self.seed)
 
 
-def place(model: str, seed: int) -> Path:
-    """Where a run goes in the experiment's directory."""
+def run_path(model: str, seed: int) -> Path:
+    """The directory of a run, relative to that of the experiment."""
     return Path("runs") / file_name(model) / f"seed-{seed}"
 
 
 def plan(bench: BenchSpec) -> list[Planned]:
-    """All runs, seed by seed, so that an interrupted experiment has whole pairs. The same seed means the same order of
-    examples and the same batches for every model; the split is the task's and the same for all seeds.
+    """All runs, seed by seed, so that an interrupted experiment has complete pairs. With the same seed every model gets
+    the same order of examples and the same batches; the split is that of the task, the same for all seeds.
     """
     models = matched(bench) if bench.match == "parameters" else bench.models
     _refuse_same_directory(list(models))
@@ -53,16 +54,16 @@ def plan(bench: BenchSpec) -> list[Planned]:
 
 
 def _refuse_same_directory(models: list[str]) -> None:
-    """Names become directories, and two of them must not become the same one."""
+    """Raise if the names of two models give the same directory."""
     by_directory: dict[str, str] = {}
     for name in models:
         other = by_directory.setdefault(file_name(name).lower(), name)
         if other != name:
-            raise ValueError(f"models.{name}: its directory would be that of {other!r}: choose another name")
+            raise ValueError(f"models.{name}: it would have the same directory as {other!r}: choose another name")
 
 
 def matched(bench: BenchSpec) -> dict[str, ModelSpec]:
-    """The models with hidden sizes that bring them nearest to the number of parameters of the first."""
+    """The models with hidden sizes whose numbers of parameters are nearest to that of the first model."""
     target = parameters(next(iter(bench.models.values())), bench.task)
     models = {
         name: model.model_copy(update={"hidden_size": _nearest(model, bench.task, target)})
@@ -70,13 +71,13 @@ def matched(bench: BenchSpec) -> dict[str, ModelSpec]:
     }
     for name, other in same(models):
         raise ValueError(
-            f"models.{name}: with match: parameters this becomes the same model as {other!r}; leave one out"
+            f"models.{name}: with match: parameters this becomes the same model as {other!r}: remove one of them"
         )
     return models
 
 
 def parameters(model: ModelSpec, task: Task) -> int:
-    """The number of parameters, counted without making them."""
+    """The number of parameters, without allocating them."""
     cell, directions = model.equations(), 2 if model.bidirectional else 1
     inputs = [task.input_size] + [model.hidden_size * directions] * (model.num_layers - 1)
     layers = sum(directions * cell.parameter_count(size, model.hidden_size, **model.options) for size in inputs)
@@ -84,6 +85,8 @@ def parameters(model: ModelSpec, task: Task) -> int:
 
 
 def _nearest(model: ModelSpec, task: Task, target: int) -> int:
+    """The hidden size whose number of parameters is nearest to `target`, by bisection."""
+
     def count(hidden_size: int) -> int:
         return parameters(model.model_copy(update={"hidden_size": hidden_size}), task)
 

@@ -1,6 +1,6 @@
-"""experiment.json: what an experiment is, for those who read its directory later and perhaps elsewhere.
+"""experiment.json: the description of an experiment, from which its directory can be read on any machine.
 
-It is read strictly, since it may come from anybody: names that become paths are checked, and equations are data.
+It is validated strictly, since it may come from anybody: names that become paths are checked, and equations are data.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from gatelab.disk import within
 from gatelab.errors import DataError
 from gatelab.experiments import facts
 from gatelab.experiments.config import NAME, BenchSpec
-from gatelab.experiments.plan import Planned, place
+from gatelab.experiments.plan import Planned, run_path
 from gatelab.experiments.stats import count_tests
 from gatelab.training.manifest import BaselineFacts, versions
 from gatelab.training.spec import ModelSpec, OptimizationSpec, TrainingSpec
 
-SCHEMA = 3  # 1 did not keep the equations as data, 2 not the family of tests
+SCHEMA = 3  # 1 had no equations as data, 2 no family of tests
 EXPERIMENT, RESULTS = "experiment.json", "results.json"
 
 
 class Strict(BaseModel):
-    """A part of the file, in which everything is known."""
+    """A part of the file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -45,7 +45,7 @@ class TaskFacts(Strict):
 
 
 class Spec(Strict):
-    """A comparison as `BenchSpec.document` writes it; the models are looked at by themselves."""
+    """A comparison as `BenchSpec.document` writes it; `_models` validates the models."""
 
     task: dict[str, Any]
     models: dict[str, dict[str, Any]]
@@ -58,8 +58,8 @@ class Spec(Strict):
     ablation: bool
 
 
-class RunPlace(Strict):
-    """A planned run."""
+class PlannedRun(Strict):
+    """A planned run and its directory."""
 
     model: str
     seed: int
@@ -83,21 +83,21 @@ class Experiment(Strict):
     task: TaskFacts
     cells: dict[str, dict[str, Any]]
     models: dict[str, dict[str, Any]]
-    runs: list[RunPlace]
+    runs: list[PlannedRun]
     versions: dict[str, str]
     family: FamilyFacts
     seconds: float | None
 
 
 def family(studies: dict[str, BenchSpec]) -> dict[str, Any]:
-    """All tests of an experiment, over all its studies. It follows from the plan and not from what came out."""
+    """The family of tests over all studies of an experiment. It depends on the plan only, not on the outcome."""
     tests = sum(count_tests(list(spec.models), spec.base, spec.design) for spec in studies.values())
     return {"tests": tests, "studies": [name for name in studies if name]}
 
 
 def described(spec: BenchSpec, runs: list[Planned], seconds: float, tests: dict[str, Any]) -> dict[str, Any]:
-    """All that the results are gathered by, with the equations in place of the user's code: a directory that was
-    moved to another machine is read there without it. `tests` is the family.
+    """The content of experiment.json. It has equations instead of the user's code, so that a directory can be read
+    on a machine without it. `tests` is the family.
     """
     models = {run.model: run.spec.model for run in runs}
     return {
@@ -108,7 +108,7 @@ def described(spec: BenchSpec, runs: list[Planned], seconds: float, tests: dict[
         "task": facts.of_task(spec.task),
         "cells": {name: model.cell.document() for name, model in models.items()},
         "models": {name: model.document() for name, model in models.items()},
-        "runs": [{"model": run.model, "seed": run.seed, "place": str(run.place)} for run in runs],
+        "runs": [{"model": run.model, "seed": run.seed, "place": str(run.path)} for run in runs],
         "versions": versions(),
         "family": tests,
         "seconds": seconds,
@@ -119,12 +119,12 @@ def read_experiment(directory: Path) -> dict[str, Any]:
     """The experiment in a directory, with the equations and hyperparameters of its cells."""
     path = within(directory, directory / EXPERIMENT)
     if not path.is_file():
-        raise DataError(f"{directory} does not hold an experiment: it has no {EXPERIMENT}")
+        raise DataError(f"{directory} does not hold an experiment: expected {EXPERIMENT} in it")
     content = sealed.read_json(path)
     if content.get("schema") != SCHEMA:
         age = "a newer" if isinstance(content.get("schema"), int) and content["schema"] > SCHEMA else "another"
         raise DataError(
-            f"{path} was written by {age} gatelab, with schema {content.get('schema')!r}; this reads {SCHEMA}"
+            f"{path} was written by {age} gatelab, with schema {content.get('schema')!r}: expected {SCHEMA}"
         )
     try:
         Experiment.model_validate(content)
@@ -140,7 +140,7 @@ def read_experiment(directory: Path) -> dict[str, Any]:
 
 def _models(content: dict[str, Any]) -> dict[str, ModelSpec]:
     if not content["models"].keys() == content["cells"].keys() or not content["models"]:
-        raise ValueError("expected a cell for each of the models, and one model at least")
+        raise ValueError("expected a cell for each model, and at least one model")
     return {
         name: ModelSpec.model_validate({**model, "cell": cells.choose(content["cells"][name])})
         for name, model in content["models"].items()
@@ -148,7 +148,7 @@ def _models(content: dict[str, Any]) -> dict[str, ModelSpec]:
 
 
 def _check_names(content: dict[str, Any]) -> None:
-    """Names become files and folders: they must be what a config would accept."""
+    """Names become paths: the same rules apply as in a config."""
     spec = content["spec"]
     for name in (*content["models"], *spec["models"], *spec["design"], *([spec["base"]] if spec["base"] else [])):
         if not NAME.fullmatch(name):
@@ -158,11 +158,11 @@ def _check_names(content: dict[str, Any]) -> None:
     if (spec["base"] is not None and spec["base"] not in content["models"]) or spec["design"].keys() - content[
         "models"
     ]:
-        raise ValueError("base and design name models that are not there")
+        raise ValueError("base or design: unknown model")
     if content["command"] == "ablate" and spec["base"] is None:
-        raise ValueError("an ablation has a base")
+        raise ValueError("base: expected the base model of an ablation")
     if len({tuple(levels) for levels in spec["design"].values()}) > 1:
         raise ValueError("design: expected the same factors for every model")
     for run in content["runs"]:
-        if run["model"] not in content["models"] or run["place"] != str(place(run["model"], run["seed"])):
-            raise ValueError(f"the run {run} is of no model, or elsewhere")
+        if run["model"] not in content["models"] or run["place"] != str(run_path(run["model"], run["seed"])):
+            raise ValueError(f"the run {run} has an unknown model or an unexpected directory")

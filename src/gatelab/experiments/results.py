@@ -20,7 +20,7 @@ from gatelab.errors import DataError
 from gatelab.experiments import stats
 from gatelab.experiments.record import RESULTS
 from gatelab.experiments.stats import BySeed, Comparison, Design, Effect, Summary
-from gatelab.experiments.worker import last_words
+from gatelab.experiments.worker import last_log_line
 from gatelab.formatting import PERCENT, SMALLER_IS_BETTER
 from gatelab.tasks import Baseline
 from gatelab.training import Run
@@ -199,7 +199,7 @@ def _outcome(planned: dict[str, Any], model: dict[str, Any], directory: Path) ->
     try:
         run = Run(within(directory, directory / place))
         if not run.exists():
-            reason = last_words(run.path) if not is_busy(run.path) else ""  # it may have failed before it was a run
+            reason = last_log_line(run.path) if not is_busy(run.path) else ""  # it may have failed before it was a run
             status: Any = "failed" if reason else "missing"
             return _Outcome(result=RunResult(seed=seed, place=place, status=status, reason=reason))
         manifest, history = run.manifest(), run.metrics()

@@ -1,4 +1,4 @@
-"""Several studies in one directory: the same comparison on other tasks, one after the other, each whole in itself."""
+"""Several studies in one directory: the same comparison on several tasks, each a complete experiment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 from gatelab import sealed
 from gatelab.disk import foreign, within
 from gatelab.errors import DataError
-from gatelab.experiments.bench import Watcher, bench, carried_out, checked
+from gatelab.experiments.bench import Watcher, bench, checked
+from gatelab.experiments.bench import execute as execute_study
 from gatelab.experiments.config import NAME, BenchSpec
 from gatelab.experiments.executor import Executor
 from gatelab.experiments.record import EXPERIMENT, family
@@ -16,52 +17,54 @@ from gatelab.experiments.results import Results
 STUDIES = "studies.json"
 
 
-def run(
+def execute(
     specs: dict[str, BenchSpec], directory: Path, executor: Executor, watcher: Watcher | None = None
 ) -> list[Results]:
-    """The results of all studies. A study without a name is the only one, and has the directory for itself."""
+    """Execute all studies and gather their results. A single study has an empty name and uses the directory itself."""
     watcher = watcher or Watcher()
     if "" in specs:
         return [bench(specs[""], directory, executor, watcher)]
     plans = {}
-    for name, spec in specs.items():  # all of them before the first run of any
+    for name, spec in specs.items():  # check all of them before the first run
         try:
             plans[name] = checked(spec, directory / name)
         except ValueError as error:
             raise ValueError(f"in the study {name}: {error}") from error
     _claim(directory, list(specs))
     tests = family(specs)
-    return [carried_out(spec, plans[name], directory / name, executor, watcher, tests) for name, spec in specs.items()]
+    return [
+        execute_study(spec, plans[name], directory / name, executor, watcher, tests) for name, spec in specs.items()
+    ]
 
 
-def places(directory: Path) -> dict[str, Path]:
-    """Where the studies of a directory are that were begun, by name; the empty name is that of one experiment alone."""
+def directories(directory: Path) -> dict[str, Path]:
+    """The directories of the studies that have begun, by name; the name of a single experiment is empty."""
     if (directory / STUDIES).is_file():
-        found = {name: within(directory, directory / name) for name in names(directory)}
-        return {name: path for name, path in found.items() if (path / EXPERIMENT).is_file()}
+        paths = {name: within(directory, directory / name) for name in names(directory)}
+        return {name: path for name, path in paths.items() if (path / EXPERIMENT).is_file()}
     if not (directory / EXPERIMENT).is_file():
-        raise DataError(f"{directory} holds no experiment: it has neither {EXPERIMENT} nor {STUDIES}")
+        raise DataError(f"{directory} holds no experiment: expected {EXPERIMENT} or {STUDIES} in it")
     return {"": directory}
 
 
-def _claim(directory: Path, wanted: list[str]) -> None:
-    """Make the directory one of these studies; others may be added, but none left out or put in its place."""
+def _claim(directory: Path, studies: list[str]) -> None:
+    """Record the studies of the directory; studies may be added later, but not removed."""
     path = directory / STUDIES
     if path.is_file():
-        if lost := set(before := names(directory)) - set(wanted):
+        if missing := set(before := names(directory)) - set(studies):
             raise ValueError(
                 f"{directory} holds the studies {', '.join(before)}, and the config no longer has "
-                f"{', '.join(sorted(lost))}: choose another directory, or put it back"
+                f"{', '.join(sorted(missing))}: choose another directory, or restore the config"
             )
     elif foreign(directory, ()):
-        raise ValueError(f"{directory} holds something else than studies: choose an empty or new directory")
-    sealed.write_json(path, {"studies": wanted})
+        raise ValueError(f"{directory} holds files, and no studies: choose an empty or new directory")
+    sealed.write_json(path, {"studies": studies})
 
 
 def names(directory: Path) -> list[str]:
-    """All studies of a directory, begun or not."""
+    """The names of all studies of a directory, begun or not."""
     path = within(directory, directory / STUDIES)
-    found = sealed.read_json(path).get("studies")
-    if not isinstance(found, list) or not all(isinstance(name, str) and NAME.fullmatch(name) for name in found):
-        raise sealed.damaged(path, "expected the names of studies")
-    return found
+    studies = sealed.read_json(path).get("studies")
+    if not isinstance(studies, list) or not all(isinstance(name, str) and NAME.fullmatch(name) for name in studies):
+        raise sealed.damaged(path, "expected a list of names of studies")
+    return studies

@@ -1,4 +1,4 @@
-"""Whether the directory of an experiment is whole: its own files, and every run in it."""
+"""Verify the directory of an experiment: its own files, and every run in it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from gatelab.training.verify import Finding, verify
 
 
 def verify_experiment(directory: Path) -> Iterator[tuple[Path, list[Finding]]]:
-    """Folder by folder, what there is to say of its files."""
+    """Yield each directory with the findings on its files."""
     if (directory / studies.STUDIES).is_file():
         try:
-            places = list(studies.places(directory).values())
+            experiments = list(studies.directories(directory).values())
         except (DataError, OSError) as error:
             yield directory, [Finding(studies.STUDIES, str(error), good=False)]
             return
-        begun = ", ".join(place.name for place in places) or "none"
+        begun = ", ".join(path.name for path in experiments) or "none"
         yield directory, [Finding(studies.STUDIES, f"{len(studies.names(directory))} studies, begun: {begun}")]
     else:
-        places = [directory]
-    for place in places:
-        yield from _experiment(place)
+        experiments = [directory]
+    for path in experiments:
+        yield from _experiment(path)
 
 
 def _experiment(directory: Path) -> Iterator[tuple[Path, list[Finding]]]:
@@ -38,37 +38,37 @@ def _experiment(directory: Path) -> Iterator[tuple[Path, list[Finding]]]:
     except (DataError, OSError) as error:
         yield directory, [Finding(EXPERIMENT, str(error), good=False)]
         return
-    said = f"{len(experiment['models'])} models, {len(experiment['runs'])} runs"
-    yield directory, [Finding(EXPERIMENT, said), *_results(directory, experiment)]
+    contents = f"{len(experiment['models'])} models, {len(experiment['runs'])} runs"
+    yield directory, [Finding(EXPERIMENT, contents), *_results(directory, experiment)]
     for run in experiment["runs"]:
         path = directory / run["place"]
         try:
-            found = _run(Run(within(directory, path)), run, experiment) if _is_begun(path) else []
+            findings = _run(Run(within(directory, path)), run, experiment) if _has_begun(path) else []
         except DataError as error:
-            found = [Finding(run["place"], str(error), good=False)]
-        yield path, found or [Finding("the run", "not begun yet")]
+            findings = [Finding(run["place"], str(error), good=False)]
+        yield path, findings or [Finding("the run", "not begun yet")]
 
 
 def _run(run: Run, planned: dict[str, Any], experiment: dict[str, Any]) -> list[Finding]:
-    """The files of a run, and whether it is the run that the experiment has in this place."""
-    found = verify(run)
-    if all(finding.good for finding in found):
+    """The findings on the files of a run, and on whether it is the planned run of this directory."""
+    findings = verify(run)
+    if all(finding.good for finding in findings):
         manifest, cell = run.manifest(), experiment["cells"][planned["model"]]["equations"]
         same = (
             manifest["spec"]["model"] == experiment["models"][planned["model"]] and manifest["seed"] == planned["seed"]
         )
         if not same or run.cell.document()["equations"] != cell:
-            found.append(Finding("the run", f"not of {planned['model']} with seed {planned['seed']}", good=False))
-    return found
+            findings.append(Finding("the run", f"not of {planned['model']} with seed {planned['seed']}", good=False))
+    return findings
 
 
-def _is_begun(path: Path) -> bool:
-    """Whether there is anything of a run, beside what its worker leaves before it begins."""
+def _has_begun(path: Path) -> bool:
+    """Whether a run directory holds more than the log and the progress file of its worker."""
     return bool(foreign(path, (LOG, PROGRESS)))
 
 
 def _results(directory: Path, experiment: dict[str, object]) -> Iterator[Finding]:
-    """Whether the results are those of the runs."""
+    """Whether results.json agrees with the run directories."""
     path = directory / RESULTS
     if not path.exists():
         return
@@ -77,5 +77,5 @@ def _results(directory: Path, experiment: dict[str, object]) -> Iterator[Finding
     except UNUSABLE as error:
         yield Finding(RESULTS, str(error) or type(error).__name__, good=False)
         return
-    again = f"not those of the runs: make them again with gatelab report {directory}"
-    yield Finding(RESULTS, "those of the runs" if same else again, good=same)
+    differs = f"differs from the runs: write it again with gatelab report {directory}"
+    yield Finding(RESULTS, "agrees with the runs" if same else differs, good=same)

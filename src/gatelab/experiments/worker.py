@@ -1,8 +1,8 @@
-"""A process that does one run: `main` with the run directory as its argument, and the spec as a line of JSON on its
-input. When that input ends, whoever started it is gone, and it saves and stops. The spec has the equations inside: the
-worker needs neither the user's file nor his folder.
+"""The process of one run. `main` takes the run directory as its argument and the spec as a line of JSON on stdin.
+At end of file on stdin the parent process is gone, and the worker saves and exits. The spec contains the equations: the
+worker needs neither the user's file nor the user's directory.
 
-It is a process of its own so that a run that crashes takes nothing with it, and because the threads of the compiled
+Each run has a process of its own so that a crash does not affect other runs, and because the threads of the compiled
 kernels do not survive a fork.
 """
 
@@ -34,47 +34,51 @@ if TYPE_CHECKING:
 STATUSES = {0: "done", 3: "diverged", 130: "interrupted"}  # by exit code
 
 
-class Told(Reporter):
-    """Writes where the run is into its directory, for whoever watches."""
+class ProgressFile(Reporter):
+    """Writes the progress of a run to a file in its directory, for a display in another process."""
 
     EVERY = 0.5  # seconds
 
     def __init__(self, path: Path) -> None:
-        self.path, self.told = path / PROGRESS, 0.0
+        self.path, self.written = path / PROGRESS, 0.0
         self.best: float | None = None
 
     def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
+        """Start the clock; the best score so far is that of the resumed epochs."""
         self.epochs, self.begin, self.from_epoch = spec.training.num_epochs, time.time(), place.epoch
         for line in place.history:
-            self._note(line)
+            self._update_best(line)
 
     def batch(self, epoch: int, batch: int, batches: int, examples: int, tally: Tally) -> None:
-        if (now := time.time()) - self.told > self.EVERY:
-            self.told = now
-            self._tell(epoch + batch / batches)
+        """Write the progress, at most every `EVERY` seconds."""
+        if (now := time.time()) - self.written > self.EVERY:
+            self.written = now
+            self._write(epoch + batch / batches)
 
     def epoch(self, line: dict[str, Any], better: bool) -> None:
-        self._note(line)
-        self._tell(float(line["epoch"]))
+        """Write the progress with the score of the epoch."""
+        self._update_best(line)
+        self._write(float(line["epoch"]))
 
     def note(self, text: str) -> None:
-        print(text, flush=True)  # into the log
+        """Print a note, which goes to the log."""
+        print(text, flush=True)
 
-    def _note(self, line: dict[str, Any]) -> None:
+    def _update_best(self, line: dict[str, Any]) -> None:
         score = line.get("validation_accuracy", -line["validation_loss"])
         self.best = score if self.best is None else max(self.best, score)
 
-    def _tell(self, epochs_done: float) -> None:
-        """Not synced to the disk: it is of no use after a crash."""
+    def _write(self, epochs_done: float) -> None:
+        """Without fsync: the file is of no use after a crash."""
         speed = (epochs_done - self.from_epoch) / max(1e-9, time.time() - self.begin)
         left = (self.epochs - epochs_done) / speed if speed > 0 else None
         content = {"epochs_done": epochs_done, "epochs": self.epochs, "best": self.best, "seconds_left": left}
-        with contextlib.suppress(OSError), whole_file(self.path, sync=False) as file:  # nothing a run should end for
+        with contextlib.suppress(OSError), whole_file(self.path, sync=False) as file:  # an error must not end the run
             file.write(json.dumps(content).encode())
 
 
-def last_words(path: Path) -> str:
-    """The last line that the process of a run wrote; nothing if it was silent or never began."""
+def last_log_line(path: Path) -> str:
+    """The last line in the log of a run; empty if there is none."""
     try:
         log = within(path, path / LOG)
         lines = log.read_text(errors="replace").strip().splitlines() if log.is_file() else []
@@ -83,18 +87,20 @@ def last_words(path: Path) -> str:
     return lines[-1] if lines else ""
 
 
-def _stop_when_alone() -> None:
-    while os.read(sys.stdin.fileno(), 1):  # until the other end is closed, which even a kill cannot prevent
+def _stop_without_parent() -> None:
+    """Send SIGTERM to this process at end of file on stdin, which comes even if the parent was killed."""
+    while os.read(sys.stdin.fileno(), 1):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def main() -> None:
-    path, given = Path(sys.argv[1]), json.loads(sys.stdin.readline())
-    threading.Thread(target=_stop_when_alone, daemon=True).start()
-    torch.set_num_threads(given["threads"])
+    """Train one run; the exit code gives its status."""
+    path, job = Path(sys.argv[1]), json.loads(sys.stdin.readline())
+    threading.Thread(target=_stop_without_parent, daemon=True).start()
+    torch.set_num_threads(job["threads"])
     try:
-        outcome = train(config.parse(given["spec"], "the plan"), path, Told(path))
+        outcome = train(config.parse(job["spec"], "the plan"), path, ProgressFile(path))
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(next(code for code, status in STATUSES.items() if status == outcome.status))

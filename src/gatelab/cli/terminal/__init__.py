@@ -1,1 +1,1 @@
-"""What a terminal shows while something runs: a live display, plain lines in a pipe, or nothing."""
+"""Progress of training and experiments: a live display on a terminal, lines in a pipe, or nothing."""

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 
 class Lines(Reporter):
-    """A line per epoch: for pipes, logs and CI."""
+    """Prints a line per epoch: for pipes, logs and CI."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False)
 
     def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
+        """Print the task, the model and the epoch at which a run resumes."""
         self.epochs = spec.training.num_epochs
         model = f"{spec.model.cell}, {manifest['parameters']:,} parameters"
         threads = counted(manifest["threads"], "thread")
@@ -36,10 +37,12 @@ class Lines(Reporter):
             self.say(f"resuming in epoch {place.epoch + 1}, batch {place.batch + 1}")
 
     def epoch(self, line: dict[str, Any], better: bool) -> None:
+        """Print the metrics of an epoch; `*` marks the best so far."""
         seconds = f"{line['seconds']:.1f} s, {line['samples_per_second']:,.0f}/s"
         self.say(f"epoch {line['epoch']:>3}/{self.epochs}  {summary(line)}  {seconds}{'  *' if better else ''}")
 
     def end(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
+        """Print the test metrics and the baseline, or why training stopped."""
         if outcome.status == "done":
             self.say(f"test (weights of epoch {outcome.best_epoch}): {metrics(outcome.test)}")
             for sentence in (*against_baseline(outcome.test, manifest.get("baseline")), *own_units(manifest)):
@@ -56,10 +59,12 @@ class Lines(Reporter):
             self.say("try a smaller learning_rate, or clip_norm")
 
     def known(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
+        """Print the outcome of a run that ended in an earlier session."""
         self.say(f"{outcome.run.path} ended before ({outcome.status}, {manifest['ended']})")
         self.end(outcome, manifest)
 
     def note(self, text: str) -> None:
+        """Print a note."""
         self.say(f"note: {text}")
 
     def say(self, text: str) -> None:
@@ -68,36 +73,38 @@ class Lines(Reporter):
 
 
 class Bar(Lines):
-    """A live bar for the current epoch, below a line for each finished one."""
+    """Shows a progress bar below a line for each finished epoch."""
 
     EVERY = 0.1  # seconds between refreshes
     bar: Progress | None = None
 
     def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
+        """Show the bar."""
         super().start(spec, manifest, place)
-        left = TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True, min_width=5))
+        remaining = TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True, min_width=5))
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=10),
             TextColumn("{task.fields[metrics]}"),
-            left,
+            remaining,
         )
         self.bar = Progress(*columns, console=self.console, transient=True)
         self.row = self.bar.add_task("starting", metrics="")
         self.bar.start()
         self.refreshed = 0.0
-        self.begin: tuple[float, int] | None = None  # when the first batch was over, and which one it was
+        self.begin: tuple[float, int] | None = None  # the time after the first batch, and its number
 
     def batch(self, epoch: int, batch: int, batches: int, examples: int, tally: Tally) -> None:
+        """Update the bar, at most every `EVERY` seconds."""
         moment, done = time.monotonic(), epoch * batches + batch
         if self.begin is None:
-            self.begin = moment, done  # the time before it went into compiling
+            self.begin = moment, done  # without the first batch, which includes compiling
         if self.bar is None or moment - self.refreshed < self.EVERY:
             return
         self.refreshed = moment
         parts = [f"{batch}/{batches}", *(named(name, value) for name, value in tally.metrics().items())][:3]
-        begun, first = self.begin
-        speed = f"{(done - first) * examples / batch / (moment - begun):,.0f}/s" if done > first else ""
+        begin, first = self.begin
+        speed = f"{(done - first) * examples / batch / (moment - begin):,.0f}/s" if done > first else ""
         self.bar.update(
             self.row,
             description=f"epoch {epoch + 1}/{self.epochs}",
@@ -107,12 +114,13 @@ class Bar(Lines):
         )
 
     def close(self) -> None:
+        """Remove the bar."""
         if self.bar is not None:
             self.bar.stop()
 
 
 def reporter(quiet: bool) -> Reporter:
-    """The reporter for where the output goes."""
+    """A progress bar on a terminal, lines in a pipe, or nothing."""
     if quiet:
         return Reporter()
     console = Console(highlight=False)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gatelab import style
 from gatelab.analysis import Inspection
-from gatelab.analysis.gates import liveliest
+from gatelab.analysis.gates import most_variable
 from gatelab.report.inspection.examples import draw_reading, verdict
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def unit_order(inspection: Inspection) -> np.ndarray:
 
 def unit_lines(inspection: Inspection) -> Figure:
     """Single units: those that vary most on this example, and the slowest."""
-    lively = liveliest(inspection.example, 0, CHOSEN)
+    lively = most_variable(inspection.example, 0, CHOSEN)
     slow = [unit for unit in unit_order(inspection) if unit not in lively][:CHOSEN]
     chosen = [(unit, "varies most") for unit in lively] + [(unit, "slow") for unit in slow]
     heights = [0.3 if inspection.reading.words else 0.7, *[1.0] * len(chosen)]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from gatelab.analysis import Inspection
-from gatelab.analysis.clamping import KINDS, OPEN, SHUT
+from gatelab.analysis.clamping import CLOSED, KINDS, OPEN
 from gatelab.analysis.eigenvalues import NEAR_THE_AXIS
 from gatelab.analysis.gates import NEAR
 from gatelab.formatting import counted
@@ -32,7 +32,7 @@ def gates(inspection: Inspection) -> list[str]:
         most = max(saturated, key=lambda gate: gate.saturated or 0.0)
         sentences.append(
             f"The most saturated gate is {most.name}: {100 * (most.saturated or 0):.0f} % of its values are within "
-            f"{NEAR} of 0 or 1 ({100 * (most.shut or 0):.0f} % closed, {100 * (most.open or 0):.0f} % open)."
+            f"{NEAR} of 0 or 1 ({100 * (most.closed or 0):.0f} % closed, {100 * (most.open or 0):.0f} % open)."
         )
     return sentences
 
@@ -41,7 +41,7 @@ def gate_table(inspection: Inspection) -> list[list[str]]:
     """The summary of every gate, below a row of titles."""
     rows = [["gate", "role", "mean", "closed", "open", "sd over time", "sd over examples"]]
     for gate in inspection.gates:
-        shares = ["–" if share is None else f"{100 * share:.1f} %" for share in (gate.shut, gate.open)]
+        shares = ["–" if share is None else f"{100 * share:.1f} %" for share in (gate.closed, gate.open)]
         spreads = [f"{spread:.3f}" for spread in (gate.over_time, gate.over_samples)]
         rows.append([gate.name, gate.role or "–", f"{gate.mean:.3f}", *shares, *spreads])
     return rows
@@ -133,31 +133,31 @@ def agreement(inspection: Inspection) -> list[str]:
     """Whether the stored-bit account of subject-verb agreement holds, claim by claim."""
     evidence = inspection.agreement
     assert evidence is not None
-    if evidence.tried < MOST * evidence.of:
+    if evidence.tested < MOST * evidence.sentences:
         return [
-            f"The model gets {evidence.tried or 'none'} of {evidence.of} sentences right for both numbers of the "
-            "subject: it has not learned to store the number, and the account cannot be tested. Train it longer."
+            f"The model gets {evidence.tested or 'none'} of {evidence.sentences} sentences right for both numbers of "
+            "the subject: it has not learned to store the number, and the account cannot be tested. Train it longer."
         ]
     clamped, control = (100 * share for share in evidence.flips_of_few)
     sentences = []
     if evidence.gate is not None:
-        subject, nouns, others = (evidence.writes[kind] for kind in KINDS)
+        subject, nouns, others = (evidence.openness[kind] for kind in KINDS)
         sentences.append(
             f"“At the subject the gate opens” {_holds(evidence.opens)}: gate {evidence.gate} of the {evidence.few} "
             f"units that encode number best is open by {subject:.2f} at the subject and {evidence.gap:.2f} in the gap "
             f"(criterion: at least {OPEN}, and twice the value in the gap)."
         )
         sentences.append(
-            f"“In between it stays closed” {_holds(evidence.stays_shut)}: {evidence.gap:.2f} (1 is open; criterion: at "
-            f"most {SHUT}), {nouns:.2f} at other nouns and {others:.2f} at other words. The state of the best unit "
-            f"before the verb correlates with its state after the subject at r = {evidence.lasts:+.2f}."
+            f"“In between it stays closed” {_holds(evidence.stays_closed)}: {evidence.gap:.2f} (1 is open; criterion: "
+            f"at most {CLOSED}), {nouns:.2f} at other nouns and {others:.2f} at other words. The state of the best "
+            f"unit before the verb correlates with its state after the subject at r = {evidence.retention:+.2f}."
         )
     else:
         sentences.append("This cell has no gate that writes the state, so the claims about a gate cannot be tested.")
     sentences.append(
         f"“At the verb the stored bit decides” {_holds(evidence.decides)} of these units alone: clamping the "
         f"{evidence.few} best units to their values in the sentence of the other number flips was/were in "
-        f"{clamped:.0f} % of {evidence.tried} sentences; clamping as many random other units, in {control:.0f} % "
+        f"{clamped:.0f} % of {evidence.tested} sentences; clamping as many random other units, in {control:.0f} % "
         f"({len(evidence.chance)} draws, at most {100 * evidence.most_by_chance:.0f} %)."
     )
     needed = evidence.needed(ALMOST_ALL)
@@ -166,7 +166,7 @@ def agreement(inspection: Inspection) -> list[str]:
         f"{int((np.abs(evidence.correlations) >= STRONG).sum())} of {len(evidence.ranked)} units correlate with the "
         f"number at |r| ≥ {STRONG} before the verb; at least {100 * ALMOST_ALL:.0f} % of the verbs flip {enough}."
     )
-    claims = [evidence.decides] if evidence.gate is None else [evidence.opens, evidence.stays_shut, evidence.decides]
+    claims = [evidence.decides] if evidence.gate is None else [evidence.opens, evidence.stays_closed, evidence.decides]
     whole = "holds" if all(claims) else "does not hold" if not any(claims) else "holds in part"
     return [f"The stored-bit account {whole} here.", *sentences]
 
