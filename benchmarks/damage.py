@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from pydantic import BaseModel
 
 import gatelab
 from gatelab import sealed
@@ -225,6 +226,8 @@ def plain(value: Any) -> Any:
     """The same in values that `==` compares to the bit, NaN with NaN."""
     if dataclasses.is_dataclass(value):
         return {entry.name: plain(getattr(value, entry.name)) for entry in dataclasses.fields(value)}
+    if isinstance(value, BaseModel):
+        return plain(value.model_dump(mode="json", by_alias=True))
     if isinstance(value, dict):
         return {key: plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

@@ -64,7 +64,7 @@ def sgemm() -> Workload:
 
 def work(cell: str, B: int, T: int, D: int, H: int) -> float:
     """Floating-point operations in the products of one forward pass; the backward pass takes twice as many."""
-    parameters = next(Recurrent(cell, D, H).runs())
+    parameters = next(Recurrent(cell, D, H).cell_parameters())
     return 2.0 * B * T * sum(p.numel() for name, p in parameters.named_parameters() if name[0] in "WU")
 
 

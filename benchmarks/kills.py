@@ -199,7 +199,7 @@ def kill_run(folder: Path, case: dict[str, Any], most: int, chance: random.Rando
         count.unfinished += any(life.run.path.glob(f"{TEMPORARY}*"))
         if life.run.exists():
             count.verified += 1
-            bad = [f"after kill {count.kills}: {f.file}: {f.said}" for f in verify(life.run) if not f.good]
+            bad = [f"after kill {count.kills}: {f.file}: {f.message}" for f in verify(life.run) if not f.good]
             count.check(what, bad)
     count.check(what, life.finish())
     return life.run
@@ -259,7 +259,7 @@ def campaign(folder: Path, kills: int, chance: random.Random) -> Count:
 
 
 def not_whole(run: Run) -> list[str]:
-    return [f"at the end: {f.file}: {f.said}" for f in verify(run) if not f.good]
+    return [f"at the end: {f.file}: {f.message}" for f in verify(run) if not f.good]
 
 
 # Experiments.
@@ -310,7 +310,7 @@ def bad_in(directory: Path, at_the_end: bool) -> Iterator[str]:
     for place, findings in verify_experiment(directory):
         for finding in findings:
             if not finding.good and (at_the_end or finding.file != "results.json"):
-                yield f"{place.relative_to(directory)}/{finding.file}: {finding.said}"
+                yield f"{place.relative_to(directory)}/{finding.file}: {finding.message}"
 
 
 def numbers(directory: Path) -> Any:

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 import torch
+from browser import VIEWS, refuse_clipped
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
@@ -17,7 +18,9 @@ from gatelab.experiments.bench import bench
 from gatelab.experiments.executor import LocalExecutor
 from gatelab.experiments.probe import refuse_alike
 from gatelab.experiments.results import read_results
+from gatelab.experiments.studies import directories, execute
 from gatelab.report.words.findings import change_names
+from gatelab.report.write import write_reports
 from gatelab.training import Run, build, train
 from gatelab.training import config as training_config
 
@@ -277,7 +280,8 @@ def test_a_run_whose_frozen_parameter_moved_fails(tmp_path, monkeypatch):
 # From end to end.
 
 
-def test_studies_are_run_and_reported_together(tmp_path):
+def test_studies_are_run_and_reported_together(tmp_path, monkeypatch, here):
+    monkeypatch.setattr("gatelab.experiments.executor.LocalExecutor", lambda jobs: here)  # processes: test_bench.py
     content = {
         **{key: SMALL[key] for key in ("model", "training")}, "factors": {"init_z": [0, 1]}, "runs": 1,
         "studies": {
@@ -312,6 +316,32 @@ def test_studies_are_run_and_reported_together(tmp_path):
     again = CliRunner().invoke(app, ["report", str(tmp_path / "out")])
     assert again.exit_code == 0, again.output
     assert "## adding" not in (tmp_path / "out" / "results_summary.md").read_text()
+
+
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
+def test_pages_of_a_factorial_design_and_of_studies_fit(factorial, open_page, width, scheme):
+    for page in ("report.html", "recall/report.html"):
+        view = open_page(factorial / page, width, scheme)
+        refuse_clipped(view)
+        assert view.locator("figure.picture img").count() == 1
+        table = view.locator(".wide").first.bounding_box()
+        if width == 1280:  # four arms with long names are not cut off
+            assert view.locator(".wide table").first.bounding_box()["width"] <= table["width"]
+
+
+@pytest.fixture(scope="module")
+def factorial(tmp_path_factory, here):
+    """Two studies of a 2×2, with the names that combinations of factors have."""
+    content = {
+        **{key: SMALL[key] for key in ("model", "training")}, "runs": 1,
+        "factors": {"init_z": [0, 1], "freeze": ["none", ["b.z", "b.r"]]},
+        "studies": {"recall": {"task": "recall:delay=2,size=60"}, "adding": {"task": "adding:length=4,size=60"}},
+    }  # fmt: skip
+    directory = tmp_path_factory.mktemp("factorial")
+    (directory / "c.yaml").write_text(json.dumps(content))
+    execute(config.load(directory / "c.yaml"), directory / "out", here)
+    write_reports(directory / "out", directories(directory / "out"))
+    return directory / "out"
 
 
 def test_a_study_with_an_error_is_found_by_its_line(tmp_path):

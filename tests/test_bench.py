@@ -138,7 +138,7 @@ def test_a_config_with_the_keys_of_the_benchmark_runs_unchanged():
         ({"runs": 0}, "runs: this is 0: expected greater than or equal to 1"),
         ({"match": "size"}, "match: this is 'size'"),
         ({"modles": {}}, "unknown key 'modles'; did you mean 'models'"),
-        ({"task": "sine", "models": {"gru": {"bidirectional": True}}}, "models.gru.bidirectional: read from the end"),
+        ({"task": "sine", "models": {"gru": {"bidirectional": True}}}, "models.gru.bidirectional: a backward"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(changes, message):

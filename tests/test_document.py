@@ -107,7 +107,7 @@ def test_a_document_of_a_library_cell_is_the_library_cell():
 def test_the_function_can_still_be_called():
     x, h = torch.randn(2, 3), torch.randn(2, 4)
     layer = Recurrent(cells.gru, 3, 4)
-    spaces = next(layer.runs()).spaces()
+    spaces = next(layer.cell_parameters()).spaces()
     again = from_document({**to_document(cells.gru), "name": "copy"})
     assert torch.equal(
         again(x, h, spaces["W"], spaces["U"], spaces["b"]), cells.gru(x, h, spaces["W"], spaces["U"], spaces["b"])

@@ -96,7 +96,7 @@ def steep(x, h, W, U, b):
 
 def test_chrono_samples_each_layer_and_direction_separately():
     layer = Recurrent("gru", D, H, num_layers=2, bidirectional=True, chrono=50)
-    drawn = [own.b["z"].detach() for own in layer.runs()]
+    drawn = [own.b["z"].detach() for own in layer.cell_parameters()]
     assert len({tuple(values.tolist()) for values in drawn}) == 4
 
 

@@ -27,6 +27,7 @@ from gatelab.experiments.bench import bench
 from gatelab.experiments.record import read_experiment
 from gatelab.experiments.results import Results, read_results
 from gatelab.experiments.results import manifests as gathered
+from gatelab.experiments.stats import Summary
 from gatelab.formatting import file_name
 from gatelab.report import escaping, figures, page, sections, studies, tables
 from gatelab.report.words import settings
@@ -166,9 +167,10 @@ def test_a_confusion_matrix_is_in_percent_of_the_true_class():
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("predicted", "true")
 
 
-def test_dark_pictures_have_dark_paper_and_light_ink(experiment):
-    light = (experiment / "test_comparison.png").read_bytes()
-    dark = style.dark_png(figures.comparison(results(experiment), ["gru", "rnn"]))
+def test_dark_pictures_have_dark_paper_and_light_ink(experiment, tmp_path):
+    figure = figures.comparison(results(experiment), ["gru", "rnn"])
+    style.save(figure, tmp_path / "light.png")
+    light, dark = (tmp_path / "light.png").read_bytes(), style.dark_png(figure)
     for content, ground in ((light, [255, 255, 255]), (dark, [13, 17, 23])):
         pixels = (255 * matplotlib.image.imread(io.BytesIO(content))[..., :3]).round().astype(int)
         assert pixels[0, 0].tolist() == ground
@@ -432,3 +434,11 @@ def test_a_browser_draws_it_and_the_charts_respond(experiment, open_page, width,
     assert "loss" in count("#curves svg").text_content()
     ground = view.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == ("rgb(13, 17, 23)" if scheme == "dark" else "rgb(255, 255, 255)")
+
+
+def test_an_interval_that_is_cut_off_on_one_side_is_drawn_so():
+    """An accuracy cannot be above 100 %: the two halves of its interval differ."""
+    axes = style.new_figure(3, 2).subplots()
+    figures.draw_interval(axes, Summary((0.9, 1.0), 0.97, 0.02, 0.91, 1.0), 0, 100, "k", 7.0)
+    ends = axes.containers[0].lines[2][0].get_segments()[0][:, 0]
+    assert ends.tolist() == pytest.approx([91, 100])

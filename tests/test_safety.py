@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import gatelab
-from gatelab import sealed
+from gatelab import sealed, style
 from gatelab.analysis import inspect
 from gatelab.errors import DataError
 from gatelab.experiments import config
@@ -326,7 +326,7 @@ def test_verify_says_file_by_file_what_is_not_whole(experiment, run, cli):
     assert cli("verify", run.parent / "nothing")[0] == 2
     (run / "best.safetensors").unlink()
     found = {finding.file: finding for finding in verify(Run(run))}
-    assert (found["best.safetensors"].good, found["best.safetensors"].said) == (False, "missing")
+    assert (found["best.safetensors"].good, found["best.safetensors"].message) == (False, "missing")
     shutil.copytree(experiment / "runs" / "gru" / "seed-0", experiment / "copy")
     shutil.rmtree(experiment / "runs" / "rnn" / "seed-0")
     shutil.move(experiment / "copy", experiment / "runs" / "rnn" / "seed-0")  # another model in its place
@@ -337,7 +337,7 @@ def test_verify_says_file_by_file_what_is_not_whole(experiment, run, cli):
     # Results that belong to other weights: whole files that do not fit each other.
     rewrite(run / "manifest.json", lambda content: content["test"].update(accuracy=0.999))
     found = {finding.file: finding for finding in verify(Run(run))}
-    assert "and the manifest says 0.999" in found["predictions.npz"].said
+    assert "and the manifest says 0.999" in found["predictions.npz"].message
 
 
 # Nothing that is not ours is deleted or overwritten.
@@ -386,7 +386,8 @@ def test_our_own_leftovers_do_not_lock_a_directory(tmp_path, here):
     assert not list((tmp_path / "train").glob(".gatelab-tmp*"))
 
 
-def test_pictures_of_an_inspection_do_not_replace_others(run, tmp_path):
+def test_pictures_of_an_inspection_do_not_replace_others(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(style.SETTINGS, "savefig.dpi", 40)  # small ones are drawn faster
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "predictions.png").write_bytes(b"my own picture")
     found = inspect(run)

@@ -99,8 +99,8 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def dark_png(figure: Figure) -> bytes:
-    """The figure as PNG for dark pages. It stays dark: save it first."""
-    _take_names_as_they_are(figure)
+    """The figure as PNG for dark pages, after it was saved: its layout is that of the saved one, and it stays dark."""
+    figure.set_layout_engine("none")
     _darken(figure)
     content = io.BytesIO()
     with house():

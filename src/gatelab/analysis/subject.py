@@ -50,7 +50,7 @@ class Subject:
     @property
     def parameters(self) -> CellParameters:
         """The parameters of the layer's forward direction."""
-        return list(self.recurrent.runs())[self.index]
+        return list(self.recurrent.cell_parameters())[self.index]
 
     @property
     def hyperparameters(self) -> dict[str, float]:

@@ -20,7 +20,7 @@ def doctor() -> None:
     findings = diagnosis.findings()
     width = max(len(finding.what) for finding in findings)
     for finding in findings:
-        typer.echo(f"  {'ok ' if finding.good else 'NO '} {finding.what:<{width}}  {finding.said}")
+        typer.echo(f"  {'ok ' if finding.good else 'NO '} {finding.what:<{width}}  {finding.message}")
     remedies = [finding.remedy for finding in findings if not finding.good]
     for remedy in remedies:
         typer.echo(f"\nWhat to do: {remedy}", err=True)

@@ -40,7 +40,7 @@ def from_torch(module: nn.RNNBase) -> Recurrent:
         device=like.device,
         dtype=like.dtype,
     )
-    for parameters, weights in zip(layer.runs(), module.all_weights, strict=True):
+    for parameters, weights in zip(layer.cell_parameters(), module.all_weights, strict=True):
         own = dict(parameters.named_parameters())
         for name, value in unpack(cell, weights).items():
             own[name].copy_(value)
@@ -67,7 +67,7 @@ def to_torch(layer: Recurrent) -> nn.RNNBase:
         raise ValueError("to_torch: torch.nn has no residual layers; use residual=False")
     module_class: Any = LAYOUTS[layer.cell].module
     like = next(layer.parameters())
-    biases = [bias for parameters in layer.runs() for bias in parameters.b.values()]
+    biases = [bias for parameters in layer.cell_parameters() for bias in parameters.b.values()]
     module: nn.RNNBase = module_class(
         layer.input_size,
         layer.hidden_size,
@@ -79,7 +79,7 @@ def to_torch(layer: Recurrent) -> nn.RNNBase:
         device=like.device,
         dtype=like.dtype,
     )
-    for parameters, weights in zip(layer.runs(), module.all_weights, strict=True):
+    for parameters, weights in zip(layer.cell_parameters(), module.all_weights, strict=True):
         families = (parameters.W, parameters.U, parameters.b, parameters.b)
         for weight, value, family in zip(weights, pack(parameters), families, strict=False):
             weight.copy_(value)

@@ -24,7 +24,7 @@ class Finding(NamedTuple):
 
     what: str
     good: bool
-    said: str
+    message: str
     remedy: str = ""
 
 
@@ -70,8 +70,8 @@ def _kernel() -> list[Finding]:
     exact = Recurrent("gru", 5, 37, dtype=torch.float64)
     exact.load_state_dict(layer.state_dict())
     x, h = torch.randn(20, 19, 5), torch.zeros(19, 37)
-    output = function.scan(next(layer.runs()), x, (h,)).output
-    expected = eager.scan(next(exact.runs()), x.double(), (h.double(),)).output
+    output = function.scan(next(layer.cell_parameters()), x, (h,)).output
+    expected = eager.scan(next(exact.cell_parameters()), x.double(), (h.double(),)).output
     for values in (output, expected):
         torch.autograd.backward(values.square().mean())
     output_error = (output - expected).abs().max().item()
@@ -98,7 +98,7 @@ def _denormals() -> list[Finding]:
         parameter.zero_()  # then h' = h / 2
     tiny = torch.full((16, 16), 1e-39)
     before = tiny * 0.5
-    halved = function.scan(next(layer.runs()), torch.zeros(1, 16, 1), (tiny,)).states[0]
+    halved = function.scan(next(layer.cell_parameters()), torch.zeros(1, 16, 1), (tiny,)).states[0]
     restored = torch.equal(tiny * 0.5, before)
     flushed = not halved.any()
     details = "flushed to zero inside the kernel" if flushed else "not flushed on this CPU: long sequences may be slow"

@@ -96,7 +96,7 @@ class Recurrent(nn.Module):
         """("fwd",), or ("fwd", "bwd") if bidirectional."""
         return DIRECTIONS if self.bidirectional else DIRECTIONS[:1]
 
-    def runs(self) -> Iterator[CellParameters]:
+    def cell_parameters(self) -> Iterator[CellParameters]:
         """The parameters of each layer and direction, in the order of the states: 0 fwd, 0 bwd, 1 fwd, …"""
         for layer in self.layers:
             yield from layer.values()  # type: ignore[operator]
@@ -104,7 +104,7 @@ class Recurrent(nn.Module):
     def reset_parameters(self, generator: Generator | None = None) -> None:
         """Initialize all parameters again, from `generator` or torch's default one, except frozen parameters."""
         frozen = [(p, p.clone()) for p in self.parameters() if not p.requires_grad]
-        for parameters in self.runs():
+        for parameters in self.cell_parameters():
             initialise(parameters, self.init, self.gate_bias, self.chrono, generator)
         for parameter, value in frozen:
             parameter.copy_(value)
@@ -114,10 +114,10 @@ class Recurrent(nn.Module):
 
         `"b"` stands for all biases, likewise `"W"` and `"U"`. With `at`, they are set to that value.
         """
-        settings.check_frozen(self.cell, next(self.runs()).options, names, at)
+        settings.check_frozen(self.cell, next(self.cell_parameters()).options, names, at)
         if not names:
             raise ValueError('freeze was given no names: expected at least one, as in freeze("b.z")')
-        for parameters in self.runs():
+        for parameters in self.cell_parameters():
             for name, parameter in parameters.named_parameters():
                 if name in names or name.partition(".")[0] in names:
                     parameter.requires_grad_(False)
@@ -200,7 +200,7 @@ class Recurrent(nn.Module):
         defaults = inspect.signature(Recurrent).parameters
         shown = [name for name in defaults if hasattr(self, name) and name not in ("cell", "input_size", "hidden_size")]
         changed = {name: getattr(self, name) for name in shown if getattr(self, name) != defaults[name].default}
-        for name, option in next(self.runs()).options.items():
+        for name, option in next(self.cell_parameters()).options.items():
             changed |= {name: option.value} if option.value != self.cell.options[name].value else {}
             changed |= (
                 {f"learnable_{name}": option.learned} if option.learned != self.cell.options[name].learned else {}

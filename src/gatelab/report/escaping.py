@@ -29,6 +29,7 @@ def one_line(text: str) -> str:
 
 
 def tex(text: str) -> str:
+    """Text that TeX shows as it is."""
     return one_line(text).translate(TEX)
 
 

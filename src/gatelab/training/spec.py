@@ -115,6 +115,7 @@ class ModelSpec(Section):
         return hold(self.cell.cell, self.remove)
 
     def conflicts(self) -> Iterator[Conflict]:
+        """Settings without effect, and settings that do not fit the cell."""
         for name in ("dropout", "residual"):
             if self.num_layers == 1 and getattr(self, name):
                 yield Conflict((name, "num_layers"), "acts between layers and does nothing with num_layers: 1")
@@ -172,6 +173,7 @@ class OptimizationSpec(Section):
     warmup_steps: int = Field(0, ge=0, description="batches of linear warm-up of the learning rate")
 
     def conflicts(self) -> Iterator[Conflict]:
+        """Settings that the optimizer or the schedule does not have."""
         if self.momentum and self.optimizer not in ("sgd", "rmsprop"):
             why = f"this is for sgd and rmsprop; {self.optimizer} has its own: leave it out"
             yield Conflict(("momentum", "optimizer"), why)
@@ -216,6 +218,7 @@ class TrainingSpec(Section):
         return (value,) if isinstance(value, str) else value
 
     def conflicts(self) -> Iterator[Conflict]:
+        """Records that do not exist."""
         for name in self.record:
             if name not in RECORDS:
                 yield Conflict(("record",), str(unknown("record", name, RECORDS)))
@@ -258,6 +261,7 @@ class RunSpec(Section):
     training: TrainingSpec = TrainingSpec()
 
     def conflicts(self) -> Iterator[Conflict]:
+        """Conflicts between sections."""
         return disagreements(self.task, self.model, self.training)
 
     def self_contained(self) -> dict[str, Any]:

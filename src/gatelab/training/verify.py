@@ -41,7 +41,7 @@ class Finding:
     """A file, what is to be said of it, and whether it is as it should be."""
 
     file: str
-    said: str
+    message: str
     good: bool = True
     mark: str = "ok"
 
@@ -193,4 +193,4 @@ def shown(findings: list[Finding]) -> Iterator[str]:
     """A line for each finding."""
     width = max(len(finding.file) for finding in findings)
     for finding in findings:
-        yield f"  {finding.mark if finding.good else 'BAD':<4} {finding.file:<{width}}  {finding.said}"
+        yield f"  {finding.mark if finding.good else 'BAD':<4} {finding.file:<{width}}  {finding.message}"
