@@ -381,6 +381,12 @@ def test_a_gradient_that_is_not_finite_ends_a_run_before_it_reaches_the_weights(
     assert (facts["what"], facts["epoch"], facts["batch"]) == ("the gradient norm is nan", 1, 1)
 
 
+def test_a_loss_beyond_any_sense_is_divergence_though_it_is_finite(tmp_path):
+    outcome = train(spec("adding:size=100,length=5", optimization={"learning_rate": 1e6}), tmp_path / "run")
+    assert outcome.status == "diverged"
+    assert re.fullmatch(r"the loss is [\d.]+e\+\d\d", outcome.run.manifest()["divergence"]["what"])
+
+
 def test_divergence_that_only_validation_or_test_shows(tmp_path):
     values = np.random.RandomState(0).normal(size=200)
     for name, place in (("validation", 150), ("test", 195)):
@@ -814,6 +820,17 @@ def test_batches_of_similar_length_hold_every_example_once_and_are_the_same_for_
     assert all(torch.equal(a, b) for a, b in zip(alike, again, strict=True))
     other = seeds.batches(3, 2, len(lengths), 8, lengths)
     assert any(a.tolist() != b.tolist() for a, b in zip(alike, other, strict=True))
+
+
+def test_batches_of_similar_length_come_in_another_order_every_epoch():
+    """With equal lengths nothing is sorted, and the batches are those of the plain order, shuffled."""
+    orders = []
+    for epoch in (0, 1):
+        plain = [batch.tolist() for batch in seeds.batches(3, epoch, 64, 4)]
+        alike = [batch.tolist() for batch in seeds.batches(3, epoch, 64, 4, torch.full((64,), 7))]
+        orders.append([plain.index(batch) for batch in alike])
+    assert sorted(orders[0]) == sorted(orders[1]) == list(range(16))
+    assert list(range(16)) != orders[0] != orders[1]
 
 
 def test_a_batch_is_padded_to_its_own_longest_sequence(tmp_path):
