@@ -3,7 +3,8 @@
 python benchmarks/calibration.py
 
 Two or four models draw their runs from the same distribution, so that every true difference is 0: an interval that
-excludes 0 is a false alarm. `mean` is the interval of a single model's mean, whose skewness no pairing cancels.
+excludes 0 is a false alarm. In `one skewed` the others do not vary, and differences are as skewed as the one model is.
+`mean` is the interval of a single model's mean.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from gatelab.experiments import stats
 
 SEEDS = (3, 5, 7, 10)
 MODELS = 4
+ONE_SKEWED = "one skewed (exponential), the others almost constant"
 SHAPES: dict[str, Callable[[np.random.Generator, tuple[int, int]], np.ndarray]] = {
     "normal": lambda random, shape: random.normal(size=shape),
     "heavy tails (Student t, 3 df)": lambda random, shape: random.standard_t(3, size=shape),
     "skewed (exponential)": lambda random, shape: random.exponential(size=shape) - 1,
+    ONE_SKEWED: lambda random, shape: random.exponential(size=shape) - 1,
     "accuracy (200 test examples, 95 %)": lambda random, shape: random.binomial(200, 0.95, size=shape) / 200 - 0.95,
 }
 
@@ -57,6 +60,8 @@ def main() -> None:
     for name, draw in SHAPES.items():
         for n in SEEDS:
             models = [draw(random, (draws, n)) for _ in range(MODELS)]
+            if name == ONE_SKEWED:
+                models[1:] = [1e-3 * random.normal(size=(draws, n)) for _ in models[1:]]
             alarm = excludes_zero(models[0] - models[1], 1)
             pairs = list(itertools.combinations(models, 2))
             family = np.any([excludes_zero(a - b, len(pairs)) for a, b in pairs], axis=0)

@@ -8,6 +8,7 @@ import pytest
 from gatelab import formatting
 from gatelab.experiments import stats
 from gatelab.experiments.results import Family, ModelResult, Results, RunResult
+from gatelab.report import tables
 from gatelab.report.words import findings
 from gatelab.report.words.limitations import limitations
 from gatelab.tasks import Baseline
@@ -43,16 +44,21 @@ CLOSE = {"gru": [0.9, 0.8, 0.85, 0.87, 0.83], "rnn": [0.89, 0.81, 0.86, 0.84, 0.
 def test_a_comparison_gives_difference_interval_p_verdict_and_power():
     (clear,) = findings.findings(results_of(CLEAR))
     assert clear == (
-        "gru is 10.02 points above rnn in accuracy (95 % CI 9.92 to 10.12 points, p < 0.001): significant at 5 %. "
+        "gru is 10.02 points above rnn in accuracy (difference +10.02, 95 % CI +9.92 to +10.12, p < 0.001): significant "
+        "at 5 %. "
         "Detectable with 50 % power: 0.10 points."
     )
     (close,) = findings.findings(results_of(CLOSE))
-    assert "p = 0.47): not significant." in close
+    assert "p = 0.468): not significant." in close
 
 
-def test_errors_are_worded_in_the_direction_of_the_sentence():
-    (sentence,) = findings.findings(results_of(CLOSE, "mse"))
-    assert sentence.startswith("rnn is 0.006 below gru in MSE (95 % CI −0.01478 to 0.02678,")
+def test_sentences_have_the_signs_of_the_tables():
+    results = results_of(CLOSE, "mse")
+    (sentence,) = findings.findings(results)
+    assert sentence.startswith(
+        "rnn is 0.006 below gru in MSE (difference −0.006, 95 % CI −0.0268 to +0.0148, p = 0.468)"
+    )
+    assert tables.comparisons(results)[1][2:5] == ["−0.006", "−0.0268 to +0.0148", "0.468"]
 
 
 def test_what_is_not_tested_is_said():
@@ -86,18 +92,24 @@ def test_a_model_that_does_not_beat_the_trivial_baseline_is_named(metric, values
     assert findings.baseline(results) == [
         f"Trivial baseline (majority class): {name} {shown}. {poor} does not beat it."
     ]
-    other = Baseline("mean", "mae", 0.1)
-    assert findings.baseline(results_of({"a": [0.5]}, "mse", baseline=other)) == []
+    assert findings.baseline(results_of({"a": [0.5]}, "mse", baseline=Baseline("x", "accuracy", 0.1))) == []
+
+
+def test_the_baseline_is_in_its_own_metric_where_models_are_compared_by_another():
+    results = results_of({"a": [0.5]}, "mae", baseline=Baseline("mean", "mse", 0.1))
+    model = results.models["a"].model_copy(update={"summaries": {"mse": stats.summarise([0.2])}})
+    (sentence,) = findings.baseline(results.model_copy(update={"models": {"a": model}}))
+    assert sentence == "Trivial baseline (mean): MSE 0.1000. a does not beat it."
 
 
 def test_the_family_is_named():
     design = {f"{i}{j}": {"i": str(i), "j": str(j)} for i in (0, 1) for j in (0, 1)}
     values = {arm: [0.1, 0.2, 0.3] for arm in design}
-    alone = findings.family(results_of(values, tests=6, base="00", design=design))
+    alone = findings.family_sentence(results_of(values, tests=6, base="00", design=design))
     assert "One family of 6 tests: the 3 comparisons and 3 effects of this experiment." in alone
-    several = findings.family(results_of(values, tests=12, base="00", design=design, studies=("one", "other")))
+    several = findings.family_sentence(results_of(values, tests=12, base="00", design=design, studies=("one", "other")))
     assert "One family of 12 tests: all comparisons and effects of the 2 studies (one, other)." in several
-    assert "need no correction" in findings.family(results_of(CLEAR, tests=1))
+    assert "need no correction" in findings.family_sentence(results_of(CLEAR, tests=1))
 
 
 def test_effects_in_words():
@@ -107,11 +119,11 @@ def test_effects_in_words():
     first, second, both = (
         findings.effect(one, "accuracy") for one in results_of(values, tests=6, base="00", design=design).effects
     )
-    assert first.startswith("i: 0 → 1 (main effect): −2.03 points in accuracy (95 % CI −2.21 to −1.86 points, ")
-    assert first.endswith("p < 0.001): significant at 5 %.")
+    assert first.startswith("i: 0 → 1 (main effect): accuracy −2.03, 95 % CI −2.21 to −1.86, ")
+    assert first.endswith("p < 0.001: significant at 5 %.")
     assert second.startswith("j: 0 → 1 (main effect): ")
     assert both.startswith("i: 0 → 1 × j: 0 → 1 (interaction): ")
-    assert both.endswith("): not significant.")
+    assert both.endswith(": not significant.")
 
 
 def test_effects_of_fewer_seeds_say_so():

@@ -142,6 +142,7 @@ def test_seeds_at_the_same_place_are_stacked():
     levels = figures.stacked(np.array([1.0, 5.0, 1.0, 1.0, 3.0]), 0.1)
     assert len(set(levels[[0, 2, 3]])) == 3
     assert levels[[1, 4]].tolist() == [0, 0]
+    assert len(set(figures.stacked(np.full(4, 100.0), 0.0))) == 4  # all at 100 %
 
 
 def test_effects_are_drawn_with_their_intervals_and_interactions_in_another_colour():

@@ -69,7 +69,7 @@ def test_the_better_one_is_named_first_and_its_runs_are_the_better_ones(tmp_path
     (comparison,) = results.comparisons
     assert (comparison.a, comparison.b) == ("a", "b")
     assert comparison.superiority == pytest.approx(8 / 9)
-    assert tables.comparisons(results)[1] == ["a", "b", "−0.183", "−0.255 to −0.112", "0.0082 *", "89 %"]
+    assert tables.comparisons(results)[1] == ["a", "b", "−0.183", "−0.255 to −0.112", "0.008 *", "89 %"]
 
 
 def test_the_family_of_tests_is_that_of_the_plan(tmp_path):
@@ -148,3 +148,14 @@ def test_forged_results_are_refused(tmp_path):
     sealed.write_json(tmp_path / "results.json", content)
     with pytest.raises(DataError, match=r"models\.a\.curves\.validation_accuracy\.0\.0"):
         read_results(tmp_path)
+
+
+def test_a_run_with_other_metrics_than_the_others_is_damaged(tmp_path):
+    for seed in range(3):
+        written(tmp_path / f"a{seed}", [0.5])
+    manifest = Run(tmp_path / "a1").manifest()
+    manifest["test"]["f1"] = 0.5
+    Run(tmp_path / "a1").write_manifest(manifest)
+    model = gather(experiment("a", 3), tmp_path).models["a"]
+    assert [run.status for run in model.runs] == ["done", "damaged", "done"]
+    assert "are not those of the other runs" in model.runs[1].reason

@@ -191,6 +191,7 @@ def test_names_in_an_experiment_cannot_be_paths(experiment):
         (lambda e: e.update(extra=1), "extra: Extra inputs are not permitted"),
         (lambda e: e["cells"]["gru"].update(equations={}), "the equations cannot be read"),
         (lambda e: e["cells"].update(gru="evil.py:g"), "cells.gru: Input should be a valid dictionary"),
+        (lambda e: e["family"].update(tests=0), "family: 0 tests, expected 1"),
         (lambda e: e["models"]["gru"].update(hidden_size=-1), "hidden_size: Input should be greater"),
         (lambda e: e["spec"].update(base="nobody"), "base or design: unknown model"),
         (lambda e: e["spec"]["task"].update(name="../x"), "expected its name"),

@@ -26,7 +26,7 @@ def ours(scores=None, **options) -> list[float]:
     schedule, rates = Schedule(OptimizationSpec(learning_rate=0.5, **options), EPOCHS), []
     for epoch in range(EPOCHS):
         rates.append(schedule.learning_rate(epoch, 3, 10))
-        schedule.observe(scores[epoch] if scores else 0.0)
+        schedule.observe(epoch == 0 or (scores is not None and scores[epoch] > max(scores[:epoch])))
     return rates
 
 

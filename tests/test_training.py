@@ -387,6 +387,15 @@ def test_a_loss_beyond_any_sense_is_divergence_though_it_is_finite(tmp_path):
     assert re.fullmatch(r"the loss is [\d.]+e\+\d\d", outcome.run.manifest()["divergence"]["what"])
 
 
+def test_an_outlier_among_the_targets_is_not_divergence(tmp_path):
+    values = np.random.RandomState(0).normal(size=200)
+    values[195] = 1e6
+    (tmp_path / "d.csv").write_text("v\n" + "\n".join(map(str, values)))
+    outcome = train(spec(f"files:path={tmp_path}/d.csv,length=5", num_epochs=1), tmp_path / "run")
+    assert outcome.status == "done"
+    assert outcome.test["loss"] > 1e6
+
+
 def test_divergence_that_only_validation_or_test_shows(tmp_path):
     values = np.random.RandomState(0).normal(size=200)
     for name, place in (("validation", 150), ("test", 195)):
@@ -768,10 +777,12 @@ def test_the_trivial_baseline_stands_beside_the_result(tmp_path):
     (sentence,) = against_baseline({"accuracy": 0.5}, manifest["baseline"])
     assert sentence.startswith("trivial baseline: accuracy 10.")
     _, warning = against_baseline({"accuracy": 0.05}, manifest["baseline"])
-    assert warning == "warning: the model does not beat the trivial baseline (5.00 %)"
+    assert warning == "warning: the model does not beat the trivial baseline (accuracy 5.00 %)"
     persistence = {"rule": "persistence", "metric": "mse", "value": 0.01, "by_column": [0.01]}
     _, warning = against_baseline({"mse": 0.43}, persistence)
-    assert warning == "warning: the model does not beat the trivial baseline (0.4300, 43 times the MSE)"
+    assert (
+        warning == "warning: the model does not beat the trivial baseline (MSE 0.4300, 43 times that of the baseline)"
+    )
     assert len(against_baseline({"mse": 0.0099}, persistence)) == 1
     assert against_baseline({"loss": 0.1}, persistence) == against_baseline({"mse": 0.1}, None) == []
 

@@ -14,11 +14,13 @@ import pytest
 import torch
 
 import gatelab
-from gatelab import tasks
+from gatelab import style, tasks
+from gatelab.analysis import inspect
 from gatelab.errors import DataError
 from gatelab.experiments import config
 from gatelab.experiments.bench import Watcher, bench
 from gatelab.experiments.executor import LocalExecutor
+from gatelab.report.inspection.write import write_inspection
 from gatelab.tasks import timestamps
 from gatelab.tasks.series import cuts as series_cuts
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
@@ -297,6 +299,24 @@ def test_a_series_that_drifts_is_differenced_and_beats_persistence(tmp_path):
     assert np.abs(said[:, :, 0] - np.lib.stride_tricks.sliding_window_view(level[start + 1 :], 24)).mean() < 1.0
     assert task.is_differenced
     assert not tasks.get("files", path=tmp_path / "d.csv", length=24, difference=False).is_differenced
+
+
+def test_a_series_can_be_inspected_when_its_file_is_gone(tmp_path, monkeypatch):
+    monkeypatch.setitem(style.SETTINGS, "savefig.dpi", 40)
+    (tmp_path / "d.csv").write_text("v\n" + "\n".join(map(str, np.random.RandomState(0).normal(size=300))))
+    run = trained(tmp_path / "run", f"files:path={tmp_path}/d.csv,length=10", 1)
+    (tmp_path / "d.csv").unlink()
+    page = write_inspection(inspect(run.path), tmp_path / "page")
+    assert "in units of the scaled targets" in page.read_text()
+
+
+def test_options_for_tables_are_refused_for_other_files(tmp_path):
+    data = gestures(30)
+    np.savez(tmp_path / "d.npz", **data)
+    for option in ({"difference": True}, {"length": 7}, {"header": True}):
+        with pytest.raises(DataError, match=f"{next(iter(option))} is for tables, leave it out"):
+            tasks.get("files", path=tmp_path / "d.npz", **option).content
+    assert tasks.get("files", path=tmp_path / "d.npz").with_options(seed=1).content is not None
 
 
 def test_a_series_without_drift_is_forecast_by_its_levels(series):

@@ -67,7 +67,7 @@ def with_minus(number: str) -> str:
 
 def p_value(p: float) -> str:
     """A p value with what it is compared by."""
-    return f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"
+    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
 
 
 def mean_and_sd(metric: str, mean: float, sd: float | None, plus_minus: str = "±") -> str:

@@ -57,12 +57,12 @@ def execute(studies: dict[str, BenchSpec], directory: Path, jobs: int | None, qu
     from gatelab.experiments import bench
     from gatelab.experiments import studies as experiments
     from gatelab.experiments.executor import LocalExecutor
-    from gatelab.experiments.record import family
+    from gatelab.experiments.record import planned_family
     from gatelab.report.write import write_reports
 
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is a file: expected a new directory, or that of an experiment to resume")
-    tests = family(studies)["tests"]
+    tests = planned_family(studies)["tests"]
     for remark in {r: None for spec in studies.values() for r in bench.remarks(spec, tests)} if not quiet else ():
         typer.echo(f"note: {remark}", err=True)
     try:

@@ -14,7 +14,7 @@ from gatelab.experiments.config import BenchSpec
 from gatelab.experiments.executor import Executor, Finished
 from gatelab.experiments.plan import Planned, plan
 from gatelab.experiments.probe import refuse_alike
-from gatelab.experiments.record import EXPERIMENT, described, family, read_experiment
+from gatelab.experiments.record import EXPERIMENT, described, planned_family, read_experiment
 from gatelab.experiments.results import Results, gather
 from gatelab.formatting import counted
 from gatelab.training import Run
@@ -43,7 +43,9 @@ class Watcher:
 
 def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher | None = None) -> Results:
     """Execute all runs that have not ended, and gather the results. The same call resumes an interrupted experiment."""
-    return execute(spec, checked(spec, directory), directory, executor, watcher or Watcher(), family({"": spec}))
+    return execute(
+        spec, checked(spec, directory), directory, executor, watcher or Watcher(), planned_family({"": spec})
+    )
 
 
 def execute(
@@ -52,14 +54,14 @@ def execute(
     directory: Path,
     executor: Executor,
     watcher: Watcher,
-    tests: dict[str, Any],
+    family: dict[str, Any],
 ) -> Results:
-    """Execute a checked plan and gather its results; `tests` is the family that its tests belong to."""
+    """Execute a checked plan and gather its results; `family` has all tests that are corrected together."""
     with alone_in(directory), sigterm_interrupts():
         # Raises for a run of another model or outside the directory, before anything is written.
         ended = [run for run in runs if _has_ended(run, within(directory, directory / run.path))]
         begin, spent = time.time(), _spent(directory)
-        experiment = described(spec, runs, spent, tests)
+        experiment = described(spec, runs, spent, family)
         sealed.write_json(directory / EXPERIMENT, experiment)
         watcher.start(runs, ended, directory)
         try:
@@ -113,7 +115,7 @@ def gather_again(directory: Path) -> None:
 
 def _spent(directory: Path) -> float:
     """Seconds of earlier sessions, without those that were killed."""
-    return float(read_experiment(directory).get("seconds", 0.0)) if (directory / EXPERIMENT).is_file() else 0.0
+    return float(read_experiment(directory).get("seconds") or 0.0) if (directory / EXPERIMENT).is_file() else 0.0
 
 
 def _refuse_another(spec: BenchSpec, directory: Path) -> set[str]:

@@ -38,6 +38,8 @@ def of_task(task: Task) -> dict[str, Any]:
         "steps": task.steps,
         "input_size": task.input_size,
         "per_step": task.per_step,
+        "scaled_targets": task.preparation.target_scaling is not None,
+        "differenced": task.preparation.differenced,
         "sizes": list(task.sizes),
         "split": type(task).split_rule,
         "source": type(task).source,

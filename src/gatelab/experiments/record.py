@@ -38,6 +38,8 @@ class TaskFacts(Strict):
     steps: int
     input_size: int
     per_step: bool
+    scaled_targets: bool
+    differenced: bool
     sizes: list[int] = Field(min_length=3, max_length=3)
     split: str
     source: str
@@ -89,15 +91,15 @@ class Experiment(Strict):
     seconds: float | None
 
 
-def family(studies: dict[str, BenchSpec]) -> dict[str, Any]:
+def planned_family(studies: dict[str, BenchSpec]) -> dict[str, Any]:
     """The family of tests over all studies of an experiment. It depends on the plan only, not on the outcome."""
     tests = sum(count_tests(list(spec.models), spec.base, spec.design) for spec in studies.values())
     return {"tests": tests, "studies": [name for name in studies if name]}
 
 
-def described(spec: BenchSpec, runs: list[Planned], seconds: float, tests: dict[str, Any]) -> dict[str, Any]:
+def described(spec: BenchSpec, runs: list[Planned], seconds: float, family: dict[str, Any]) -> dict[str, Any]:
     """The content of experiment.json. It has equations instead of the user's code, so that a directory can be read
-    on a machine without it. `tests` is the family.
+    on a machine without it.
     """
     models = {run.model: run.spec.model for run in runs}
     return {
@@ -110,7 +112,7 @@ def described(spec: BenchSpec, runs: list[Planned], seconds: float, tests: dict[
         "models": {name: model.document() for name, model in models.items()},
         "runs": [{"model": run.model, "seed": run.seed, "place": str(run.path)} for run in runs],
         "versions": versions(),
-        "family": tests,
+        "family": family,
         "seconds": seconds,
     }
 
@@ -159,6 +161,9 @@ def _check_names(content: dict[str, Any]) -> None:
         "models"
     ]:
         raise ValueError("base or design: unknown model")
+    tests, own = content["family"]["tests"], count_tests(list(spec["models"]), spec["base"], spec["design"])
+    if tests < own or (tests > own and not content["family"]["studies"]):
+        raise ValueError(f"family: {tests} tests, expected {own}")
     if content["command"] == "ablate" and spec["base"] is None:
         raise ValueError("base: expected the base model of an ablation")
     if len({tuple(levels) for levels in spec["design"].values()}) > 1:

@@ -177,6 +177,7 @@ class _Outcome(BaseModel):
 
 
 def _model(spec: dict[str, Any], outcomes: list[_Outcome]) -> ModelResult:
+    outcomes = _consistent(outcomes)
     done = [outcome for outcome in outcomes if outcome.result.status == "done"]
     matrices = [outcome.confusion for outcome in done if outcome.confusion is not None]
     whole = bool(matrices) and len(matrices) == len(done)
@@ -191,6 +192,24 @@ def _model(spec: dict[str, Any], outcomes: list[_Outcome]) -> ModelResult:
             for name in names
         },
     )
+
+
+def _consistent(outcomes: list[_Outcome]) -> list[_Outcome]:
+    """Runs of one model have the same metrics and classes; one that differs from the first is damaged."""
+
+    def kind(outcome: _Outcome) -> tuple[Any, ...]:
+        matrix = None if outcome.confusion is None else outcome.confusion.shape
+        return outcome.result.metrics.keys(), outcome.history[0].keys(), matrix
+
+    first = next((outcome for outcome in outcomes if outcome.result.status == "done"), None)
+    checked = []
+    for outcome in outcomes:
+        if first is not None and outcome.result.status == "done" and kind(outcome) != kind(first):
+            result = RunResult(seed=outcome.result.seed, place=outcome.result.place, status="damaged")
+            reason = "its metrics or classes are not those of the other runs of this model"
+            outcome = _Outcome(result=result.model_copy(update={"reason": reason}))
+        checked.append(outcome)
+    return checked
 
 
 def _outcome(planned: dict[str, Any], model: dict[str, Any], directory: Path) -> _Outcome:

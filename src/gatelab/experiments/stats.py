@@ -20,7 +20,7 @@ import numpy as np
 LEVEL = 0.05  # of significance; intervals have confidence 1 − LEVEL
 FEWEST = 3  # seeds below which nothing is tested and no interval is given
 POWER = 0.5  # of the detectable difference
-ROUNDING = 1e-12  # a relative spread below this is none: 0.85 − 0.65 and 0.75 − 0.55 differ in the last bit
+ROUNDING = 1e-12  # a spread below this share of the values is none: 0.85 − 0.65 and 0.75 − 0.55 differ in the last bit
 
 BySeed = dict[int, float]
 
@@ -42,7 +42,7 @@ def summarise(values: list[float], largest: float = math.inf) -> Summary:
     Metrics are never negative, and an accuracy is at most 1: the interval is cut off there.
     """
     x = np.asarray(values, np.float64)
-    mean, sd = float(x.mean()), _sd(x) if len(x) > 1 else None
+    mean, sd = float(x.mean()), _sd(x, float(np.abs(x).max())) if len(x) > 1 else None
     if sd is None or len(x) < FEWEST:
         return Summary(tuple(map(float, x)), mean, sd, None, None)
     half = critical_value(len(x), 1) * sd / math.sqrt(len(x))
@@ -73,14 +73,17 @@ class Estimate:
         return self.sd == 0
 
 
-def estimate(differences: np.ndarray, tests: int) -> Estimate:
-    """Student's interval and test of paired differences, in a family of so many tests."""
+def estimate(differences: np.ndarray, tests: int, size: float | None = None) -> Estimate:
+    """Student's interval and test of paired differences, in a family of this number of tests.
+
+    `size` is that of the values whose differences these are: it bounds their rounding errors.
+    """
     from scipy.stats import t
 
     n, mean = len(differences), float(differences.mean())
-    size = float(np.abs(differences).max())
-    mean = mean if abs(mean) > ROUNDING * max(1.0, size) else 0.0
-    sd = _sd(differences) if n > 1 else None
+    size = float(np.abs(differences).max()) if size is None else size
+    mean = mean if abs(mean) > ROUNDING * size else 0.0
+    sd = _sd(differences, size) if n > 1 else None
     if sd is None or sd == 0 or n < FEWEST:
         return Estimate(n, mean, sd)
     error = sd / math.sqrt(n)
@@ -116,9 +119,9 @@ def detectable(n: int, tests: int) -> float:
     return float(brentq(lambda shift: power(shift) - POWER, 0, limit)) / math.sqrt(n)
 
 
-def _sd(x: np.ndarray) -> float:
-    """The standard deviation; exactly 0 where values differ by rounding alone."""
-    return float(x.std(ddof=1)) if np.ptp(x) > ROUNDING * max(1.0, float(np.abs(x).max())) else 0.0
+def _sd(x: np.ndarray, size: float) -> float:
+    """The standard deviation; exactly 0 where values differ by rounding errors of numbers of this size alone."""
+    return float(x.std(ddof=1)) if np.ptp(x) > ROUNDING * size else 0.0
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,8 @@ def compare(
         if x.mean() != y.mean() and (x.mean() < y.mean()) == larger_is_better:
             a, b, x, y = b, a, y, x
         better, worse = (x, y) if larger_is_better else (y, x)
-        comparisons.append(Comparison(a, b, estimate(x - y, tests), superiority(better, worse)))
+        size = float(np.abs([x, y]).max())
+        comparisons.append(Comparison(a, b, estimate(x - y, tests, size), superiority(better, worse)))
     return comparisons
 
 
@@ -192,8 +196,9 @@ def effects(values: dict[str, BySeed], design: Design, tests: int) -> list[Effec
     seeds = sorted(set.intersection(*(set(values[arm]) for arm in design))) if design else []
     if not seeds:
         return []
+    size = max(abs(values[arm][seed]) for arm in design for seed in seeds)
     return [
-        Effect(changes, estimate(_contrast(values, design, seeds, changes), tests))
+        Effect(changes, estimate(_contrast(values, design, seeds, changes), tests, size))
         for changes in design_changes(design)
     ]
 

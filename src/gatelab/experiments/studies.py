@@ -11,7 +11,7 @@ from gatelab.experiments.bench import Watcher, bench, checked
 from gatelab.experiments.bench import execute as execute_study
 from gatelab.experiments.config import NAME, BenchSpec
 from gatelab.experiments.executor import Executor
-from gatelab.experiments.record import EXPERIMENT, family
+from gatelab.experiments.record import EXPERIMENT, planned_family
 from gatelab.experiments.results import Results
 
 STUDIES = "studies.json"
@@ -31,9 +31,11 @@ def execute(
         except ValueError as error:
             raise ValueError(f"in the study {name}: {error}") from error
     _claim(directory, list(specs))
-    tests = family(specs)
+    family = planned_family(specs)
+    for path in directories(directory).values():  # also of the studies whose turn comes later
+        sealed.write_json(path / EXPERIMENT, {**sealed.read_json(path / EXPERIMENT), "family": family})
     return [
-        execute_study(spec, plans[name], directory / name, executor, watcher, tests) for name, spec in specs.items()
+        execute_study(spec, plans[name], directory / name, executor, watcher, family) for name, spec in specs.items()
     ]
 
 

@@ -138,7 +138,7 @@ def stacked(values: np.ndarray, width: float, room: float = 0.36) -> np.ndarray:
     order = np.argsort(values, kind="stable")
     levels = np.zeros(len(values), int)
     for place, index in enumerate(order):
-        taken = {levels[other] for other in order[:place] if values[index] - values[other] < width}
+        taken = {levels[other] for other in order[:place] if values[index] - values[other] <= width}
         levels[index] = next(level for level in range(len(values)) if level not in taken)
     offsets: np.ndarray = levels * min(0.14, room / max(1, levels.max()))
     return offsets

@@ -14,7 +14,7 @@ from gatelab.formatting import PERCENT, TITLES
 from gatelab.report import tables
 from gatelab.report.markup import filled
 from gatelab.report.words import settings
-from gatelab.report.words.findings import family, findings
+from gatelab.report.words.findings import family_sentence, findings
 from gatelab.report.words.limitations import limitations
 
 
@@ -37,7 +37,7 @@ def page(
         comparisons=tables.comparisons(results),
         effects=tables.effects(results),
         effects_picture=effects_picture,
-        family=f"{family(results)} * significant at 5 %." if results.family.tests else "",
+        family=f"{family_sentence(results)} * significant at 5 %." if results.family.tests else "",
         limitations=limitations(results, experiment),
         models=settings.models(experiment, manifests),
         settings=[("setting", "value"), *settings.settings(results, experiment, manifests)],

@@ -12,7 +12,7 @@ from gatelab.formatting import TITLES
 from gatelab.report import escaping, tables
 from gatelab.report.figures import SEEDS_NOTE, draw_seeds
 from gatelab.report.sections import Section
-from gatelab.report.words.findings import family, findings
+from gatelab.report.words.findings import family_sentence, findings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,7 +39,7 @@ def markdown(studies: Studies) -> str:
     lines = ["# All studies", "", tables.row(head), tables.rule(head)]
     for name, *cells in rows:
         lines.append(f"| [{escaping.markdown(name)}]({escaping.address(name)}/report.html) {tables.row(cells)}")
-    lines += ["", NOTE, escaping.markdown(family(next(iter(studies.values())))), ""]
+    lines += ["", NOTE, escaping.markdown(family_sentence(next(iter(studies.values())))), ""]
     for name, results in studies.items():
         lines += [f"## {escaping.markdown(name)}", "", *tables.bullets(findings(results))]
     return "\n".join(lines)
@@ -47,7 +47,7 @@ def markdown(studies: Studies) -> str:
 
 def sections(studies: Studies, picture: str) -> list[Section]:
     """The same as sections of a page."""
-    note = f"{NOTE} {family(next(iter(studies.values())))}"
+    note = f"{NOTE} {family_sentence(next(iter(studies.values())))}"
     first = Section(
         "All studies", [], {picture: "Every study: seeds, means and confidence intervals"}, table(studies), note
     )

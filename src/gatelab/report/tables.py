@@ -11,7 +11,7 @@ from gatelab.experiments.stats import Estimate, Summary
 from gatelab.formatting import PERCENT, TITLES, mean_and_sd, number, signed
 from gatelab.report import escaping
 from gatelab.report.words import settings
-from gatelab.report.words.findings import change_names, family, findings
+from gatelab.report.words.findings import change_names, family_sentence, findings
 
 Rows = list[list[str]]  # the first row has the titles
 MISSING = "–"
@@ -100,7 +100,7 @@ def _tested(metric: str, size: Estimate) -> list[str]:
     """Interval and p, or why there are none."""
     if size.low is None or size.high is None or size.p_adjusted is None:
         return ["same in all seeds" if size.constant and size.n > 1 else MISSING, MISSING]
-    p = f"{size.p_adjusted:.2g}" if size.p_adjusted >= 0.001 else "< 0.001"
+    p = f"{size.p_adjusted:.3f}" if size.p_adjusted >= 0.001 else "< 0.001"
     return [f"{signed(metric, size.low)} to {signed(metric, size.high)}", f"{p}{' *' if size.significant else ''}"]
 
 
@@ -118,8 +118,8 @@ def markdown(results: Results, experiment: dict[str, Any], title: str) -> str:
         means = [f"{name}: {number(metric, mean.mean)} ({interval(metric, mean)})" for name, mean in known.items()]
         lines += [f"Mean {TITLES[metric]} of each model:", "", *bullets(means)]
     tested = [*_table(comparisons(results)), *_table(effects(results))]
-    note = escaping.markdown(f"{family(results)} * significant at 5 %.")
-    lines += [*tested, *([note, ""] if tested and family(results) else [])]
+    note = escaping.markdown(f"{family_sentence(results)} * significant at 5 %.")
+    lines += [*tested, *([note, ""] if tested and family_sentence(results) else [])]
     lines += ["## Findings", "", *bullets(findings(results))]
     return "\n".join(lines)
 

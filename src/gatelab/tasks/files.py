@@ -80,8 +80,10 @@ class Files(Task):
         raise DataError(f"{path} ends in {path.suffix!r}: expected {', '.join(TABLES)}, .npz, or a folder")
 
     def _only_for_tables(self, kind: str) -> None:
-        if self.columns or self.inputs:
-            raise DataError(f"{self.path} is {kind}: columns and inputs are for tables, leave them out")
+        fields = type(self).model_fields
+        for name in ("columns", "inputs", "length", "difference", "header"):
+            if getattr(self, name) != fields[name].default:
+                raise DataError(f"{self.path} is {kind}: {name} is for tables, leave it out")
 
     # Shapes and classes come from the files, or from the record of a run.
 
@@ -259,6 +261,7 @@ class Files(Task):
         columns = [f"{use}: {', '.join(names)}" for use, names in by_use.items() if names]
         drift = series.outside_training_range(content.inputs, content.num_targets)
         quantity = "differences" if self.is_differenced else "levels"
+        quantity += "" if self.difference is None else ", as set by the option difference"
         reason = f"{100 * drift:.0f} % of the validation values are outside the range of the training values"
         return {"columns": "; ".join(columns), "forecast of": f"{quantity} ({reason})"}
 

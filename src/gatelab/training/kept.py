@@ -53,7 +53,7 @@ def parts(path: Path, preparation: Preparation) -> Parts | None:
         return None
     try:
         test, validation = (_part(name, arrays, preparation) for name in ("test", "validation"))
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, IndexError, RuntimeError) as error:
         raise sealed.damaged(path, error) from error
     nothing = Examples(validation.stored[:0], validation.targets[:0], validation.encoding)
     return Parts(nothing, validation, test)
@@ -62,6 +62,8 @@ def parts(path: Path, preparation: Preparation) -> Parts | None:
 def _part(name: str, arrays: dict[str, np.ndarray], preparation: Preparation) -> Examples:
     stored, targets = (torch.from_numpy(arrays[f"{name}_{what}"]) for what in ("stored", "targets"))
     lengths = arrays.get(f"{name}_lengths")
+    if stored.ndim < 2 or not len(stored) or not stored.shape[1]:
+        raise ValueError(f"the {name} examples have the shape {tuple(stored.shape)}")
     ends_of = None if lengths is None else torch.from_numpy(lengths)
     part = Examples(stored, targets, preparation.encoding, ends_of, preparation.per_step)
     ends = torch.full((len(stored),), stored.shape[1]) if part.lengths is None else part.lengths

@@ -121,7 +121,7 @@ def _is_over(spec: RunSpec, run: Run, manifest: dict[str, Any], report: Reporter
         return True
     place = checkpoint.read_place(run.checkpoint_path) if run.checkpoint_path.is_file() else Place()
     if wanted < place.epoch:
-        raise ValueError(f"the run has had {place.epoch} epochs, and {wanted} are wanted in all: expected more")
+        raise ValueError(f"epochs is {wanted}, and the run has had {place.epoch} already: expected more")
     if over and spec.training.patience and place.waited >= spec.training.patience:
         report.note(
             f"the run was stopped after {place.epoch} epochs by training.patience: with {wanted} epochs it would have "
@@ -160,7 +160,7 @@ def fit(work: Work) -> None:
         train_epoch(work)
         begin = time.perf_counter()
         validation = evaluate(work.model, work.spec.task.validation, work.objective)[0]
-        _check_converging("validation", validation, place.epoch + 1, work.model)
+        _check_converging(work, "validation", validation, place.epoch + 1)
         _end_epoch(work, validation, time.perf_counter() - begin)
     _record(work)
 
@@ -238,7 +238,7 @@ def test(work: Work) -> dict[str, Any]:
     task, epoch = work.spec.task, work.place.best_epoch
     checkpoint.read_weights(work.run.best_path, work.model, epoch)
     metrics, predictions = evaluate(work.model, task.test, work.objective)
-    _check_converging("test", metrics, epoch or 0, work.model)
+    _check_converging(work, "test", metrics, epoch or 0)
     targets, lengths, baseline = task.test.targets, task.test.lengths, task.baseline()
     work.run.write_predictions(predictions, targets, lengths)
     return {
@@ -265,10 +265,11 @@ def frozen_values(spec: ModelSpec, model: nn.Module) -> dict[str, str]:
     }
 
 
-def _check_converging(part: str, metrics: Metrics, epoch: int, model: nn.Module) -> None:
-    if not (metrics["loss"] < DIVERGED and all(map(math.isfinite, metrics.values()))):
+def _check_converging(work: Work, part: str, metrics: Metrics, epoch: int) -> None:
+    limit = work.objective.hopeless(getattr(work.spec.task, part))
+    if not (metrics["loss"] < limit and all(map(math.isfinite, metrics.values()))):
         what = f"the {part} loss is {metrics['loss']:.3g}"
-        raise DivergenceError(what, epoch, None, optimizers.largest_gradients(model))
+        raise DivergenceError(what, epoch, None, optimizers.largest_gradients(work.model))
 
 
 def _in_words(error: BaseException) -> str:
@@ -288,8 +289,8 @@ def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, 
         parameters = sum(parameter.numel() for parameter in model.parameters())
         manifest = run.begin(spec, identity(spec), threads, parameters, frozen_values(spec.model, model))
     else:
-        found = identity(spec)
-        changed = _changes(spec, run, found, threads)
+        current = identity(spec)
+        changed = _changes(spec, run, current, threads)
         if not accept_changes:
             refuse(run.path, changed, "to continue anyway; the changes are recorded in manifest.json")
         if spec.task.preparation != run.preparation:
@@ -302,25 +303,25 @@ def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, 
         if run.checkpoint_path.is_file():
             place = checkpoint.read(run.checkpoint_path, model, optimizer, schedule)
         gradients.read(run.path)
-        manifest = run.resume(spec, found, changed, threads)  # not before all that it needs was read
+        manifest = run.resume(spec, current, changed, threads)  # not before all that it needs was read
         run.write_metrics(place.history)  # it may have run ahead of the checkpoint
     objective = Objective(spec.task, spec.training)
     return Work(spec, run, manifest, model, optimizer, schedule, objective, place, report, stop, time.perf_counter())
 
 
-def _changes(spec: RunSpec, run: Run, found: dict[str, str], threads: int) -> list[str]:
+def _changes(spec: RunSpec, run: Run, current: dict[str, str], threads: int) -> list[str]:
     """What has changed since the run began."""
     manifest = run.manifest()
-    differing = [what for what in found if manifest["identity"][what] != found[what]]
-    said = [f"its {what} was {manifest['identity'][what][:12]} and is {found[what][:12]}" for what in differing]
+    before = manifest["identity"]
+    changes = [f"its {w} was {before[w][:12]} and is {current[w][:12]}" for w in current if before[w] != current[w]]
     if threads != manifest["threads"]:
-        said.append(
+        changes.append(
             f"it began with {manifest['threads']} threads, and {threads} are granted here, so that sums differ in the "
             "last bit (OMP_THREAD_LIMIT, or a limit of the machine)"
         )
-    # Who names the cell anew has the equations of its file as it is, and they are the same, whatever else is in it.
-    from_the_run = spec.model.cell.text == run.cell.text
-    return [*said, *(changed_cell(run) if from_the_run else ())]
+    # A cell that was named again comes from its file as it is now, and has the same equations.
+    is_recorded = spec.model.cell.text == run.cell.text
+    return [*changes, *(changed_cell(run) if is_recorded else ())]
 
 
 def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:
@@ -345,7 +346,7 @@ def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:
         checkpoint.write_weights(work.run.best_path, work.model, place.epoch + 1)
         place.best_score, place.best_loss, place.best_epoch = score, validation["loss"], place.epoch + 1
     place.waited = 0 if better else place.waited + 1
-    work.schedule.observe(score)
+    work.schedule.observe(better)
     place.history.append(line)
     place.total_seconds += place.seconds + seconds
     place.epoch, place.batch, place.tally, place.norm, place.seconds = place.epoch + 1, 0, {}, 0.0, 0.0

@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, l1_loss, mse_loss
 
 from gatelab.tasks import Baseline, Batch, Task
-from gatelab.tasks.examples import inside
+from gatelab.tasks.examples import Examples, inside
 from gatelab.training.spec import TrainingSpec
 
 Metrics = dict[str, float]
-DIVERGED = 1e6  # a loss from which no run recovers: scaled targets missed by a thousand standard deviations
+DIVERGED = 1e6  # a loss beyond any sense: targets of size 1 missed by a thousand times that
 
 
 class Objective:
@@ -40,6 +40,13 @@ class Objective:
         if batch.lengths is None:
             return values.flatten(0, 1)
         return values[inside(values, batch.lengths)]
+
+    def hopeless(self, part: Examples) -> float:
+        """The loss on a part from which on a run has diverged; more where the part has outliers among its targets."""
+        if self.classifies:
+            return DIVERGED
+        size = float(part.targets.double().abs().amax())
+        return DIVERGED * max(1.0, size if self.name == "mae" else size**2)
 
     def score(self, metrics: Metrics) -> float:
         """The monitored metric, with a sign so that larger is better."""

@@ -16,8 +16,7 @@ class Schedule:
     spec: OptimizationSpec
     num_epochs: int
     factor: float = 1.0  # of plateau
-    best: float | None = None
-    waited: int = 0
+    waited: int = 0  # epochs without improvement
 
     def learning_rate(self, epoch: int, batch: int, batches: int) -> float:
         """For batch `batch` of `batches` in epoch `epoch`, all counted from 0."""
@@ -34,12 +33,12 @@ class Schedule:
         done = epoch * batches + batch + 1
         return rate * min(1.0, done / spec.warmup_steps) if spec.warmup_steps else rate
 
-    def observe(self, score: float) -> None:
-        """After each epoch: the validation score, larger is better."""
+    def observe(self, improved: bool) -> None:
+        """After each epoch: whether it is the best so far."""
         if self.spec.schedule != "plateau":
             return
-        if self.best is None or score > self.best:
-            self.best, self.waited = score, 0
+        if improved:
+            self.waited = 0
             return
         self.waited += 1
         if self.waited >= self.spec.plateau_patience:
@@ -47,8 +46,8 @@ class Schedule:
 
     def restore(self, state: dict[str, Any]) -> None:
         """The inverse of `state`."""
-        self.factor, self.best, self.waited = state["factor"], state["best"], state["waited"]
+        self.factor, self.waited = state["factor"], state["waited"]
 
-    def state(self) -> dict[str, float | int | None]:
+    def state(self) -> dict[str, float | int]:
         """What a checkpoint has to keep."""
-        return {"factor": self.factor, "best": self.best, "waited": self.waited}
+        return {"factor": self.factor, "waited": self.waited}

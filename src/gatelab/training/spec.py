@@ -120,7 +120,9 @@ class ModelSpec(Section):
             if self.num_layers == 1 and getattr(self, name):
                 yield Conflict((name, "num_layers"), "acts between layers and does nothing with num_layers: 1")
         if self.freeze_at is not None and not self.freeze:
-            yield Conflict(("freeze_at", "freeze"), "given, and freeze is not: name what to hold, as freeze: [b.z]")
+            yield Conflict(
+                ("freeze_at", "freeze"), "this needs freeze: name the parameters to freeze, as freeze: [b.z]"
+            )
         yield from self._conflicts_with_cell()
 
     def _conflicts_with_cell(self) -> Iterator[Conflict]:

@@ -75,12 +75,17 @@ def _exogenous(trained: TrainedModel, steps: int, future: Any) -> np.ndarray:
     if future is None:
         return np.empty((0, len(names)))
     if isinstance(future, (str, Path)):
-        values = table_files.read_table(Path(future)).pick(names)
+        values = table_files.read_table(Path(future), prepared.header).pick(names)
     else:
         exogenous = prepared.model_copy(update={"columns": names, "input_size": len(names)})
-        values = inputs.read(future, exogenous).values[0]
-    if len(values) < steps - 1 or not np.isfinite(values).all():
-        raise ValueError(f"future has {len(values)} steps: expected at least {steps - 1}, of finite numbers")
+        sequences = inputs.read(future, exogenous)
+        if len(sequences.values) != 1:
+            raise ValueError(f"future has the shape {np.shape(future)}: expected one series, (steps, {len(names)})")
+        values = sequences.values[0]
+    if not np.isfinite(values).all():
+        raise ValueError("future has values that are not finite: expected numbers for all future steps")
+    if len(values) < steps - 1:
+        raise ValueError(f"future has {len(values)} steps: expected at least {steps - 1}")
     return values[: steps - 1]
 
 

@@ -29,8 +29,8 @@ class LineWatcher(Watcher):
     def start(self, runs: list[Planned], ended: list[Planned], directory: Path) -> None:
         """Print the number of runs, and of those that ended in an earlier session."""
         self.runs, self.directory = runs, directory
-        self.ended: dict[Path, str] = {run.path: "done earlier" for run in ended}
-        before = f", {len(ended)} of them finished earlier" if ended else ""
+        self.ended: dict[Path, str] = {run.path: "ended earlier" for run in ended}
+        before = f", {len(ended)} of them ended earlier" if ended else ""
         self.say(f"{len(runs)} runs{before}, in {directory}")
 
     def finished(self, finished: Finished) -> None:

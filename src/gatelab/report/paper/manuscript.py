@@ -9,7 +9,7 @@ from gatelab.formatting import counted, listed
 from gatelab.report.paper.blocks import Block, bullets, heading, paragraph, parted, ref, symbol, table
 from gatelab.report.paper.outcome import has_effects, outcome
 from gatelab.report.words import settings
-from gatelab.report.words.findings import family, in_brief
+from gatelab.report.words.findings import family_sentence, in_brief
 from gatelab.report.words.limitations import limitations
 
 NAMED = 4  # models up to which all are named
@@ -78,7 +78,7 @@ def _method(results: Results, experiment: Block) -> Iterator[Block]:
         text = "The models are the arms of a factorial design: each factor is changed alone and with the others. "
         yield paragraph(text, ref("models"), " lists the arms, ", ref("effects"), " the effects.")
     yield from _equations(experiment)
-    yield {**paragraph(f"{STATISTICS} {family(results)}"), "kind": "named", "name": "Statistics"}
+    yield {**paragraph(f"{STATISTICS} {family_sentence(results)}"), "kind": "named", "name": "Statistics"}
 
 
 def _equations(experiment: Block) -> Iterator[Block]:

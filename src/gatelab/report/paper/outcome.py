@@ -95,7 +95,8 @@ def _sentence(note: str) -> str:
 
 def _effects(results: Results) -> Block:
     head, *rows = tables.effects(results)
-    caption = "Main effects and interactions of the factors, paired by seed; intervals and p as above."
+    caption = "Main effects and interactions of the factors, paired by seed; simultaneous 95 % confidence "
+    "intervals, Bonferroni-adjusted p (* significant at 5 %)."
     return table("effects", caption, head, rows)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gatelab.formatting import metric_name, named, value
+from gatelab.formatting import named
 from gatelab.tasks import Baseline
 
 
@@ -18,11 +18,11 @@ def against_baseline(test: dict[str, float], facts: dict[str, Any] | None) -> li
     if baseline.beaten_by(reached):
         return [sentence]
     ratio = (
-        f", {reached / baseline.value:.3g} times the {metric_name(metric)}"
+        f", {reached / baseline.value:.3g} times that of the baseline"
         if metric != "accuracy" and baseline.value
         else ""
     )
-    return [sentence, f"warning: the model does not beat the trivial baseline ({value(metric, reached)}{ratio})"]
+    return [sentence, f"warning: the model does not beat the trivial baseline ({named(metric, reached)}{ratio})"]
 
 
 def own_units(manifest: dict[str, Any]) -> list[str]:

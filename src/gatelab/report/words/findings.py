@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gatelab.experiments import stats
 from gatelab.experiments.results import ModelResult, Results, by_seed
 from gatelab.experiments.stats import Comparison, Effect, Estimate
-from gatelab.formatting import counted, difference, listed, metric_name, p_value, scale, value
+from gatelab.formatting import counted, difference, listed, metric_name, p_value, scale, signed, value
 
 NAMED = 3  # pairs up to which all are named in the summary
 
@@ -38,7 +38,7 @@ def significant(results: Results) -> list[str]:
     return [*sentences, *(comparison(one, metric) for one in results.comparisons if one.difference.significant)]
 
 
-def family(results: Results) -> str:
+def family_sentence(results: Results) -> str:
     """Which tests are corrected for together."""
     tests, studies = results.family.tests, results.family.studies
     if not tests:
@@ -90,11 +90,14 @@ def unfinished(models: dict[str, ModelResult]) -> list[str]:
 
 def baseline(results: Results) -> list[str]:
     """The trivial baseline, and the models that are no better."""
-    trivial, metric = results.baseline, results.metric
-    if trivial is None or metric is None or trivial.metric != metric:
+    trivial = results.baseline
+    if trivial is None:
         return []
-    sign = 1 if results.larger_is_better else -1
-    poor = [name for name, summary in results.means.items() if sign * (summary.mean - trivial.value) <= 0]
+    metric = trivial.metric  # the squared error also where models are compared by the absolute one
+    reached = {name: m.summaries[metric].mean for name, m in results.models.items() if metric in m.summaries}
+    if not reached:
+        return []
+    poor = [name for name, mean in reached.items() if not trivial.beaten_by(mean)]
     worse = f" {listed(poor)} {'does' if len(poor) == 1 else 'do'} not beat it." if poor else ""
     return [f"Trivial baseline ({trivial.rule}): {metric_name(metric)} {value(metric, trivial.value)}.{worse}"]
 
@@ -134,7 +137,7 @@ def effect(one: Effect, metric: str) -> str:
             f"{name}: {difference(metric, size.mean)} in {metric_name(metric)} in each of {seeds}; no variance to test."
         )
     verdict = "significant at 5 %" if size.significant else "not significant"
-    return f"{name}: {difference(metric, size.mean)} in {metric_name(metric)} ({_interval(metric, size)}): {verdict}."
+    return f"{name}: {metric_name(metric)} {_interval(metric, size)}: {verdict}."
 
 
 def comparisons(results: Results) -> list[str]:
@@ -160,17 +163,16 @@ def comparison(one: Comparison, metric: str) -> str:
     if size.constant:
         return f"{start} in each of {seeds}; without variance there is no test."
     verdict = "significant at 5 %" if size.significant else "not significant"
-    # In the direction of the sentence: "0.02 below (−0.01 to 0.05)" means that it may also be above.
-    return f"{start} ({_interval(metric, size, flipped=size.mean < 0)}): {verdict}. {_power(metric, size)}"
+    return f"{start} (difference {_interval(metric, size)}): {verdict}. {_power(metric, size)}"
 
 
-def _interval(metric: str, size: Estimate, flipped: bool = False) -> str:
+def _interval(metric: str, size: Estimate) -> str:
+    """Mean, interval and p, with the signs of the tables."""
     assert size.low is not None
     assert size.high is not None
     assert size.p_adjusted is not None
-    low, high = (-size.high, -size.low) if flipped else (size.low, size.high)
-    bounds = f"{difference(metric, low).removesuffix(' points')} to {difference(metric, high)}"
-    return f"95 % CI {bounds}, {p_value(size.p_adjusted)}"
+    mean, low, high = (signed(metric, value) for value in (size.mean, size.low, size.high))
+    return f"{mean}, 95 % CI {low} to {high}, {p_value(size.p_adjusted)}"
 
 
 def _power(metric: str, size: Estimate) -> str:

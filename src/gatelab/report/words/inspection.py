@@ -118,7 +118,7 @@ def predictions(inspection: Inspection) -> list[str]:
     count, there = len(outcome.targets), len(task.test)
     of = f"{count:,} test examples" if count >= there else f"the first {count:,} of {there:,} test examples"
     if outcome.confusion is None:
-        scaled = ", in units of the scaled targets" if task.target_scaling else ""
+        scaled = ", in units of the scaled targets" if task.preparation.target_scaling else ""
         sentences = [f"The mean absolute error over {of} is {outcome.error.mean():.4g}{scaled}."]
     else:
         hits, total = int(np.trace(outcome.confusion)), int(outcome.confusion.sum())

@@ -54,11 +54,18 @@ def data(facts: Facts) -> list[tuple[str, str]]:
     """Input, target, examples, split and source of a task."""
     return [
         ("input", f"{counted(facts['steps'], 'step')} of {counted(facts['input_size'], 'feature')}"),
-        ("target", "one per step" if facts["per_step"] else "one per sequence"),
+        ("target", _target(facts)),
         ("examples", "{:,} training, {:,} validation, {:,} test".format(*facts["sizes"])),
         ("split", facts["split"].replace("`", "")),
         ("source", facts["source"]),
     ]
+
+
+def _target(facts: Facts) -> str:
+    """Where targets are, and in which units errors are."""
+    parts = ["one per step" if facts["per_step"] else "one per sequence"]
+    parts += ["differences from the step before"] if facts["differenced"] else []
+    return ", ".join([*parts, *(["standardized (errors are in these units)"] if facts["scaled_targets"] else [])])
 
 
 def optimization(o: Facts) -> list[tuple[str, str]]:
@@ -87,7 +94,7 @@ def training(t: Facts, is_classes: bool) -> list[tuple[str, str]]:
         ("loss", LOSSES[loss]),
         ("epochs", f"at most {t['num_epochs']}{patience}"),
         ("tested weights", f"epoch with the best validation {monitor}"),
-        ("batch size", f"{t['batch_size']:,}"),
+        ("batch size", f"{t['batch_size']:,}{', batches of similar length' if t.get('bucket_by_length') else ''}"),
     ]
 
 
