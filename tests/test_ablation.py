@@ -158,7 +158,7 @@ def test_none_of_one_factor_gives_way_to_what_another_sets(first):
             {"arms": {"a": {"remove": {"r": 1}, "init": {"b.r": 1}}}},
             "init has b.r, and remove removes the gate r",
         ),
-        ({"arms": {"a": {"at": 0.0}}}, "arms.a.at: given, and freeze is not"),
+        ({"arms": {"a": {"at": 0.0}}}, "arms.a.at: this needs freeze"),
         ({"arms": {"base": {"init": {"b.z": 1}}}}, "arms.base: this is the name of the model without changes"),
         ({"arms": {"init_z=0": {"chrono": 5}}, "factors": {"init_z": [0, 1]}}, "a combination of the factors"),
         ({"model": {"hiden_size": 5}, "arms": {"a": {}}}, "model.hiden_size: unknown key 'hiden_size'"),

@@ -63,7 +63,7 @@ def test_all_that_is_wrong_is_said_at_once_with_its_line(tmp_path):
         ("model: {options: {epsilon: 1.0}}", "1: model.options: unknown option of cell 'gru': 'epsilon'"),
         ("model: {freeze: [b.q]}", "1: model.freeze: unknown parameter of cell 'gru'"),
         ("model:\n  gate_bias: {q: 1.0}", "2: model.gate_bias: "),
-        ("model: {freeze_at: 0.0}", "1: model.freeze_at: given, and freeze is not"),
+        ("model: {freeze_at: 0.0}", "1: model.freeze_at: this needs freeze"),
         (
             "task: sine\nmodel: {bidirectional: true}",
             "2: model.bidirectional: a backward direction would see",

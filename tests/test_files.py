@@ -169,7 +169,7 @@ def test_invalid_paths_are_refused(tmp_path):
     (tmp_path / "latin.csv").write_bytes("größe\n1\n".encode("latin-1"))
     with pytest.raises(DataError, match="in UTF-8"):
         tasks.get("files", path=tmp_path / "latin.csv").load()
-    with pytest.raises(DataError, match="columns and inputs are for tables"):
+    with pytest.raises(DataError, match="is for tables, leave it out"):
         tasks.get("files", path=tmp_path, columns="a").load()
 
 

@@ -44,9 +44,8 @@ CLOSE = {"gru": [0.9, 0.8, 0.85, 0.87, 0.83], "rnn": [0.89, 0.81, 0.86, 0.84, 0.
 def test_a_comparison_gives_difference_interval_p_verdict_and_power():
     (clear,) = findings.findings(results_of(CLEAR))
     assert clear == (
-        "gru is 10.02 points above rnn in accuracy (difference +10.02, 95 % CI +9.92 to +10.12, p < 0.001): significant "
-        "at 5 %. "
-        "Detectable with 50 % power: 0.10 points."
+        "gru is 10.02 points above rnn in accuracy (difference +10.02, 95 % CI +9.92 to +10.12, p < 0.001): "
+        "significant at 5 %. Detectable with 50 % power: 0.10 points."
     )
     (close,) = findings.findings(results_of(CLOSE))
     assert "p = 0.468): not significant." in close

@@ -194,7 +194,7 @@ def test_effects_of_an_ablation(experiment):
     said = text(paper(results, described | {"command": "ablate"}, []))
     for words in (
         "A factorial ablation on digits: 2 arms",
-        "init_z: 0 → 1 +1.23 +1.00 to +3.00 0.04 * 3",
+        "init_z: 0 → 1 +1.23 +1.00 to +3.00 0.040 * 3",
         "init_z: 0 → 1 × freeze: none → b.z −0.20 – – 2",
         "1 of 1 effect on accuracy is significant at 5 %",
     ):

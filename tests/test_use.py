@@ -315,7 +315,7 @@ def test_options_for_tables_are_refused_for_other_files(tmp_path):
     np.savez(tmp_path / "d.npz", **data)
     for option in ({"difference": True}, {"length": 7}, {"header": True}):
         with pytest.raises(DataError, match=f"{next(iter(option))} is for tables, leave it out"):
-            tasks.get("files", path=tmp_path / "d.npz", **option).content
+            len(tasks.get("files", path=tmp_path / "d.npz", **option).train)
     assert tasks.get("files", path=tmp_path / "d.npz").with_options(seed=1).content is not None
 
 
