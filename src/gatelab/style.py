@@ -63,7 +63,7 @@ def dash(number: int) -> str:
 
 @contextmanager
 def house() -> Iterator[None]:
-    """Figures that are made inside look like ours."""
+    """The style of all figures that are drawn inside."""
     import matplotlib
     from cycler import cycler
 
@@ -72,7 +72,7 @@ def house() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of so many inches, apart from any window or global state."""
+    """An empty figure of this size in inches, independent of any window or global state."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

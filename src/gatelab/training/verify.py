@@ -38,7 +38,7 @@ UNCHECKED = (CELL, PROGRESS, LOG, INSPECTION)  # for people; nothing is read fro
 
 @dataclass(frozen=True)
 class Finding:
-    """A file, what is to be said of it, and whether it is as it should be."""
+    """The result of checking one file."""
 
     file: str
     message: str
@@ -47,21 +47,21 @@ class Finding:
 
 
 def verify(run: Run) -> list[Finding]:
-    """File by file. A run that is at work is looked at as it is."""
-    found = [
+    """Check every file. A running run is checked as it is."""
+    findings = [
         _checked(run, name, check) for name, check in CHECKS.items() if run.file(name).exists() or _is_needed(run, name)
     ]
-    found += [
+    findings += [
         Finding(name, "not read back; not checked", mark="--") for name in UNCHECKED if (run.path / name).exists()
     ]
-    found += [Finding(name, "not written by gatelab; not checked", mark="--") for name in foreign(run.path, FILES)]
+    findings += [Finding(name, "not written by gatelab; not checked", mark="--") for name in foreign(run.path, FILES)]
     try:
-        # The run is whole without them, and has its own copy of what counts.
-        found += [Finding("current files", change, mark="note") for change in changes(run)]
+        # The run is complete without them: it has its own copy.
+        findings += [Finding("current files", change, mark="note") for change in changes(run)]
     except (DataError, ValueError, OSError) as error:
-        if all(finding.good for finding in found):
-            found.append(Finding("current files", str(error), good=False))
-    return found
+        if all(finding.good for finding in findings):
+            findings.append(Finding("current files", str(error), good=False))
+    return findings
 
 
 def _is_needed(run: Run, name: str) -> bool:

@@ -107,7 +107,7 @@ def _text(axes: Axes, inspection: Inspection, place: int, words: tuple[str, ...]
         truth = f" (p = {outcome.confidence[place]:.2f}), true {named(task, outcome.targets[place])}" if wrong else ""
         text = cut(" ".join(words))
         axes.text(0, 0.5, text, size=8, va="center", family="monospace")
-        after = (4.82 * (len(text) + 2), 0)  # a letter of this size is so many points wide
+        after = (4.82 * (len(text) + 2), 0)  # the width of a letter in points
         axes.annotate(f"→ {named(task, outcome.predicted[place])}{truth}", (0, 0.5), xytext=after,
                       textcoords="offset points",
                       size=8.5, va="center", color=colour, weight="bold")  # fmt: skip

@@ -46,7 +46,7 @@ def _decay(axes: Axes, inspection: Inspection) -> None:
 
 
 def _above_the_floor(values: np.ndarray) -> np.ndarray:
-    """What can be drawn on a logarithmic scale, NaN for the rest."""
+    """The values above the floor, for a logarithmic scale; NaN for the others."""
     return np.where(values > FLOOR, values, np.nan)
 
 
