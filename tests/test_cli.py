@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from typer.testing import CliRunner
 
 import gatelab
 from gatelab import cells, tasks
-from gatelab.cli import app
+from gatelab.cli import app, main
 from gatelab.errors import DataError
 from gatelab.training import Run
 
@@ -31,6 +33,20 @@ def run(*arguments: str, columns: int = 100, code: int = 0) -> subprocess.Comple
     done = subprocess.run([GATELAB, *arguments], capture_output=True, text=True, env=given, check=False)
     assert done.returncode == code, done.stderr
     return done
+
+
+def called(*arguments: str, columns: int = 100, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """The same in this process, since another takes seconds to start."""
+    out, err, ended = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["gatelab", *arguments])
+        patch.setenv("COLUMNS", str(columns))
+        try:
+            main()
+        except SystemExit as end:
+            ended = int(end.code or 0)
+    assert ended == code, err.getvalue()
+    return subprocess.CompletedProcess(arguments, ended, out.getvalue(), err.getvalue())
 
 
 def test_cells_lists_all_and_fits_the_terminal():
@@ -53,12 +69,12 @@ def test_cells_prints_the_equations_of_one(name):
 
 
 def test_cells_prints_latex():
-    assert run("cells", "gru", "--latex").stdout.strip() == cells.gru.latex()
-    assert "name it" in run("cells", "--latex", code=2).stderr
+    assert called("cells", "gru", "--latex").stdout.strip() == cells.gru.latex()
+    assert "name it" in called("cells", "--latex", code=2).stderr
 
 
 def test_tasks_lists_all_and_fits_the_terminal():
-    out = run("tasks", columns=90).stdout
+    out = called("tasks", columns=90).stdout
     for name in tasks.names():
         assert name in out
     assert "51,000 / 9,000 / 10,000" in out
@@ -66,14 +82,14 @@ def test_tasks_lists_all_and_fits_the_terminal():
 
 
 def test_tasks_describes_one_and_draws_it(tmp_path):
-    out = run("tasks", "recall:delay=7,size=50", "--show", str(tmp_path / "recall.png")).stdout
+    out = called("tasks", "recall:delay=7,size=50", "--show", str(tmp_path / "recall.png")).stdout
     for part in ("9 steps of 17 features", "50 training, 10 validation, 10 test", "delay=7", "trivial baseline"):
         assert part in out
     assert (tmp_path / "recall.png").stat().st_size > 10_000
-    assert "path=…" in run("tasks", "files").stdout
-    assert "name it" in run("tasks", "--show", "x.png", code=2).stderr
-    assert "did you mean 'delay'" in run("tasks", "recall:dely=7", code=2).stderr
-    assert ".gif" in run("tasks", "recall", "--show", "recall.gif", code=2).stderr
+    assert "path=…" in called("tasks", "files").stdout
+    assert "name it" in called("tasks", "--show", "x.png", code=2).stderr
+    assert "did you mean 'delay'" in called("tasks", "recall:dely=7", code=2).stderr
+    assert ".gif" in called("tasks", "recall", "--show", "recall.gif", code=2).stderr
 
 
 def test_tasks_whose_data_is_missing_say_so(tmp_path, monkeypatch):
@@ -93,29 +109,30 @@ def test_train_runs_and_is_not_run_twice(tmp_path):
     out = run(*TRAIN, "--seed", "7", "--output-dir", str(tmp_path / "run")).stdout
     for part in ("digits: gru, 506 parameters, seed 7, 1 thread", "epoch   2/2", "test (weights of epoch"):
         assert part in out
-    again = run("train", "--resume", str(tmp_path / "run")).stdout
+    again = called("train", "--resume", str(tmp_path / "run")).stdout
     assert f"{tmp_path}/run ended before (done, " in again
     assert "test (weights of epoch" in again
     assert "epoch   1/2" not in again
     different = run(*TRAIN, "--seed", "8", "--output-dir", str(tmp_path / "run"), code=2).stderr
     assert "training.seed is 7 there and 8 now" in different
     assert (
-        "leave out all settings but --epochs" in run("train", "--resume", str(tmp_path), "--seed", "3", code=2).stderr
+        "leave out all settings but --epochs"
+        in called("train", "--resume", str(tmp_path), "--seed", "3", code=2).stderr
     )
 
 
 def test_train_reads_a_config_and_says_what_is_wrong_with_it(tmp_path):
-    (tmp_path / "c.yaml").write_text(run("config").stdout)
+    (tmp_path / "c.yaml").write_text(called("config").stdout)
     flags = ("--set", "task.limit=100", "--set", "model.hidden_size=8", "--epochs", "1", "--quiet", "--threads", "1")
-    done = run("train", str(tmp_path / "c.yaml"), *flags, "--output-dir", str(tmp_path / "run"))
+    done = called("train", str(tmp_path / "c.yaml"), *flags, "--output-dir", str(tmp_path / "run"))
     assert done.stdout == ""
     assert Run(tmp_path / "run").spec().task.limit == 100
     (tmp_path / "c.yaml").write_text("model:\n  cel: gru\n")
-    wrong = run("train", str(tmp_path / "c.yaml"), code=2).stderr
+    wrong = called("train", str(tmp_path / "c.yaml"), code=2).stderr
     assert f"{tmp_path}/c.yaml:2: model.cel: unknown key 'cel'; did you mean 'cell'?" in wrong
-    assert "--set nonsense is not understood" in run("train", "--set", "nonsense", code=2).stderr
-    assert "this is not YAML" in run("train", "--set", "model.gate_bias={z:1", code=2).stderr
-    assert "length: 50" in run("config", "--task", "sine").stdout
+    assert "--set nonsense is not understood" in called("train", "--set", "nonsense", code=2).stderr
+    assert "this is not YAML" in called("train", "--set", "model.gate_bias={z:1", code=2).stderr
+    assert "length: 50" in called("config", "--task", "sine").stdout
 
 
 def test_ctrl_c_stops_train_after_the_batch_and_says_how_to_go_on(tmp_path):
@@ -134,20 +151,20 @@ def test_ctrl_c_stops_train_after_the_batch_and_says_how_to_go_on(tmp_path):
 def test_divergence_has_an_exit_code_of_its_own(tmp_path):
     flags = ("--set", "optimization.optimizer=sgd", "--set", "optimization.clip_norm=null", "--learning-rate", "1e30")
     adding = ("--task", "adding:size=100,length=5", *TRAIN[3:], *flags)
-    out = run("train", *adding, "--output-dir", str(tmp_path / "run"), code=3).stdout
+    out = called("train", *adding, "--output-dir", str(tmp_path / "run"), code=3).stdout
     assert "diverged: the " in out
     assert "gradient of " in out
 
 
 def test_an_unknown_cell_is_one_line_and_exit_code_2():
-    done = run("cells", "gruu", code=2)
+    done = called("cells", "gruu", code=2)
     assert done.stdout == ""
     assert done.stderr.startswith("gatelab: unknown cell 'gruu'; did you mean 'gru'?")
     assert "Traceback" not in done.stderr
 
 
 def test_version_and_help_do_not_wait_for_torch():
-    assert run("--version").stdout == f"gatelab {gatelab.__version__}\n"
+    assert called("--version").stdout == f"gatelab {gatelab.__version__}\n"
     script = "import sys, gatelab.cli; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)
 

@@ -648,7 +648,7 @@ def test_killed_at_any_moment_and_continued_is_the_same_to_the_bit(tmp_path):
     pieces = Run(tmp_path / "pieces")
     while kills < 30:
         process = subprocess.Popen([*command, str(pieces.path)])
-        if kills < 4:
+        if kills < 3:
             wait_for_work(pieces, process)
             time.sleep(chance.uniform(0.0, 0.5))
             process.kill()

@@ -35,7 +35,7 @@ def tex(text: str) -> str:
 
 def markdown(text: str) -> str:
     """Text that is shown as it is; ordinary names and sentences stay the same."""
-    signs = MARKDOWN.sub(lambda found: re.sub(r"(\W|_)", r"\\\1", found[0]), one_line(text))
+    signs = MARKDOWN.sub(lambda match: re.sub(r"(\W|_)", r"\\\1", match[0]), one_line(text))
     return signs.translate(HTML)
 
 
