@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from gatelab import analysis, style
 from gatelab.cli import app
+from gatelab.report.inspection.predictions import spread_out, without_overlap
 from gatelab.report.words import inspection as words
 from gatelab.training import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, train
 from gatelab.training.reporter import Reporter
@@ -216,3 +217,16 @@ def test_a_browser_shows_all_of_it(digits, open_page, width, scheme):
     if width == 400:
         pictures.first.click()
         assert pictures.first.bounding_box()["width"] > width
+
+
+# Windows of a series.
+
+
+def test_windows_that_are_shown_do_not_overlap():
+    ranked = np.array([7, 8, 30, 6, 19, 18, 50])
+    assert without_overlap(ranked, 10, 3).tolist() == [7, 30, 19]
+    assert without_overlap(ranked, 10, 9).tolist() == [7, 30, 19, 50]
+    shown = spread_out(np.arange(72), 36, 6)
+    assert len(shown) == 2
+    assert np.diff(shown).min() >= 36
+    assert spread_out(np.arange(5), 36, 6).tolist() == [0]
