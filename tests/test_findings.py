@@ -7,7 +7,8 @@ import pytest
 
 from gatelab import formatting
 from gatelab.experiments import stats
-from gatelab.experiments.results import Family, ModelResult, Results, RunResult
+from gatelab.experiments.record import Family
+from gatelab.experiments.results import ModelResult, Results, RunResult
 from gatelab.report import tables
 from gatelab.report.words import findings
 from gatelab.report.words.limitations import limitations

@@ -39,6 +39,12 @@ def expectation(message: str) -> str:
     )
 
 
+def first_problem(error: ValidationError) -> str:
+    """The first thing that is wrong with a file's content, `where: what`."""
+    problem = error.errors()[0]
+    return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+
+
 def invalid(kind: str, error: ValidationError, known: Iterable[str]) -> ValueError:
     """One error for all invalid options, one line each, from pydantic's `ValidationError`."""
     names, lines = list(known), []

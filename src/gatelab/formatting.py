@@ -65,9 +65,14 @@ def with_minus(number: str) -> str:
     return f"−{number[1:]}" if number.startswith("-") else number
 
 
+def p_number(p: float) -> str:
+    """A p value for a table."""
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
 def p_value(p: float) -> str:
-    """A p value with what it is compared by."""
-    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
+    """A p value for a sentence: p = 0.012, or p < 0.001."""
+    return f"p = {p_number(p)}".replace("= <", "<")
 
 
 def mean_and_sd(metric: str, mean: float, sd: float | None, plus_minus: str = "±") -> str:

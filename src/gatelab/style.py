@@ -98,6 +98,11 @@ def save(figure: Figure, path: Path) -> None:
         figure.savefig(file, format=kind, metadata=metadata)
 
 
+def for_page(figure: Figure, path: Path) -> tuple[bytes, bytes]:
+    """A figure that was saved there as PNG, for light and for dark pages. It stays dark."""
+    return path.read_bytes(), dark_png(figure)
+
+
 def dark_png(figure: Figure) -> bytes:
     """The figure as PNG for dark pages, after it was saved: its layout is that of the saved one, and it stays dark."""
     figure.set_layout_engine("none")

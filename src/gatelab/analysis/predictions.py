@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.special import softmax
-from sklearn.metrics import confusion_matrix
 
 from gatelab.analysis.subject import Subject
 
@@ -49,6 +48,8 @@ def predictions_of(subject: Subject) -> Predictions:
     predicted = scores.argmax(-1)
     probability = softmax(scores, -1).max(-1)
     wrong = predicted != targets
+    from sklearn.metrics import confusion_matrix  # a second to import, of use for classes only
+
     confusion = confusion_matrix(targets[scored], predicted[scored], labels=np.arange(len(task.classes)))
     confidence = np.where(wrong & scored, probability, 0.0).max(1) if task.per_step else probability
     return Predictions(predicted, targets, scored, confidence, _mean(wrong, scored), confusion, len(task.test))

@@ -62,7 +62,7 @@ def execute(studies: dict[str, BenchSpec], directory: Path, jobs: int | None, qu
 
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is a file: expected a new directory, or that of an experiment to resume")
-    tests = planned_family(studies)["tests"]
+    tests = planned_family(studies).tests
     for remark in {r: None for spec in studies.values() for r in bench.remarks(spec, tests)} if not quiet else ():
         typer.echo(f"note: {remark}", err=True)
     try:

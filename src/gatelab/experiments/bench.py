@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from pathlib import Path
-from typing import Any
 
 from gatelab import sealed
 from gatelab.disk import foreign, within
@@ -14,7 +13,7 @@ from gatelab.experiments.config import BenchSpec
 from gatelab.experiments.executor import Executor, Finished
 from gatelab.experiments.plan import Planned, plan
 from gatelab.experiments.probe import refuse_alike
-from gatelab.experiments.record import EXPERIMENT, described, planned_family, read_experiment
+from gatelab.experiments.record import EXPERIMENT, Family, described, planned_family, read_experiment
 from gatelab.experiments.results import Results, gather
 from gatelab.formatting import counted
 from gatelab.training import Run
@@ -54,7 +53,7 @@ def execute(
     directory: Path,
     executor: Executor,
     watcher: Watcher,
-    family: dict[str, Any],
+    family: Family,
 ) -> Results:
     """Execute a checked plan and gather its results; `family` has all tests that are corrected together."""
     with alone_in(directory), sigterm_interrupts():

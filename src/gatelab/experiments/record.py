@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatelab import cells, sealed
 from gatelab.disk import within
-from gatelab.errors import DataError
+from gatelab.errors import DataError, first_problem
 from gatelab.experiments import facts
 from gatelab.experiments.config import NAME, BenchSpec
 from gatelab.experiments.plan import Planned, run_path
@@ -68,11 +68,11 @@ class PlannedRun(Strict):
     place: str
 
 
-class FamilyFacts(Strict):
-    """The tests that are corrected for together: their number, and the studies they belong to."""
+class Family(Strict, frozen=True):
+    """The tests that are corrected for together."""
 
     tests: int = Field(ge=0)
-    studies: list[str] = []
+    studies: tuple[str, ...] = ()  # empty for an experiment that is one study
 
 
 class Experiment(Strict):
@@ -87,17 +87,17 @@ class Experiment(Strict):
     models: dict[str, dict[str, Any]]
     runs: list[PlannedRun]
     versions: dict[str, str]
-    family: FamilyFacts
+    family: Family
     seconds: float | None
 
 
-def planned_family(studies: dict[str, BenchSpec]) -> dict[str, Any]:
+def planned_family(studies: dict[str, BenchSpec]) -> Family:
     """The family of tests over all studies of an experiment. It depends on the plan only, not on the outcome."""
     tests = sum(count_tests(list(spec.models), spec.base, spec.design) for spec in studies.values())
-    return {"tests": tests, "studies": [name for name in studies if name]}
+    return Family(tests=tests, studies=tuple(name for name in studies if name))
 
 
-def described(spec: BenchSpec, runs: list[Planned], seconds: float, family: dict[str, Any]) -> dict[str, Any]:
+def described(spec: BenchSpec, runs: list[Planned], seconds: float, family: Family) -> dict[str, Any]:
     """The content of experiment.json. It has equations instead of the user's code, so that a directory can be read
     on a machine without it.
     """
@@ -112,7 +112,7 @@ def described(spec: BenchSpec, runs: list[Planned], seconds: float, family: dict
         "models": {name: model.document() for name, model in models.items()},
         "runs": [{"model": run.model, "seed": run.seed, "place": str(run.path)} for run in runs],
         "versions": versions(),
-        "family": family,
+        "family": family.model_dump(mode="json"),
         "seconds": seconds,
     }
 
@@ -133,8 +133,7 @@ def read_experiment(directory: Path) -> dict[str, Any]:
         models = _models(content)
         _check_names(content)
     except ValidationError as error:
-        wrong = error.errors()[0]
-        raise DataError(f"{path} cannot be read: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from None
+        raise DataError(f"{path} cannot be read: {first_problem(error)}") from None
     except ValueError as error:
         raise DataError(f"{path} cannot be read: {error}") from None
     return content | {"equations": facts.of_cells(models), "hyperparameters": facts.of_hyperparameters(models)}

@@ -1,6 +1,6 @@
 """The results of an experiment: typed numbers, gathered from the run directories, for every renderer.
 
-results.json holds these numbers and no prose; sentences are made of them in `report/words`.
+results.json holds these; sentences are made of them in `report/words`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,9 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatelab import sealed
 from gatelab.disk import within
-from gatelab.errors import DataError
+from gatelab.errors import DataError, first_problem
 from gatelab.experiments import stats
-from gatelab.experiments.record import RESULTS
+from gatelab.experiments.record import RESULTS, Family
 from gatelab.experiments.stats import BySeed, Comparison, Design, Effect, Summary
 from gatelab.experiments.worker import last_log_line
 from gatelab.formatting import PERCENT, SMALLER_IS_BETTER
@@ -80,13 +81,6 @@ class ModelResult(Numbers):
         return [sum(curve[epoch] for curve in curves) / len(curves) for epoch in range(shortest)]
 
 
-class Family(Numbers):
-    """The tests that are corrected for together."""
-
-    tests: int = Field(ge=0)
-    studies: tuple[str, ...] = ()  # empty for an experiment that is one study
-
-
 class Results(Numbers):
     """What came out of an experiment."""
 
@@ -101,11 +95,6 @@ class Results(Numbers):
     models: dict[str, ModelResult]
     comparisons: tuple[Comparison, ...]
     effects: tuple[Effect, ...]
-
-    @property
-    def larger_is_better(self) -> bool:
-        """Whether more of the metric is better."""
-        return self.metric not in SMALLER_IS_BETTER
 
     @property
     def means(self) -> dict[str, Summary]:
@@ -124,9 +113,7 @@ def read_results(directory: Path) -> Results:
     try:
         return Results.model_validate(content)
     except ValidationError as error:
-        wrong = error.errors()[0]
-        where = ".".join(map(str, wrong["loc"]))
-        raise sealed.damaged(path, f"{where}: {wrong['msg']}; make it again with gatelab report") from None
+        raise sealed.damaged(path, f"{first_problem(error)}; make it again with gatelab report") from None
 
 
 def gather(experiment: dict[str, Any], directory: Path) -> Results:
@@ -166,13 +153,12 @@ def manifests(experiment: dict[str, Any], directory: Path) -> list[dict[str, Any
     return readable
 
 
-class _Outcome(BaseModel):
+@dataclass(frozen=True)
+class _Outcome:
     """A run as it was read: its result, its epochs, and its confusion matrix."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
     result: RunResult
-    history: list[dict[str, Any]] = []
+    history: list[dict[str, Any]] = field(default_factory=list)
     confusion: np.ndarray | None = None
 
 
@@ -205,9 +191,9 @@ def _consistent(outcomes: list[_Outcome]) -> list[_Outcome]:
     checked = []
     for outcome in outcomes:
         if first is not None and outcome.result.status == "done" and kind(outcome) != kind(first):
-            result = RunResult(seed=outcome.result.seed, place=outcome.result.place, status="damaged")
             reason = "its metrics or classes are not those of the other runs of this model"
-            outcome = _Outcome(result=result.model_copy(update={"reason": reason}))
+            seed, place = outcome.result.seed, outcome.result.place
+            outcome = _Outcome(RunResult(seed=seed, place=place, status="damaged", reason=reason))
         checked.append(outcome)
     return checked
 

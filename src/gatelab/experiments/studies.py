@@ -33,7 +33,9 @@ def execute(
     _claim(directory, list(specs))
     family = planned_family(specs)
     for path in directories(directory).values():  # also of the studies whose turn comes later
-        sealed.write_json(path / EXPERIMENT, {**sealed.read_json(path / EXPERIMENT), "family": family})
+        sealed.write_json(
+            path / EXPERIMENT, {**sealed.read_json(path / EXPERIMENT), "family": family.model_dump(mode="json")}
+        )
     return [
         execute_study(spec, plans[name], directory / name, executor, watcher, family) for name, spec in specs.items()
     ]

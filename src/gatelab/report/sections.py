@@ -28,5 +28,5 @@ class Section:
 def page(title: str, facts: str, sections: list[Section], figures: dict[str, Figure], folder: Path) -> str:
     """The whole page. Each figure is in it twice: as it was saved in the folder, and for dark pages."""
     files = [file for section in sections for file in section.pictures]
-    pictures = {file: ((folder / file).read_bytes(), style.dark_png(figures[file])) for file in files}
+    pictures = {file: style.for_page(figures[file], folder / file) for file in files}
     return filled("sections.html", title=title, facts=facts, sections=sections, pictures=pictures)

@@ -8,7 +8,7 @@ from typing import Any
 
 from gatelab.experiments.results import ModelResult, Results
 from gatelab.experiments.stats import Estimate, Summary
-from gatelab.formatting import PERCENT, TITLES, mean_and_sd, number, signed
+from gatelab.formatting import PERCENT, TITLES, mean_and_sd, number, p_number, signed
 from gatelab.report import escaping
 from gatelab.report.words import settings
 from gatelab.report.words.findings import change_names, family_sentence, findings
@@ -100,8 +100,10 @@ def _tested(metric: str, size: Estimate) -> list[str]:
     """Interval and p, or why there are none."""
     if size.low is None or size.high is None or size.p_adjusted is None:
         return ["same in all seeds" if size.constant and size.n > 1 else MISSING, MISSING]
-    p = f"{size.p_adjusted:.3f}" if size.p_adjusted >= 0.001 else "< 0.001"
-    return [f"{signed(metric, size.low)} to {signed(metric, size.high)}", f"{p}{' *' if size.significant else ''}"]
+    return [
+        f"{signed(metric, size.low)} to {signed(metric, size.high)}",
+        f"{p_number(size.p_adjusted)}{' *' if size.significant else ''}",
+    ]
 
 
 def markdown(results: Results, experiment: dict[str, Any], title: str) -> str:

@@ -45,9 +45,7 @@ def write_report(directory: Path) -> Path:
             experiment,
             manifests(experiment, directory),
             title,
-            ((directory / "effects.png").read_bytes(), style.dark_png(drawn["effects.png"]))
-            if "effects.png" in drawn
-            else None,
+            style.for_page(drawn["effects.png"], directory / "effects.png") if "effects.png" in drawn else None,
         ),
     }
     for name, text in files.items():

@@ -9,7 +9,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
-from gatelab.errors import DataError
+from gatelab.errors import DataError, first_problem
 from gatelab.tasks.examples import Differences, Encoding, Floats, OneHot, Pixels
 from gatelab.tasks.sampling import stream
 from gatelab.tasks.series import Scaling, differenced
@@ -72,9 +72,7 @@ class Preparation(BaseModel):
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(map(str, first["loc"]))
-            raise DataError(f"{source} cannot be read: {field}: {first['msg']}") from None
+            raise DataError(f"{source} cannot be read: {first_problem(error)}") from None
 
     @model_validator(mode="after")
     def _consistent(self) -> Preparation:

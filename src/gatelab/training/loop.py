@@ -266,9 +266,10 @@ def frozen_values(spec: ModelSpec, model: nn.Module) -> dict[str, str]:
 
 
 def _check_converging(work: Work, part: str, metrics: Metrics, epoch: int) -> None:
-    limit = work.objective.hopeless(getattr(work.spec.task, part))
-    if not (metrics["loss"] < limit and all(map(math.isfinite, metrics.values()))):
-        what = f"the {part} loss is {metrics['loss']:.3g}"
+    loss, examples = metrics["loss"], getattr(work.spec.task, part)
+    is_finite = all(map(math.isfinite, metrics.values()))
+    if not is_finite or (loss >= DIVERGED and loss >= work.objective.hopeless(examples)):
+        what = f"the {part} loss is {loss:.3g}"
         raise DivergenceError(what, epoch, None, optimizers.largest_gradients(work.model))
 
 

@@ -13,7 +13,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatelab.engine.fused.compiler import cpu_name
-from gatelab.errors import DataError
+from gatelab.errors import DataError, first_problem
 
 SCHEMA = 2  # 1 did not keep the equations, nor how the input was prepared
 Status = Literal["running", "done", "failed", "diverged", "interrupted"]
@@ -101,8 +101,7 @@ def checked(content: dict[str, Any], source: object) -> dict[str, Any]:
     try:
         Facts.model_validate(content)
     except ValidationError as error:
-        wrong = error.errors()[0]
-        raise DataError(f"{source} cannot be read: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from None
+        raise DataError(f"{source} cannot be read: {first_problem(error)}") from None
     return content
 
 

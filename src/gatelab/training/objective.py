@@ -45,7 +45,8 @@ class Objective:
         """The loss on a part from which on a run has diverged; more where the part has outliers among its targets."""
         if self.classifies:
             return DIVERGED
-        size = float(part.targets.double().abs().amax())
+        low, high = torch.aminmax(part.targets)  # windows of a series are views, and must not be copied
+        size = max(-float(low), float(high))
         return DIVERGED * max(1.0, size if self.name == "mae" else size**2)
 
     def score(self, metrics: Metrics) -> float:

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from gatelab import cells, sealed, tasks
 from gatelab.cells import Choice
 from gatelab.disk import within, write_text
-from gatelab.errors import DataError
+from gatelab.errors import DataError, first_problem
 from gatelab.lang.document import digest
 from gatelab.tasks.preparation import Preparation
 from gatelab.training import build, checkpoint, kept
@@ -113,8 +113,7 @@ class Run:
             model = {**document["model"], "cell": self.cell}
             return RunSpec.model_validate({**document, "task": task, "model": model})
         except ValidationError as error:
-            wrong = error.errors()[0]
-            why = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
+            why = first_problem(error)
         except (KeyError, TypeError, ValueError) as error:
             why = str(error)
         raise DataError(f"{self.manifest_path} cannot be read: {why}")
