@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gatelab import cells, engine, lang, models, tasks, training, use
     from gatelab.engine import Recurrent, from_torch
-    from gatelab.errors import CellError
+    from gatelab.errors import CellError, GatelabError
     from gatelab.lang import Cell, I, cell, cos, exp, hold, learned, relu, sigmoid, sin, softplus, tanh
     from gatelab.use import load
 
 __version__ = "0.1.0"
 __all__ = [
-    "Cell", "CellError", "I", "Recurrent", "cell", "cells", "cos", "engine", "exp", "from_torch", "hold", "lang",
-    "learned", "load", "models", "relu", "sigmoid", "sin", "softplus", "tanh", "tasks", "training", "use",
+    "Cell", "CellError", "GatelabError", "I", "Recurrent", "cell", "cells", "cos", "engine", "exp", "from_torch",
+    "hold", "lang", "learned", "load", "models", "relu", "sigmoid", "sin", "softplus", "tanh", "tasks", "training", "use",
 ]  # fmt: skip
 
 
@@ -25,7 +25,13 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'gatelab' has no attribute {name!r}")
     if name in ("cells", "engine", "lang", "models", "tasks", "training", "use"):
         return importlib.import_module(f"gatelab.{name}")
-    modules = {"Recurrent": "gatelab.engine", "from_torch": "gatelab.engine", "load": "gatelab.use"}
+    modules = {
+        "CellError": "gatelab.errors",
+        "GatelabError": "gatelab.errors",
+        "Recurrent": "gatelab.engine",
+        "from_torch": "gatelab.engine",
+        "load": "gatelab.use",
+    }
     return getattr(importlib.import_module(modules.get(name, "gatelab.lang")), name)
 
 

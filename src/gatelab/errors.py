@@ -10,22 +10,26 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
-class CellError(ValueError):
+class GatelabError(ValueError):
+    """Base class of the errors that gatelab raises about its input: a message for the user, not a bug."""
+
+
+class CellError(GatelabError):
     """A function that is not a valid cell: it uses something outside the language."""
 
 
-class DataError(ValueError):
+class DataError(GatelabError):
     """Missing, damaged or invalid data."""
 
 
-def unknown(kind: str, name: object, known: Iterable[str]) -> ValueError:
+def unknown(kind: str, name: object, known: Iterable[str]) -> GatelabError:
     """The error for an unknown name, with the nearest known one as a hint."""
     names = list(known)
     by_lower = {each.lower(): each for each in names}
     close = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
     hint = f"; did you mean {by_lower[close[0]]!r}?" if close else ""
     listed = ", ".join(names) if names else "there are none"
-    return ValueError(f"unknown {kind} {name!r}{hint} (known: {listed})")
+    return GatelabError(f"unknown {kind} {name!r}{hint} (known: {listed})")
 
 
 def expectation(message: str) -> str:
@@ -45,7 +49,7 @@ def first_problem(error: ValidationError) -> str:
     return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
 
 
-def invalid(kind: str, error: ValidationError, known: Iterable[str]) -> ValueError:
+def invalid(kind: str, error: ValidationError, known: Iterable[str]) -> GatelabError:
     """One error for all invalid options, one line each, from pydantic's `ValidationError`."""
     names, lines = list(known), []
     for problem in error.errors():
@@ -58,4 +62,4 @@ def invalid(kind: str, error: ValidationError, known: Iterable[str]) -> ValueErr
             lines.append(f"{kind}: {problem['ctx']['error']}")
         else:
             lines.append(f"{kind}: {option} is {problem['input']!r}: {expectation(problem['msg'])}")
-    return ValueError("\n".join(lines))
+    return GatelabError("\n".join(lines))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gatelab.disk import whole_file
+from gatelab.errors import GatelabError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,7 +83,7 @@ def checked_format(path: Path) -> str:
     """The format that a picture's name stands for; an error if there is none."""
     kind = path.suffix.lstrip(".").lower()
     if kind not in FORMATS:
-        raise ValueError(
+        raise GatelabError(
             f"a picture cannot be saved as {path.name!r}: expected a name that ends in .{', .'.join(FORMATS)}"
         )
     return kind

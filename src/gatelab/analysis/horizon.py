@@ -15,6 +15,7 @@ from gatelab.analysis.steps import Step
 from gatelab.analysis.subject import Subject
 from gatelab.engine.eager import States
 from gatelab.engine.parameters import CellParameters
+from gatelab.errors import GatelabError
 from gatelab.lang import Cell
 from gatelab.tasks import Batch
 
@@ -48,7 +49,7 @@ class Memory:
 def memory(subject: Subject, batch: Batch, probes: int = PROBES) -> Memory:
     """The state sensitivity of the layer on these examples."""
     if probes < 1:
-        raise ValueError(f"probes is {probes}: expected at least one direction")
+        raise GatelabError(f"probes is {probes}: expected at least one direction")
     history, _ = subject.history(batch.x, batch.lengths)
     return decay(subject.parameters, history.x, history.states, batch.lengths, probes)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.recurrent import Recurrent
 from gatelab.engine.unroll import Change, History, unroll
-from gatelab.errors import DataError
+from gatelab.errors import DataError, GatelabError
 from gatelab.lang import Cell
 from gatelab.models import Model
 from gatelab.tasks import Batch, Task
@@ -60,7 +60,7 @@ class Subject:
     def examples(self, count: int, first: int = 0) -> Batch:
         """At most `count` test examples from index `first` on, in float64."""
         if count < 1 or not 0 <= first < len(self.task.test):
-            raise ValueError(
+            raise GatelabError(
                 f"{count} test examples from index {first} on: expected at least one example, and an index from 0 to "
                 f"{len(self.task.test) - 1}"
             )
@@ -107,7 +107,7 @@ def load(path: Path | str, layer: int | None = None, accept_changes: bool = Fals
     layers = model.recurrent.num_layers
     if layer is not None and not 0 <= layer < layers:
         expected = "0, since there is one layer" if layers == 1 else f"0 to {layers - 1}, counted from the input"
-        raise ValueError(f"layer is {layer}: expected {expected}")
+        raise GatelabError(f"layer is {layer}: expected {expected}")
     task, note = _data(run, accept_changes)
     return Subject(run, task, model, layers - 1 if layer is None else layer, note)
 
@@ -133,7 +133,7 @@ def checked_sample(subject: Subject, sample: int) -> int:
     """The index of a test example, if there is one with this index."""
     size = len(subject.task.test)
     if not 0 <= sample < size:
-        raise ValueError(
+        raise GatelabError(
             f"sample is {sample}: expected 0 to {size - 1}, the index of a test example of {subject.task.name}"
         )
     return sample

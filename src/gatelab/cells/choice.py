@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gatelab.errors import CellError, DataError, unknown
+from gatelab.errors import CellError, DataError, GatelabError, unknown
 from gatelab.lang import Cell
 from gatelab.lang.document import from_document, to_document
 
@@ -53,7 +53,7 @@ def choose(source: Any, library: dict[str, Cell]) -> Choice:
     if isinstance(source, dict):
         return _read(source, library)
     if not isinstance(source, str):
-        raise ValueError(f"the name of a cell is {source!r}: expected one of {', '.join(library)}, or FILE.py:NAME")
+        raise GatelabError(f"the name of a cell is {source!r}: expected one of {', '.join(library)}, or FILE.py:NAME")
     file, colon, own_name = source.rpartition(":")
     if colon and file.endswith(".py"):
         path = Path(file)
@@ -62,7 +62,7 @@ def choose(source: Any, library: dict[str, Cell]) -> Choice:
             raise unknown(f"cell in {path} (a function decorated with @cell):", own_name, own)
         return Choice(source, _shared(own[own_name], library), str(path.absolute()), text)
     if source.endswith(".py"):
-        raise ValueError(f"{source} is a file: name the cell in it, as in {source}:my_cell")
+        raise GatelabError(f"{source} is a file: name the cell in it, as in {source}:my_cell")
     if source not in library:
         raise unknown("cell", source, library)
     return Choice(source, library[source])
@@ -94,21 +94,21 @@ def _shared(cell: Cell, library: dict[str, Cell]) -> Cell:
 def _from_file(path: Path) -> tuple[dict[str, Cell], str]:
     """The cells that a file defines, and its text."""
     if not path.is_file():
-        raise ValueError(
+        raise GatelabError(
             f"there is no file {path}: expected a path, relative to the current folder, of a Python file with cells"
         )
     content = _content(path)
     try:
         return _execute(path.absolute(), content), content.decode()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text: {error}") from error
+        raise GatelabError(f"{path} is not UTF-8 text: {error}") from error
 
 
 def _content(path: Path) -> bytes:
     with path.open("rb") as file:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise ValueError(f"{path} has more than {MAX_BYTES:,} bytes: expected a Python file that defines cells")
+        raise GatelabError(f"{path} has more than {MAX_BYTES:,} bytes: expected a Python file that defines cells")
     return content
 
 
@@ -127,5 +127,5 @@ def _execute(path: Path, content: bytes) -> dict[str, Cell]:
     except CellError:
         raise
     except Exception as error:
-        raise ValueError(f"{path} could not be executed: {type(error).__name__}: {error}") from error
+        raise GatelabError(f"{path} could not be executed: {type(error).__name__}: {error}") from error
     return {key: value for key, value in vars(module).items() if isinstance(value, Cell)}

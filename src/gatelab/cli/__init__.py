@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+import traceback
 from typing import Annotated
 
 import typer
 
 import gatelab
 from gatelab.cli import ablate, bench, cells, config, doctor, forecast, inspect, predict, report, tasks, train, verify
+from gatelab.errors import GatelabError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("cells")(cells.cells)
@@ -41,9 +44,20 @@ def options(
 
 
 def main() -> None:
-    """The entry point: errors of the user are one line and exit code 2, without a traceback."""
+    """The entry point. What is wrong with the input or the disk is a message and exit code 2; anything else is a bug,
+    which shows its traceback and ends with 70 (EX_SOFTWARE).
+    """
     try:
         app()
-    except (ValueError, OSError) as error:
+    except (GatelabError, OSError) as error:
         typer.echo(f"gatelab: {error}", err=True)
         sys.exit(2)
+    except Exception as error:
+        traceback.print_exc()
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        typer.echo(
+            f"gatelab: this is a bug in gatelab {gatelab.__version__} ({what}). Please report it to the project's "
+            f"issue tracker, with the lines above and the command: gatelab {shlex.join(sys.argv[1:])}",
+            err=True,
+        )
+        sys.exit(70)

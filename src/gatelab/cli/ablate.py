@@ -9,6 +9,7 @@ import typer
 
 from gatelab.cli import experiment
 from gatelab.cli.settings import settings
+from gatelab.errors import GatelabError
 
 if TYPE_CHECKING:
     from gatelab.training.config import Key
@@ -50,7 +51,7 @@ def ablate(
     studies = experiment.specs(config, changes, quick, data_dir)
     for study in studies.values():
         if not study.ablation:
-            raise ValueError(f"{config} has neither arms nor factors: use gatelab bench to compare models")
+            raise GatelabError(f"{config} has neither arms nor factors: use gatelab bench to compare models")
     name = config.stem if config else f"{cell}-{studies[''].task.name}"
     directory = output_dir or Path("experiments") / f"{name}{'-quick' if quick else ''}"
     experiment.execute(studies, directory, jobs, quiet)
@@ -61,5 +62,5 @@ def _every_gate(name: str) -> dict[str, Any]:
     from gatelab.experiments.ablation import every_gate
 
     if not (arms := every_gate(cells.get(name))):
-        raise ValueError(f"cell {name!r} has no gate to remove: choose another cell, or write a config with arms")
+        raise GatelabError(f"cell {name!r} has no gate to remove: choose another cell, or write a config with arms")
     return arms

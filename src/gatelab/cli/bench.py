@@ -9,6 +9,7 @@ import typer
 
 from gatelab.cli import experiment
 from gatelab.cli.settings import settings
+from gatelab.errors import GatelabError
 
 if TYPE_CHECKING:
     from gatelab.training.config import Key
@@ -38,7 +39,7 @@ def bench(
     }
     changes = {key: value for key, value in changes.items() if value is not None} | settings(change or [])
     if config is None and ("models",) not in changes:
-        raise ValueError("no models to compare: give a config, or cells as in --cells lstm,gru,agru")
+        raise GatelabError("no models to compare: give a config, or cells as in --cells lstm,gru,agru")
     studies = experiment.specs(config, changes, quick, data_dir)
     name = config.stem if config else studies[""].task.name
     directory = output_dir or Path("experiments") / f"{name}{'-quick' if quick else ''}"
@@ -51,6 +52,6 @@ def _models(cells: str) -> dict[str, dict[str, str]]:
     for cell in filter(None, map(str.strip, cells.split(","))):
         name = cell.rpartition(":")[2]
         if name in models:
-            raise ValueError(f"--cells {cells} has two models named {name}: give them different names in a config")
+            raise GatelabError(f"--cells {cells} has two models named {name}: give them different names in a config")
         models[name] = {"cell": cell} if ":" in cell else {}
     return models

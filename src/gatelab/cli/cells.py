@@ -8,6 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gatelab.errors import GatelabError
+
 if TYPE_CHECKING:
     from gatelab.lang import Cell
 
@@ -26,7 +28,7 @@ def cells(
 
     if name is None:
         if latex or python or cpp:
-            raise ValueError("--latex, --python and --cpp need a cell: name it, as in `gatelab cells gru --latex`")
+            raise GatelabError("--latex, --python and --cpp need a cell: name it, as in `gatelab cells gru --latex`")
         Console().print(_table())
         return
     cell = library.get(name)

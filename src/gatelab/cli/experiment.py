@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gatelab.errors import GatelabError
+
 if TYPE_CHECKING:
     from gatelab.experiments.config import BenchSpec
     from gatelab.training.config import Key
@@ -61,7 +63,7 @@ def execute(studies: dict[str, BenchSpec], directory: Path, jobs: int | None, qu
     from gatelab.report.write import write_reports
 
     if directory.exists() and not directory.is_dir():
-        raise ValueError(f"{directory} is a file: expected a new directory, or that of an experiment to resume")
+        raise GatelabError(f"{directory} is a file: expected a new directory, or that of an experiment to resume")
     tests = planned_family(studies).tests
     for remark in {r: None for spec in studies.values() for r in bench.remarks(spec, tests)} if not quiet else ():
         typer.echo(f"note: {remark}", err=True)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gatelab.cli.settings import AcceptChanges
+from gatelab.errors import GatelabError
 
 if TYPE_CHECKING:
     from gatelab.use.files import Predictions
@@ -61,7 +62,7 @@ def refuse_overwriting(out: Path | None, *sources: Path | None) -> None:
     """Raise an error if the output would overwrite an input file."""
     for path in sources:
         if out is not None and path is not None and out.resolve() == path.resolve():
-            raise ValueError(f"{out} would overwrite an input file: choose another name")
+            raise GatelabError(f"{out} would overwrite an input file: choose another name")
 
 
 def show(titles: list[str], rows: list[list[Any]], out: Path | None) -> None:

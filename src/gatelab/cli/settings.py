@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gatelab.errors import GatelabError
+
 if TYPE_CHECKING:
     from gatelab.training.config import Key
 
@@ -24,7 +26,7 @@ def settings(assignments: list[str]) -> dict[Key, Any]:
     for setting in assignments:
         key, equals, value = setting.partition("=")
         if not equals or not key:
-            raise ValueError(
+            raise GatelabError(
                 f"--set {shlex.quote(setting)} is not understood: expected KEY=VALUE, as training.patience=5"
             )
         values[tuple(key.strip().split("."))] = parse_yaml(value, f"--set {setting}")

@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gatelab.errors import GatelabError
+
 if TYPE_CHECKING:
     from gatelab.tasks import Task
 
@@ -31,7 +33,7 @@ def tasks(
     console = Console(highlight=False, markup=False)
     if name is None:
         if show is not None:
-            raise ValueError("--show needs a task: name it, as in `gatelab tasks digits --show digits.png`")
+            raise GatelabError("--show needs a task: name it, as in `gatelab tasks digits --show digits.png`")
         console.print(_table(data_dir))
         return
     kind = library.find(library.parse(name)[0])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatelab.cli.settings import AcceptChanges, settings
+from gatelab.errors import GatelabError
 
 if TYPE_CHECKING:
     from gatelab.training.spec import RunSpec
@@ -62,7 +63,7 @@ def train(
     changes = {key: value for key, value in flags.items() if value is not None} | settings(change or [])
     if resume is not None:
         if config is not None or output_dir is not None or changes.keys() - {("training", "num_epochs")}:
-            raise ValueError(f"--resume {resume} keeps the settings of the run: leave out all settings but --epochs")
+            raise GatelabError(f"--resume {resume} keeps the settings of the run: leave out all settings but --epochs")
         spec, directory = Run(resume).spec(), resume
         if epochs is not None:
             training = TrainingSpec.model_validate({**spec.training.document(), "num_epochs": epochs})

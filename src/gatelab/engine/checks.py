@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
+from gatelab.errors import GatelabError
 from gatelab.lang import Cell
 
 
@@ -17,37 +18,37 @@ def sizes(**values: Any) -> None:
     """Refuse anything but positive integers."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name} is {value!r}: expected a positive integer")
+            raise GatelabError(f"{name} is {value!r}: expected a positive integer")
 
 
 def flags(**values: Any) -> None:
     """Refuse anything but booleans, such as the truthy string "no"."""
     for name, value in values.items():
         if not isinstance(value, bool):
-            raise ValueError(f"{name} is {value!r}: expected True or False")
+            raise GatelabError(f"{name} is {value!r}: expected True or False")
 
 
 def dropout(p: Any, name: str = "dropout") -> None:
     """Refuse what is not a probability below 1."""
     if not isinstance(p, (int, float)) or not 0 <= p < 1:  # NaN fails the comparison
-        raise ValueError(f"{name} is {p!r}: expected a probability in [0, 1)")
+        raise GatelabError(f"{name} is {p!r}: expected a probability in [0, 1)")
 
 
 def sequences(x: Any, input_size: int, batch_first: bool, like: Tensor) -> None:
     """Refuse an input whose type, shape, dtype or device does not fit the layer; `like` is one of its parameters."""
     if isinstance(x, PackedSequence):
-        raise ValueError("x is a PackedSequence: expected the padded batch, with its lengths as lengths=")
+        raise GatelabError("x is a PackedSequence: expected the padded batch, with its lengths as lengths=")
     if not isinstance(x, Tensor):
-        raise ValueError(f"x is a {type(x).__name__}: expected a tensor, such as torch.as_tensor(x)")
+        raise GatelabError(f"x is a {type(x).__name__}: expected a tensor, such as torch.as_tensor(x)")
     if x.dim() not in (2, 3) or x.shape[-1] != input_size:
-        raise ValueError(
+        raise GatelabError(
             f"x has shape {tuple(x.shape)}: expected {'(B, T,' if batch_first else '(T, B,'} {input_size}) or, for one "
             f"sequence, (T, {input_size}), since the layer has input_size={input_size}"
         )
     if 0 in x.shape:
-        raise ValueError(f"x has shape {tuple(x.shape)}: expected at least one sequence of at least one step")
+        raise GatelabError(f"x has shape {tuple(x.shape)}: expected at least one sequence of at least one step")
     if x.dtype != like.dtype or x.device != like.device:
-        raise ValueError(
+        raise GatelabError(
             f"x is {x.dtype} on {x.device} and the layer {like.dtype} on {like.device}: "
             + (
                 "move one of them with .to(dtype=..., device=...)"
@@ -62,7 +63,7 @@ def state(initial: Any, cell: Cell, shape: tuple[int, ...], x: Tensor) -> tuple[
     values = tuple(initial) if isinstance(initial, (tuple, list)) else (initial,)
     if len(values) != len(cell.states):
         names = ", ".join(cell.states)
-        raise ValueError(
+        raise GatelabError(
             f"state has {len(values)} tensor(s): cell {cell.name!r} has {len(cell.states)} ({names}). "
             "Sequence lengths are passed as lengths="
         )
@@ -70,9 +71,9 @@ def state(initial: Any, cell: Cell, shape: tuple[int, ...], x: Tensor) -> tuple[
         if not isinstance(value, Tensor) or tuple(value.shape) != shape:
             shown = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             axes = "(layers x directions, batch, hidden)" if len(shape) == 3 else "(layers x directions, hidden)"
-            raise ValueError(f"state {name!r} has shape {shown}: expected {shape}, {axes}")
+            raise GatelabError(f"state {name!r} has shape {shown}: expected {shape}, {axes}")
         if value.dtype != x.dtype or value.device != x.device:
-            raise ValueError(
+            raise GatelabError(
                 f"state {name!r} is {value.dtype} on {value.device} and x is {x.dtype} on {x.device}: move one of them"
             )
     return values
@@ -84,11 +85,11 @@ def lengths(lengths: Tensor | Sequence[int], x: Tensor) -> Tensor:
     try:
         rows = torch.as_tensor(lengths, device=x.device)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"lengths is {lengths!r}: expected {B} integers") from error
+        raise GatelabError(f"lengths is {lengths!r}: expected {B} integers") from error
     if rows.shape != (B,) or rows.is_floating_point() or rows.dtype == torch.bool:
-        raise ValueError(f"lengths is {rows.dtype} of shape {tuple(rows.shape)}: expected {B} integers")
+        raise GatelabError(f"lengths is {rows.dtype} of shape {tuple(rows.shape)}: expected {B} integers")
     if rows.min() < 1 or rows.max() > T:
-        raise ValueError(
+        raise GatelabError(
             f"lengths range from {int(rows.min())} to {int(rows.max())}: expected 1 to {T}, the number of steps in x"
         )
     return rows.long().contiguous()

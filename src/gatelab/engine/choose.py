@@ -14,7 +14,7 @@ from gatelab.engine.fused import compiler, function
 from gatelab.engine.layout import LAYOUTS
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
-from gatelab.errors import unknown
+from gatelab.errors import GatelabError, unknown
 from gatelab.lang import Cell
 
 ENGINES = ("auto", "fused", "native", "eager")
@@ -27,7 +27,7 @@ def check(engine: str, cell: Cell, where: str = "engine") -> None:
         raise unknown(where, engine, ENGINES)
     if engine == "native" and not native.supports(cell):
         listed = ", ".join(known.name for known in LAYOUTS)
-        raise ValueError(
+        raise GatelabError(
             f"{where} 'native' does not support cell {cell.name!r} (torch.nn has: {listed}): use 'auto' or 'eager'"
         )
 
@@ -42,7 +42,7 @@ def choose(engine: str, cell: Cell, x: Tensor, watch: bool) -> str:
     check(override or engine, cell, OVERRIDE if override else "engine")
     engine = override or engine
     if engine == "fused" and x.device.type != "cpu":
-        raise ValueError(f"engine 'fused' runs on the CPU and x is on {x.device}: use 'auto', 'native' or 'eager'")
+        raise GatelabError(f"engine 'fused' runs on the CPU and x is on {x.device}: use 'auto', 'native' or 'eager'")
     if engine == "auto":
         engine = "fused" if x.device.type == "cpu" else "native" if native.supports(cell) else "eager"
     if engine == "fused" and (x.dtype != torch.float32 or not _compiles(cell, watch)):

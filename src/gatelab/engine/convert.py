@@ -9,6 +9,7 @@ from torch import nn
 
 from gatelab.engine.layout import LAYOUTS, pack, unpack
 from gatelab.engine.recurrent import Recurrent
+from gatelab.errors import GatelabError
 
 
 @torch.no_grad()
@@ -19,13 +20,13 @@ def from_torch(module: nn.RNNBase) -> Recurrent:
     """
     cell = next((cell for cell, layout in LAYOUTS.items() if type(module) is layout.module), None)
     if cell is None:
-        raise ValueError(f"from_torch was given a {type(module).__name__}: expected nn.GRU, nn.LSTM or nn.RNN")
+        raise GatelabError(f"from_torch was given a {type(module).__name__}: expected nn.GRU, nn.LSTM or nn.RNN")
     if getattr(module, "nonlinearity", "tanh") != "tanh":
-        raise ValueError(
+        raise GatelabError(
             "from_torch was given an nn.RNN with nonlinearity='relu': expected 'tanh'; define a cell with relu instead"
         )
     if module.proj_size:
-        raise ValueError(
+        raise GatelabError(
             f"from_torch was given proj_size={module.proj_size}: expected 0, since projections are not supported"
         )
     like = next(module.parameters())
@@ -62,9 +63,9 @@ def to_torch(layer: Recurrent) -> nn.RNNBase:
     """
     if layer.cell not in LAYOUTS:
         listed = ", ".join(cell.name for cell in LAYOUTS)
-        raise ValueError(f"to_torch: torch.nn has no cell {layer.cell.name!r} (it has: {listed})")
+        raise GatelabError(f"to_torch: torch.nn has no cell {layer.cell.name!r} (it has: {listed})")
     if layer.residual and layer.num_layers > 1:
-        raise ValueError("to_torch: torch.nn has no residual layers; use residual=False")
+        raise GatelabError("to_torch: torch.nn has no residual layers; use residual=False")
     module_class: Any = LAYOUTS[layer.cell].module
     like = next(layer.parameters())
     biases = [bias for parameters in layer.cell_parameters() for bias in parameters.b.values()]

@@ -15,6 +15,7 @@ from gatelab.engine import checks, settings, stack
 from gatelab.engine.choose import check, choose
 from gatelab.engine.initialise import initialise
 from gatelab.engine.parameters import CellParameters
+from gatelab.errors import GatelabError
 from gatelab.lang import Cell, Option
 
 State = Tensor | tuple[Tensor, ...]
@@ -116,7 +117,7 @@ class Recurrent(nn.Module):
         """
         settings.check_frozen(self.cell, next(self.cell_parameters()).options, names, at)
         if not names:
-            raise ValueError('freeze was given no names: expected at least one, as in freeze("b.z")')
+            raise GatelabError('freeze was given no names: expected at least one, as in freeze("b.z")')
         for parameters in self.cell_parameters():
             for name, parameter in parameters.named_parameters():
                 if name in names or name.partition(".")[0] in names:
@@ -218,7 +219,7 @@ def _resolve(cell: str | Cell) -> Cell:
         return cell
     if isinstance(cell, str):
         return cells.get(cell)
-    raise ValueError(
+    raise GatelabError(
         f"cell is {cell!r}: expected a name ({', '.join(cells.names())}) or a function decorated with @gatelab.cell"
     )
 

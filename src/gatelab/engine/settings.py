@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any
 
-from gatelab.errors import unknown
+from gatelab.errors import GatelabError, unknown
 from gatelab.lang import Cell, Option
 
 
@@ -16,41 +16,43 @@ def resolve_options(cell: Cell, values: Mapping[str, Any], arguments: Iterable[s
     reserved = list(arguments)
     for name in cell.options:
         if name in reserved:
-            raise ValueError(f"cell {cell.name!r} has an option {name!r}, which is an argument of the layer: rename it")
+            raise GatelabError(
+                f"cell {cell.name!r} has an option {name!r}, which is an argument of the layer: rename it"
+            )
     if not any((cell.graph.W, cell.graph.U, cell.graph.b)):
-        raise ValueError(f"cell {cell.name!r} has no W, U or b: expected at least one parameter to train")
+        raise GatelabError(f"cell {cell.name!r} has no W, U or b: expected at least one parameter to train")
     return cell.signature.resolve(cell.name, values, others=reserved[3:-1])
 
 
 def check_gate_bias(cell: Cell, gate_bias: Any) -> None:
     """Refuse initial values for biases that the cell does not have."""
     if not isinstance(gate_bias, Mapping):
-        raise ValueError(f"gate_bias is {gate_bias!r}: expected a mapping, such as {{'z': 1.0}}")
+        raise GatelabError(f"gate_bias is {gate_bias!r}: expected a mapping, such as {{'z': 1.0}}")
     for name, value in gate_bias.items():
         if name not in cell.graph.b:
             raise unknown(f"gate_bias of cell {cell.name!r}:", name, cell.graph.b)
         if not isinstance(value, Real) or not math.isfinite(value):
-            raise ValueError(f"gate_bias {name!r} is {value!r}: expected a finite number")
+            raise GatelabError(f"gate_bias {name!r} is {value!r}: expected a finite number")
 
 
 def check_chrono(cell: Cell, longest: Any, gate_bias: Mapping[str, float]) -> None:
     """Refuse chrono initialization for cells without a gate that retains a state, or with biases that are set."""
     if not isinstance(longest, int) or longest < 2:
-        raise ValueError(f"chrono is {longest!r}: expected the longest dependency in steps, an integer of at least 2")
+        raise GatelabError(f"chrono is {longest!r}: expected the longest dependency in steps, an integer of at least 2")
     if not {"keep", "write"} & set(cell.roles.values()):
-        raise ValueError(
+        raise GatelabError(
             f"chrono does not apply to cell {cell.name!r}: none of its gates keeps or overwrites a state. "
             "Use gate_bias to initialize biases"
         )
     for gate in cell.roles:
         if gate not in cell.graph.b:
-            raise ValueError(
+            raise GatelabError(
                 f"chrono sets the bias of gate {gate!r}, but cell {cell.name!r} has no b.{gate}: rename its bias"
             )
         if gate in gate_bias:
-            raise ValueError(f"both chrono and gate_bias set b.{gate}: use one of them")
+            raise GatelabError(f"both chrono and gate_bias set b.{gate}: use one of them")
         if abs(abs(cell.opening(gate)) - 1) > 1e-9:
-            raise ValueError(
+            raise GatelabError(
                 f"chrono needs b.{gate} to be one term of the sum inside gate {gate!r}, but in cell {cell.name!r} it "
                 f"has the factor {cell.opening(gate):g}. Use gate_bias to initialize biases"
             )
@@ -59,7 +61,7 @@ def check_chrono(cell: Cell, longest: Any, gate_bias: Mapping[str, float]) -> No
 def check_frozen(cell: Cell, options: Mapping[str, Option], names: Iterable[Any], at: Any) -> None:
     """Refuse to freeze parameters that the cell does not have, or at something that is not a number."""
     if at is not None and (not isinstance(at, (int, float)) or not math.isfinite(at)):
-        raise ValueError(f"freeze was given at={at!r}: expected a finite number")
+        raise GatelabError(f"freeze was given at={at!r}: expected a finite number")
     graph = cell.graph
     families = {"W": graph.W, "U": graph.U, "b": graph.b}
     own = [name for name, option in options.items() if option.learned]

@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from gatelab.errors import GatelabError
 from gatelab.experiments.overlay import BY_NAME, overlaid
 from gatelab.lang import Cell
 from gatelab.training.config import Key, Problem
@@ -93,14 +94,14 @@ def _levels(factor: str, value: Any) -> dict[str, dict[str, Any]]:
     if isinstance(value, dict):
         levels = {str(label): changes or {} for label, changes in value.items()}
         if any(not isinstance(changes, dict) for changes in levels.values()):
-            raise ValueError(f"this is {value!r}: expected changes for each level, as {{low: {{init: {{b.z: 0}}}}}}")
+            raise GatelabError(f"this is {value!r}: expected changes for each level, as {{low: {{init: {{b.z: 0}}}}}}")
     elif isinstance(value, list):
         gate = factor.removeprefix("init_")
         levels = {_label(v): {"init": {f"b.{gate}": v}} if gate != factor else {factor: v} for v in value}
     else:
-        raise ValueError(f"this is {value!r}: expected a list of levels, as [0, 1]")
+        raise GatelabError(f"this is {value!r}: expected a list of levels, as [0, 1]")
     if len(levels) < 2 or len(levels) < len(value) or "" in levels:
-        raise ValueError(f"this is {value!r}: expected at least two levels, all different")
+        raise GatelabError(f"this is {value!r}: expected at least two levels, all different")
     return levels
 
 
@@ -126,7 +127,7 @@ def _merged(by_factor: dict[str, dict[str, Any]]) -> dict[str, Any]:
             elif isinstance(other, dict) and isinstance(value, dict) and not other.keys() & value.keys():
                 merged[key] = {**other, **value}
             elif key in merged and other not in NONE and value not in NONE and other != value:
-                raise ValueError(
+                raise GatelabError(
                     f"{factor} sets {key} to {value!r} and another factor to {other!r}: a model cannot have both. "
                     "Let the factors change different keys, or list the arms under arms"
                 )
@@ -145,7 +146,7 @@ def changed(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
         own["freeze_at"] = None
     removed, biases = (_present(own.get(key)) for key in ("remove", "gate_bias"))
     if both := [gate for gate in biases if gate in removed]:
-        raise ValueError(f"init has b.{both[0]}, and remove removes the gate {both[0]}: use one of them")
+        raise GatelabError(f"init has b.{both[0]}, and remove removes the gate {both[0]}: use one of them")
     model = {
         key: _present(value) if key in BY_NAME and isinstance(value, dict) else value
         for key, value in overlaid(base, own).items()
@@ -165,7 +166,7 @@ def _present(values: Any) -> dict[str, Any]:
 def _bias(item: tuple[Any, Any]) -> tuple[str, Any]:
     family, dot, gate = str(item[0]).partition(".")
     if family != "b" or not dot:
-        raise ValueError(f"init has {item[0]!r}: expected initial values of biases, as {{b.z: 1.0}}")
+        raise GatelabError(f"init has {item[0]!r}: expected initial values of biases, as {{b.z: 1.0}}")
     return gate, item[1]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gatelab import sealed
 from gatelab.disk import foreign, within
+from gatelab.errors import GatelabError
 from gatelab.experiments import stats
 from gatelab.experiments.config import BenchSpec
 from gatelab.experiments.executor import Executor, Finished
@@ -121,7 +122,7 @@ def _refuse_another(spec: BenchSpec, directory: Path) -> set[str]:
     """The models in a directory; an error if it holds another experiment. Seeds and models may be added."""
     if not (directory / EXPERIMENT).is_file():
         if foreign(directory, ()):
-            raise ValueError(f"{directory} holds files, and no experiment: choose an empty or new directory")
+            raise GatelabError(f"{directory} holds files, and no experiment: choose an empty or new directory")
         return set()
     now, before = spec.document(), read_experiment(directory)["spec"]
     missing = [f"it also has the model {name}" for name in before["models"] if name not in now["models"]]
@@ -131,7 +132,7 @@ def _refuse_another(spec: BenchSpec, directory: Path) -> set[str]:
     if before["runs"] < spec.runs:
         before["runs"] = spec.runs
     if different := [*missing, *differences(now, before)]:
-        raise ValueError(
+        raise GatelabError(
             f"{directory} holds another experiment: {'; '.join(different)}. Choose another directory, or "
             "restore the config"
         )

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from gatelab.errors import unknown
+from gatelab.errors import GatelabError, unknown
 from gatelab.experiments import ablation
 from gatelab.experiments.overlay import hyperparameters_of, overlaid
 from gatelab.training import config
@@ -72,21 +72,21 @@ def load(path: Path, changes: Mapping[Key, Any] | None = None) -> dict[str, Benc
         return {"": parse(config.changed(shared, changes), str(path), document.lines, changes)}
     studies = document.content[STUDIES]
     if not isinstance(studies, dict) or not studies:
-        raise ValueError(
+        raise GatelabError(
             f"{path}: {STUDIES}: this is {studies!r}: expected studies by name, as {{one: {{task: sine}}}}"
         )
     if ("task",) in changes:
-        raise ValueError(f"{path} holds {STUDIES}, each with its task: --task cannot be given for all of them")
+        raise GatelabError(f"{path} holds {STUDIES}, each with its task: --task cannot be given for all of them")
     specs = {}
     for name, own in studies.items():
         if not NAME.fullmatch(str(name)) or not isinstance(own, dict):
-            raise ValueError(f"{path}: {STUDIES}.{name}: this is {own!r}: expected a word and keys such as task")
+            raise GatelabError(f"{path}: {STUDIES}.{name}: this is {own!r}: expected a word and keys such as task")
         lines = {key[2:]: line for key, line in document.lines.items() if key[:2] == (STUDIES, str(name)) and key[2:]}
         content = config.changed(shared, dict(_leaves(own)))
         try:
             specs[str(name)] = parse(config.changed(content, changes), str(path), {**document.lines, **lines}, changes)
         except ValueError as error:
-            raise ValueError(f"in the study {name}:\n{error}") from error
+            raise GatelabError(f"in the study {name}:\n{error}") from error
     return specs
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gatelab.disk import within
+from gatelab.errors import GatelabError
 from gatelab.experiments.plan import Planned
 from gatelab.experiments.worker import STATUSES, last_log_line
 from gatelab.training.run import LOG, PROGRESS
@@ -48,7 +49,7 @@ class LocalExecutor:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         limit = os.environ.get("OMP_NUM_THREADS", "")  # as in torch
         if jobs is not None and jobs < 1:
-            raise ValueError(f"jobs is {jobs}: expected at least one process")
+            raise GatelabError(f"jobs is {jobs}: expected at least one process")
         self.jobs = jobs or cores
         # With at least as many runs as cores, one thread per process is fastest: threads need no synchronization.
         self.threads = max(1, min(cores // self.jobs, int(limit) if limit.isdecimal() else cores))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from gatelab.errors import GatelabError
 from gatelab.experiments.config import BenchSpec, same
 from gatelab.formatting import file_name
 from gatelab.tasks import Task
@@ -59,7 +60,7 @@ def _refuse_same_directory(models: list[str]) -> None:
     for name in models:
         other = by_directory.setdefault(file_name(name).lower(), name)
         if other != name:
-            raise ValueError(f"models.{name}: it would have the same directory as {other!r}: choose another name")
+            raise GatelabError(f"models.{name}: it would have the same directory as {other!r}: choose another name")
 
 
 def matched(bench: BenchSpec) -> dict[str, ModelSpec]:
@@ -70,7 +71,7 @@ def matched(bench: BenchSpec) -> dict[str, ModelSpec]:
         for name, model in bench.models.items()
     }
     for name, other in same(models):
-        raise ValueError(
+        raise GatelabError(
             f"models.{name}: with match: parameters this becomes the same model as {other!r}: remove one of them"
         )
     return models

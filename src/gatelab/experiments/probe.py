@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gatelab.errors import GatelabError
 from gatelab.experiments.config import BenchSpec
 from gatelab.tasks import Batch
 from gatelab.training import build, seeds
@@ -22,7 +23,7 @@ def refuse_alike(spec: BenchSpec, models: dict[str, ModelSpec]) -> None:
     """Raise if two models have the same weights, learned parameters, outputs and gradients on one batch."""
     for name, other in _alike(spec, models):
         where = "arms" if spec.ablation else "models"
-        raise ValueError(
+        raise GatelabError(
             f"{where}.{name}: on one batch this has the weights, outputs and gradients of {other!r}, bit for bit. "
             "Remove one of them, or make them different"
         )

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatelab import cells, sealed
 from gatelab.disk import within
-from gatelab.errors import DataError, first_problem
+from gatelab.errors import DataError, GatelabError, first_problem
 from gatelab.experiments import facts
 from gatelab.experiments.config import NAME, BenchSpec
 from gatelab.experiments.plan import Planned, run_path
@@ -141,7 +141,7 @@ def read_experiment(directory: Path) -> dict[str, Any]:
 
 def _models(content: dict[str, Any]) -> dict[str, ModelSpec]:
     if not content["models"].keys() == content["cells"].keys() or not content["models"]:
-        raise ValueError("expected a cell for each model, and at least one model")
+        raise GatelabError("expected a cell for each model, and at least one model")
     return {
         name: ModelSpec.model_validate({**model, "cell": cells.choose(content["cells"][name])})
         for name, model in content["models"].items()
@@ -153,20 +153,20 @@ def _check_names(content: dict[str, Any]) -> None:
     spec = content["spec"]
     for name in (*content["models"], *spec["models"], *spec["design"], *([spec["base"]] if spec["base"] else [])):
         if not NAME.fullmatch(name):
-            raise ValueError(f"a model has the name {name!r}: expected a letter or digit, then also . + - _ = ,")
+            raise GatelabError(f"a model has the name {name!r}: expected a letter or digit, then also . + - _ = ,")
     if not isinstance(spec["task"].get("name"), str) or not re.fullmatch(r"\w+", spec["task"]["name"]):
-        raise ValueError(f"the task is {spec['task'].get('name')!r}: expected its name")
+        raise GatelabError(f"the task is {spec['task'].get('name')!r}: expected its name")
     if (spec["base"] is not None and spec["base"] not in content["models"]) or spec["design"].keys() - content[
         "models"
     ]:
-        raise ValueError("base or design: unknown model")
+        raise GatelabError("base or design: unknown model")
     tests, own = content["family"]["tests"], count_tests(list(spec["models"]), spec["base"], spec["design"])
     if tests < own or (tests > own and not content["family"]["studies"]):
-        raise ValueError(f"family: {tests} tests, expected {own}")
+        raise GatelabError(f"family: {tests} tests, expected {own}")
     if content["command"] == "ablate" and spec["base"] is None:
-        raise ValueError("base: expected the base model of an ablation")
+        raise GatelabError("base: expected the base model of an ablation")
     if len({tuple(levels) for levels in spec["design"].values()}) > 1:
-        raise ValueError("design: expected the same factors for every model")
+        raise GatelabError("design: expected the same factors for every model")
     for run in content["runs"]:
         if run["model"] not in content["models"] or run["place"] != str(run_path(run["model"], run["seed"])):
-            raise ValueError(f"the run {run} has an unknown model or an unexpected directory")
+            raise GatelabError(f"the run {run} has an unknown model or an unexpected directory")

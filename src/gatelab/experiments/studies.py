@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gatelab import sealed
 from gatelab.disk import foreign, within
-from gatelab.errors import DataError
+from gatelab.errors import DataError, GatelabError
 from gatelab.experiments.bench import Watcher, bench, checked
 from gatelab.experiments.bench import execute as execute_study
 from gatelab.experiments.config import NAME, BenchSpec
@@ -29,7 +29,7 @@ def execute(
         try:
             plans[name] = checked(spec, directory / name)
         except ValueError as error:
-            raise ValueError(f"in the study {name}: {error}") from error
+            raise GatelabError(f"in the study {name}: {error}") from error
     _claim(directory, list(specs))
     family = planned_family(specs)
     for path in directories(directory).values():  # also of the studies whose turn comes later
@@ -56,12 +56,12 @@ def _claim(directory: Path, studies: list[str]) -> None:
     path = directory / STUDIES
     if path.is_file():
         if missing := set(before := names(directory)) - set(studies):
-            raise ValueError(
+            raise GatelabError(
                 f"{directory} holds the studies {', '.join(before)}, and the config no longer has "
                 f"{', '.join(sorted(missing))}: choose another directory, or restore the config"
             )
     elif foreign(directory, ()):
-        raise ValueError(f"{directory} holds files, and no studies: choose an empty or new directory")
+        raise GatelabError(f"{directory} holds files, and no studies: choose an empty or new directory")
     sealed.write_json(path, {"studies": studies})
 
 

@@ -19,7 +19,7 @@ import math
 import re
 from typing import Any, NoReturn
 
-from gatelab.errors import DataError
+from gatelab.errors import DataError, GatelabError
 from gatelab.lang.cell import Cell
 from gatelab.lang.graph import (
     POINTWISE,
@@ -133,7 +133,7 @@ class _Reader:
         self.lengths: dict[Node, int] = {}
 
     def refuse(self, why: str) -> NoReturn:
-        raise ValueError(why)
+        raise GatelabError(why)
 
     def cell(self) -> Cell:
         document, signature = self.document, self.signature()

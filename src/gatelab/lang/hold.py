@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from gatelab.errors import unknown
+from gatelab.errors import GatelabError, unknown
 from gatelab.lang.cell import Cell
 from gatelab.lang.interpret import Interpreter
 from gatelab.lang.recorded import Recorded
@@ -22,11 +22,11 @@ def hold(cell: Cell, gates: Mapping[str, float]) -> Cell:
         if name not in cell.gates:
             raise unknown(f"gate of cell {cell.name!r}:", name, cell.gates)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise ValueError(
+            raise GatelabError(
                 f"gate {name!r} of cell {cell.name!r} cannot be held at {value!r}: expected a finite number"
             )
         if name in cell.neutral and not 0 <= value <= 1:
-            raise ValueError(f"gate {name!r} of cell {cell.name!r} cannot be held at {value:g}: expected 0 to 1")
+            raise GatelabError(f"gate {name!r} of cell {cell.name!r} cannot be held at {value:g}: expected 0 to 1")
     if not gates:
         return cell
     values = {name: float(gates[name]) for name in sorted(gates)}

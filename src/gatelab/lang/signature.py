@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
-from gatelab.errors import CellError, unknown
+from gatelab.errors import CellError, GatelabError, unknown
 
 SPACES = ("W", "U", "b")
 
@@ -66,7 +66,7 @@ class Signature:
             if key in options:
                 options[key] = replace(options[key], value=_finite(f"option {key!r} of cell {cell!r}", value))
             elif not isinstance(value, bool):
-                raise ValueError(f"option {key!r} of cell {cell!r} is {value!r}: expected True or False")
+                raise GatelabError(f"option {key!r} of cell {cell!r} is {value!r}: expected True or False")
             else:
                 name = key.removeprefix("learnable_")
                 options[name] = replace(options[name], learned=value)
@@ -109,7 +109,7 @@ def _option(cell: str, parameter: inspect.Parameter) -> Option:
 
 def _finite(what: str, value: Any) -> float:
     if isinstance(value, Option):
-        raise ValueError(f"{what} is learned({value.value}): pass the number, and learnable_...=True")
+        raise GatelabError(f"{what} is learned({value.value}): pass the number, and learnable_...=True")
     if type(value) is bool or not isinstance(value, Real) or not math.isfinite(value):
-        raise ValueError(f"{what} is {value!r}: expected a finite number")
+        raise GatelabError(f"{what} is {value!r}: expected a finite number")
     return float(value)

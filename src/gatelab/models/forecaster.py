@@ -10,6 +10,7 @@ from torch import Generator, Tensor, nn
 
 from gatelab.engine import Recurrent
 from gatelab.engine.recurrent import State
+from gatelab.errors import GatelabError
 from gatelab.lang import Cell
 from gatelab.models.predictor import StepPredictor
 
@@ -35,7 +36,7 @@ class Forecaster(nn.Module):
     def __init__(self, cell: str | Cell, series: int, hidden_size: int, num_layers: int = 1, **options: Any) -> None:
         super().__init__()
         if options.get("bidirectional"):
-            raise ValueError("a Forecaster cannot be bidirectional: the backward direction would see the target")
+            raise GatelabError("a Forecaster cannot be bidirectional: the backward direction would see the target")
         self.predictor = StepPredictor(cell, series, hidden_size, series, num_layers, **options)
         self.register_buffer("residuals", torch.empty(0, 0, series), persistent=False)
 
@@ -61,7 +62,7 @@ class Forecaster(nn.Module):
     def predict_future(self, x: Tensor, steps_ahead: int) -> Tensor:
         """(B, T, D) → (B, steps_ahead, D). The window is processed once, then the state is carried along."""
         if not isinstance(steps_ahead, int) or steps_ahead < 1:
-            raise ValueError(f"steps_ahead is {steps_ahead!r}: expected an integer of at least 1")
+            raise GatelabError(f"steps_ahead is {steps_ahead!r}: expected an integer of at least 1")
         training, _ = self.training, self.eval()
         try:
             predictions, state = self.predictor.step(x, None)
@@ -80,7 +81,7 @@ class Forecaster(nn.Module):
         x is (N, T, D), `future` (N, steps_ahead, D). Errors are kept separately for each step ahead and each variable.
         """
         if future.dim() != 3 or len(future) != len(x) or future.shape[2] != x.shape[2] or len(x) < 2:
-            raise ValueError(
+            raise GatelabError(
                 f"calibrate was given windows {tuple(x.shape)} and futures {tuple(future.shape)}: expected (N, T, D) "
                 "and (N, steps_ahead, D) with N ≥ 2"
             )
@@ -96,12 +97,12 @@ class Forecaster(nn.Module):
         of one series are not exchangeable; the coverage is then only approximate.
         """
         if not 0 < level < 1:
-            raise ValueError(f"level is {level!r}: expected a probability between 0 and 1")
+            raise GatelabError(f"level is {level!r}: expected a probability between 0 and 1")
         windows, calibrated = self.residuals.shape[:2]
         if not windows:
-            raise ValueError("prediction intervals need held-out errors, and there are none: call calibrate first")
+            raise GatelabError("prediction intervals need held-out errors, and there are none: call calibrate first")
         if steps_ahead > calibrated:
-            raise ValueError(
+            raise GatelabError(
                 f"steps_ahead is {steps_ahead}, and held-out errors reach {calibrated} steps ahead: call calibrate "
                 "with longer futures"
             )

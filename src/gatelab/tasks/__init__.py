@@ -7,7 +7,7 @@ x, y, lengths = task.train.batch(torch.arange(32))
 from pathlib import Path
 from typing import Any
 
-from gatelab.errors import unknown
+from gatelab.errors import GatelabError, unknown
 from gatelab.tasks.adding import Adding
 from gatelab.tasks.agreement import Agreement
 from gatelab.tasks.baseline import Baseline
@@ -37,7 +37,7 @@ def find(name: str) -> type[Task]:
     """Return the class of the task with this name."""
     if name not in _LIBRARY:
         if Path(name).exists():
-            raise ValueError(f"{name} is a file or folder: to use it as a task, write files:path={name}")
+            raise GatelabError(f"{name} is a file or folder: to use it as a task, write files:path={name}")
         raise unknown("task", name, _LIBRARY)
     return _LIBRARY[name]
 
@@ -46,7 +46,7 @@ def get(name: str, **options: Any) -> Task:
     """Return the task with these options. Options may be part of the name, as in `mnist:order=pixels,limit=1000`."""
     name, parsed = parse(name)
     if repeated := sorted(parsed.keys() & options.keys()):
-        raise ValueError(f"the option {repeated[0]!r} of the task {name!r} is given twice: leave one out")
+        raise GatelabError(f"the option {repeated[0]!r} of the task {name!r} is given twice: leave one out")
     return find(name).make({**parsed, **options})
 
 
@@ -58,8 +58,8 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
         option, equals, value = (token.strip() for token in piece.partition("="))
         if not equals:
             hint = "; to name a file, write files:path=FILE" if name.strip() == "files" else ""
-            raise ValueError(f"{text!r} cannot be parsed at {piece!r}: expected NAME:OPTION=VALUE,OPTION=VALUE{hint}")
+            raise GatelabError(f"{text!r} cannot be parsed at {piece!r}: expected NAME:OPTION=VALUE,OPTION=VALUE{hint}")
         if option in options:
-            raise ValueError(f"the option {option!r} is given twice in {text!r}: leave one out")
+            raise GatelabError(f"the option {option!r} is given twice in {text!r}: leave one out")
         options[option] = value
     return name.strip(), options

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field, model_validator
 
+from gatelab.errors import GatelabError
 from gatelab.tasks import pictures
 from gatelab.tasks.examples import PADDING
 from gatelab.tasks.synthetic import Drawn, Tokens
@@ -46,7 +47,9 @@ class Agreement(Tokens):
     @model_validator(mode="after")
     def _in_order(self) -> Agreement:
         if self.shortest_gap > self.gap:
-            raise ValueError(f"shortest_gap is {self.shortest_gap} and gap is {self.gap}: expected shortest_gap ≤ gap")
+            raise GatelabError(
+                f"shortest_gap is {self.shortest_gap} and gap is {self.gap}: expected shortest_gap ≤ gap"
+            )
         return self
 
     @property

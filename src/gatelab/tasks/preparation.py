@@ -9,7 +9,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
-from gatelab.errors import DataError, first_problem
+from gatelab.errors import DataError, GatelabError, first_problem
 from gatelab.tasks.examples import Differences, Encoding, Floats, OneHot, Pixels
 from gatelab.tasks.sampling import stream
 from gatelab.tasks.series import Scaling, differenced
@@ -37,7 +37,7 @@ class ScalingParameters(BaseModel):
     @model_validator(mode="after")
     def _invertible(self) -> ScalingParameters:
         if len(self.mean) != len(self.deviation) or not all(value > 0 for value in self.deviation):
-            raise ValueError("expected one positive deviation per mean")
+            raise GatelabError("expected one positive deviation per mean")
         return self
 
 
@@ -80,15 +80,15 @@ class Preparation(BaseModel):
         if self.scaling is not None and self.kind == "numbers":
             sizes["scaling"] = len(self.scaling.mean)
         if mismatched := [name for name, size in sizes.items() if size != self.input_size]:
-            raise ValueError(f"{mismatched[0]} does not fit input_size {self.input_size}")
+            raise GatelabError(f"{mismatched[0]} does not fit input_size {self.input_size}")
         if self.classes is not None and len(self.classes) != self.output_size:
-            raise ValueError(f"{len(self.classes)} classes do not fit output_size {self.output_size}")
+            raise GatelabError(f"{len(self.classes)} classes do not fit output_size {self.output_size}")
         if self.target_scaling is not None and len(self.target_scaling.mean) != self.output_size:
-            raise ValueError(f"target_scaling does not fit output_size {self.output_size}")
+            raise GatelabError(f"target_scaling does not fit output_size {self.output_size}")
         if self.differenced and not (self.forecasts and self.target_scaling is not None):
-            raise ValueError("differenced is for forecasts of a series only")
+            raise GatelabError("differenced is for forecasts of a series only")
         if (self.kind == "image") != (self.side is not None) or (self.kind == "tokens") != bool(self.vocabulary):
-            raise ValueError("expected side for images only, and vocabulary for tokens only")
+            raise GatelabError("expected side for images only, and vocabulary for tokens only")
         return self
 
     def document(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field, model_validator
 
+from gatelab.errors import GatelabError
 from gatelab.tasks import pictures, series
 from gatelab.tasks.baseline import Baseline, persistence
 from gatelab.tasks.examples import Parts
@@ -37,7 +38,7 @@ class Sine(Task):
     @model_validator(mode="after")
     def _long_enough(self) -> Sine:
         if min(self.sizes) < 1:
-            raise ValueError(
+            raise GatelabError(
                 f"duration is {self.duration}: expected at least {series.least_steps(self.length)} for windows of "
                 f"{self.length} steps in training, validation and test set"
             )

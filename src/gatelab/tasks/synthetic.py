@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
+from gatelab.errors import GatelabError
 from gatelab.tasks.examples import Encoding, Examples, OneHot, Parts
 from gatelab.tasks.sampling import stream
 from gatelab.tasks.task import Task
@@ -87,7 +88,7 @@ def distinct(
             shuffled = [rows[i] for i in random.permutation(count)]
             inputs, targets, *lengths = (np.stack(column) for column in zip(*shuffled, strict=True))
             return inputs, targets, lengths[0] if lengths else None
-    raise ValueError(
+    raise GatelabError(
         f"{name} has too few distinct sequences with these options: expected {count:,}, drew {len(kept):,} in 20 "
         "attempts; choose a smaller size or longer sequences"
     )

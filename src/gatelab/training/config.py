@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from gatelab import tasks
 from gatelab.cells import Choice
-from gatelab.errors import DataError, expectation, unknown
+from gatelab.errors import DataError, GatelabError, expectation, unknown
 from gatelab.training.spec import RunSpec, Section, disagreements, name_and_options
 
 Key = tuple[str | int, ...]
@@ -39,15 +39,15 @@ def read(path: Path) -> Document:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
+        raise GatelabError(f"{path} cannot be read: {error}") from error
     content = parse_yaml(text, str(path))
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     lines: dict[Key, int] = {}
     duplicates = list(_mark(root, (), lines)) if root is not None else []
     if duplicates:
-        raise ValueError("\n".join(f"{path}:{line}: the key {key!r} is there twice" for line, key in duplicates))
+        raise GatelabError("\n".join(f"{path}:{line}: the key {key!r} is there twice" for line, key in duplicates))
     if not isinstance(content, dict | None):
-        raise ValueError(f"{path} holds {content!r}: expected keys such as task and training")
+        raise GatelabError(f"{path} holds {content!r}: expected keys such as task and training")
     return Document(content or {}, lines)
 
 
@@ -59,9 +59,9 @@ def parse_yaml(text: str, source: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{source}:{mark.line + 1}" if mark else source
-        raise ValueError(f"{where}: this is not YAML: {getattr(error, 'problem', None) or error}") from error
+        raise GatelabError(f"{where}: this is not YAML: {getattr(error, 'problem', None) or error}") from error
     except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"{source}: this is not a config: {error}") from error
+        raise GatelabError(f"{source}: this is not a config: {error}") from error
     return content
 
 
@@ -127,7 +127,7 @@ def refuse_located(problems: list[Problem], source: str, lines: Mapping[Key, int
         key = ".".join(str(part) for part in problem.key)
         messages.append((line, f"{where}: {key + ': ' if key else ''}{problem.message}"))
     if messages:
-        raise ValueError("\n".join(text for _, text in sorted(messages, key=lambda pair: pair[0])))
+        raise GatelabError("\n".join(text for _, text in sorted(messages, key=lambda pair: pair[0])))
 
 
 def _problems(content: dict[str, Any], sections: dict[str, Any]) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gatelab.engine.choose import choose
-from gatelab.errors import DataError
+from gatelab.errors import DataError, GatelabError
 from gatelab.lang.document import digest
 from gatelab.sealed import sum_of
 from gatelab.tasks import Task
@@ -73,7 +73,7 @@ def changed_data(run: Run, task: Task) -> Iterator[str]:
 def refuse(where: object, changed: list[str], instead: str) -> None:
     """An error that names all changes, if there are any."""
     if changed:
-        raise ValueError(
+        raise GatelabError(
             f"{where} was made with something else: {'; '.join(changed)}. Restore it, or pass --accept-changes "
             f"{instead}"
         )

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from gatelab import sealed
-from gatelab.errors import DataError
+from gatelab.errors import DataError, GatelabError
 from gatelab.tasks import Examples, Parts, Task
 from gatelab.tasks.examples import NoiseAfter
 from gatelab.tasks.preparation import Preparation
@@ -63,13 +63,13 @@ def _part(name: str, arrays: dict[str, np.ndarray], preparation: Preparation) ->
     stored, targets = (torch.from_numpy(arrays[f"{name}_{what}"]) for what in ("stored", "targets"))
     lengths = arrays.get(f"{name}_lengths")
     if stored.ndim < 2 or not len(stored) or not stored.shape[1]:
-        raise ValueError(f"the {name} examples have the shape {tuple(stored.shape)}")
+        raise GatelabError(f"the {name} examples have the shape {tuple(stored.shape)}")
     ends_of = None if lengths is None else torch.from_numpy(lengths)
     part = Examples(stored, targets, preparation.encoding, ends_of, preparation.per_step)
     ends = torch.full((len(stored),), stored.shape[1]) if part.lengths is None else part.lengths
     encoded = part.first(1).x  # whether it can be read at all
     if len(stored) != len(targets) or len(ends) != len(stored) or encoded.shape[2] != preparation.input_size:
-        raise ValueError(f"the {name} examples do not fit each other")
+        raise GatelabError(f"the {name} examples do not fit each other")
     return part
 
 

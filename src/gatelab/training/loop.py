@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.optim import Optimizer
 
+from gatelab.errors import GatelabError
 from gatelab.tasks import Batch, Examples
 from gatelab.training import build, checkpoint, gradients, optimizers, seeds
 from gatelab.training.checkpoint import Place
@@ -121,7 +122,7 @@ def _is_over(spec: RunSpec, run: Run, manifest: dict[str, Any], report: Reporter
         return True
     place = checkpoint.read_place(run.checkpoint_path) if run.checkpoint_path.is_file() else Place()
     if wanted < place.epoch:
-        raise ValueError(f"epochs is {wanted}, and the run has had {place.epoch} already: expected more")
+        raise GatelabError(f"epochs is {wanted}, and the run has had {place.epoch} already: expected more")
     if over and spec.training.patience and place.waited >= spec.training.patience:
         report.note(
             f"the run was stopped after {place.epoch} epochs by training.patience: with {wanted} epochs it would have "
@@ -295,7 +296,7 @@ def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, 
         if not accept_changes:
             refuse(run.path, changed, "to continue anyway; the changes are recorded in manifest.json")
         if spec.task.preparation != run.preparation:
-            raise ValueError(
+            raise GatelabError(
                 f"{run.path} cannot be continued with other data: its preprocessing (scaling, columns or classes) "
                 "follows from the data and would be another, so that its weights would no longer fit; start a new run"
             )

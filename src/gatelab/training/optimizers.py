@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 
+from gatelab.errors import GatelabError
 from gatelab.training.spec import OptimizationSpec
 
 
@@ -54,7 +55,7 @@ def restore(optimizer: Optimizer, saved: dict[str, Tensor]) -> None:
         number, _, name = key.partition(".")
         expected = torch.Size(()) if name == "step" else parameters[int(number)].shape
         if value.shape != expected or value.dtype != torch.float32:
-            raise ValueError(f"the optimizer's {key} is {value.dtype} of shape {tuple(value.shape)}")
+            raise GatelabError(f"the optimizer's {key} is {value.dtype} of shape {tuple(value.shape)}")
         state.setdefault(int(number), {})[name] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 

@@ -15,7 +15,7 @@ import torch
 from gatelab import sealed
 from gatelab.disk import clear_unfinished, foreign, within
 from gatelab.engine import team
-from gatelab.errors import DataError
+from gatelab.errors import DataError, GatelabError
 from gatelab.training import kept
 from gatelab.training.run import CELL, CELL_HEADING, LOG, MODEL, PROGRESS, Run
 from gatelab.training.spec import TrainingSpec
@@ -35,7 +35,7 @@ def alone_in(path: Path) -> Iterator[None]:
             clear_unfinished(path)
             yield
     except Timeout:
-        raise ValueError(f"another process is training in {path}: wait for it, or choose another directory") from None
+        raise GatelabError(f"another process is training in {path}: wait for it, or choose another directory") from None
 
 
 def is_busy(path: Path) -> bool:
@@ -55,11 +55,11 @@ def is_busy(path: Path) -> bool:
 def refuse_foreign(path: Path) -> None:
     """A new run needs its own directory: other files there are an error."""
     if path.exists() and not path.is_dir():
-        raise ValueError(f"{path} is a file: expected a directory for the run, a new one or that of the run itself")
+        raise GatelabError(f"{path} is a file: expected a directory for the run, a new one or that of the run itself")
     if others := foreign(path, [LOG, PROGRESS, *(name for name in BEGUN if _is_ours(path / name))]):
         what = "an experiment" if "experiment.json" in others or "studies.json" in others else "other files"
         some = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
-        raise ValueError(f"{path} holds {what} ({some}) and no run: choose a new or an empty directory")
+        raise GatelabError(f"{path} holds {what} ({some}) and no run: choose a new or an empty directory")
 
 
 def _is_ours(path: Path) -> bool:

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from gatelab import cells, sealed, tasks
 from gatelab.cells import Choice
 from gatelab.disk import within, write_text
-from gatelab.errors import DataError, first_problem
+from gatelab.errors import DataError, GatelabError, first_problem
 from gatelab.lang.document import digest
 from gatelab.tasks.preparation import Preparation
 from gatelab.training import build, checkpoint, kept
@@ -125,7 +125,7 @@ class Run:
         if spec.model.cell.cell is not self.cell.cell and digest(spec.model.cell.cell) != digest(self.cell.cell):
             different.append(f"the equations of model.cell, {spec.model.cell}, are others")
         if different:
-            raise ValueError(
+            raise GatelabError(
                 f"{self.path} holds another run: {'; '.join(different)}. Choose another directory, or resume what is "
                 f"there: gatelab train --resume {shlex.quote(str(self.path))}"
             )

@@ -22,7 +22,7 @@ from gatelab.cells import Choice
 from gatelab.engine.choose import check as check_engine
 from gatelab.engine.recurrent import resolve_options
 from gatelab.engine.settings import check_chrono, check_frozen, check_gate_bias
-from gatelab.errors import unknown
+from gatelab.errors import GatelabError, unknown
 from gatelab.lang import Cell, Option, hold
 from gatelab.tasks import Task
 
@@ -50,7 +50,7 @@ class Section(BaseModel):
         """pydantic takes true for 1, and YAML takes yes for true."""
         annotation = cls.model_fields[info.field_name or ""].annotation
         if isinstance(value, bool) and bool not in (annotation, *get_args(annotation)):
-            raise ValueError("expected a value of another kind, not true or false")
+            raise GatelabError("expected a value of another kind, not true or false")
         return value
 
     @model_validator(mode="after")
@@ -71,7 +71,7 @@ class Section(BaseModel):
 def refuse(wrong: list[str]) -> None:
     """One error for all problems, a line each: `key: why`."""
     if wrong:
-        raise ValueError("\n".join(wrong))
+        raise GatelabError("\n".join(wrong))
 
 
 # A config and the document of a spec have its name; the equations behind it are carried along.
@@ -232,7 +232,7 @@ def name_and_options(value: Any) -> tuple[str, dict[str, Any]]:
         return tasks.parse(value)
     options = dict(value) if isinstance(value, dict) else {}
     if not isinstance(name := options.pop("name", None), str):
-        raise ValueError(f"a task needs a name, one of {', '.join(tasks.names())}")
+        raise GatelabError(f"a task needs a name, one of {', '.join(tasks.names())}")
     return name, options
 
 

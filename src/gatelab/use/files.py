@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from gatelab.errors import DataError
+from gatelab.errors import DataError, GatelabError
 from gatelab.tasks import readers, table_files, timestamps, user_data
 from gatelab.tasks.files import TABLES
 from gatelab.tasks.preparation import Preparation
@@ -40,7 +40,7 @@ class Predictions:
 def predict(trained: TrainedModel, path: Path, proba: bool = False) -> Predictions:
     """Predict for each sequence of a file or folder, or for each step of a series."""
     if proba and trained.classes is None:
-        raise ValueError("--proba is for classification, but this model predicts numbers: leave it out")
+        raise GatelabError("--proba is for classification, but this model predicts numbers: leave it out")
     if trained.preparation.forecasts:
         return _predict_series(trained, path)
     data = read(path, trained.preparation)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from gatelab.errors import GatelabError
 from gatelab.models import Forecaster, StepPredictor
 from gatelab.tasks import table_files, timestamps
 from gatelab.tasks.series import Ending
@@ -34,9 +35,9 @@ def forecast(trained: TrainedModel, steps: int, data: Any = None, future: Any = 
     """Forecast the next steps of the training series, or of newer data."""
     prepared = trained.preparation
     if not prepared.forecasts:
-        raise ValueError(f"{trained.run.path} was not trained on a series: forecast needs one; use predict")
+        raise GatelabError(f"{trained.run.path} was not trained on a series: forecast needs one; use predict")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ValueError(f"steps is {steps!r}: expected an integer of at least 1")
+        raise GatelabError(f"steps is {steps!r}: expected an integer of at least 1")
     before = kept.ending(trained.run.file(kept.FILE), prepared) if data is None else _last_window(trained, data)
     exogenous = _exogenous(trained, steps, future)
     values = _iterated(trained, before.values, steps, exogenous)
@@ -53,7 +54,7 @@ def _last_window(trained: TrainedModel, data: Any) -> Ending:
     else:
         sequences = inputs.read(data, prepared)
         if len(sequences.values) != 1:
-            raise ValueError(f"data has the shape {np.shape(data)}: expected one series, (S, {prepared.input_size})")
+            raise GatelabError(f"data has the shape {np.shape(data)}: expected one series, (S, {prepared.input_size})")
         inputs.check_finite(sequences._replace(single=True), prepared)
         values, times = sequences.values[0], None
     return Ending(values[-prepared.steps :], None if times is None else times[-prepared.steps :])
@@ -65,10 +66,10 @@ def _exogenous(trained: TrainedModel, steps: int, future: Any) -> np.ndarray:
     names = prepared.columns[prepared.output_size :]
     if not names:
         if future is not None:
-            raise ValueError("future was given, but this model has no exogenous inputs: leave it out")
+            raise GatelabError("future was given, but this model has no exogenous inputs: leave it out")
         return np.empty((steps - 1, 0))
     if future is None and steps > 1:
-        raise ValueError(
+        raise GatelabError(
             f"this model has exogenous inputs ({', '.join(names)}): give their values for {steps - 1} future steps "
             "(future, or --future FILE.csv), or forecast 1 step"
         )
@@ -80,12 +81,12 @@ def _exogenous(trained: TrainedModel, steps: int, future: Any) -> np.ndarray:
         exogenous = prepared.model_copy(update={"columns": names, "input_size": len(names)})
         sequences = inputs.read(future, exogenous)
         if len(sequences.values) != 1:
-            raise ValueError(f"future has the shape {np.shape(future)}: expected one series, (steps, {len(names)})")
+            raise GatelabError(f"future has the shape {np.shape(future)}: expected one series, (steps, {len(names)})")
         values = sequences.values[0]
     if not np.isfinite(values).all():
-        raise ValueError("future has values that are not finite: expected numbers for all future steps")
+        raise GatelabError("future has values that are not finite: expected numbers for all future steps")
     if len(values) < steps - 1:
-        raise ValueError(f"future has {len(values)} steps: expected at least {steps - 1}")
+        raise GatelabError(f"future has {len(values)} steps: expected at least {steps - 1}")
     return values[: steps - 1]
 
 

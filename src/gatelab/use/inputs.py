@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gatelab.errors import unknown
+from gatelab.errors import GatelabError, unknown
 from gatelab.tasks.examples import PADDING
 from gatelab.tasks.images import permutation
 from gatelab.tasks.preparation import Preparation
@@ -29,7 +29,7 @@ def read(X: Any, preparation: Preparation, lengths: Any = None) -> Sequences:
         values, single = converted
         return _with_lengths(Sequences(values, None, single), lengths)
     if lengths is not None:
-        raise ValueError("lengths were given with a list of sequences, which have their own lengths: leave them out")
+        raise GatelabError("lengths were given with a list of sequences, which have their own lengths: leave them out")
     return _padded(converted, preparation)
 
 
@@ -41,10 +41,10 @@ def _as_numpy(X: Any) -> Any:
 def _padded(sequences: list[np.ndarray], preparation: Preparation) -> Sequences:
     """Pad sequences of unequal length."""
     if not sequences:
-        raise ValueError("X has no sequences: expected at least one")
+        raise GatelabError("X has no sequences: expected at least one")
     lengths = np.array([len(sequence) for sequence in sequences], np.int64)
     if lengths.min() < 1:
-        raise ValueError(f"sequence {lengths.argmin()} of X has no steps: expected at least one")
+        raise GatelabError(f"sequence {lengths.argmin()} of X has no steps: expected at least one")
     tokens = preparation.kind == "tokens"
     shape = (len(sequences), int(lengths.max()), *sequences[0].shape[1:])
     values = np.full(shape, PADDING if tokens else 0, np.uint8 if tokens else np.float64)
@@ -57,13 +57,13 @@ def _with_lengths(sequences: Sequences, lengths: Any) -> Sequences:
     """Check the lengths and add them."""
     values = sequences.values
     if 0 in values.shape:
-        raise ValueError(f"X has the shape {values.shape}: expected at least one sequence of one step")
+        raise GatelabError(f"X has the shape {values.shape}: expected at least one sequence of one step")
     if lengths is None:
         return sequences
     ends = np.atleast_1d(np.asarray(_as_numpy(lengths)))
     N, T = values.shape[:2]
     if ends.shape != (N,) or ends.dtype.kind not in "iu" or ends.min() < 1 or ends.max() > T:
-        raise ValueError(f"lengths are {str(lengths)[:80]}: expected {N} integers from 1 to {T}")
+        raise GatelabError(f"lengths are {str(lengths)[:80]}: expected {N} integers from 1 to {T}")
     return sequences._replace(lengths=ends.astype(np.int64))
 
 
@@ -108,7 +108,7 @@ def _array(values: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(values, np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} is {str(values)[:80]}: expected numbers, (T, D) or (N, T, D)") from None
+        raise GatelabError(f"{name} is {str(values)[:80]}: expected numbers, (T, D) or (N, T, D)") from None
     return array
 
 
@@ -116,7 +116,7 @@ def _fitting(array: np.ndarray, preparation: Preparation, name: str = "X", dimen
     D, expected = preparation.input_size, "(T, D) or (N, T, D)" if dimensions == 3 else "(T, D)"
     if array.ndim != dimensions or array.shape[-1] != D:
         order = f": {', '.join(preparation.columns)}, in this order" if _has_column_names(preparation) else ""
-        raise ValueError(f"{name} has the shape {array.shape}: expected {expected} with D = {D}{order}")
+        raise GatelabError(f"{name} has the shape {array.shape}: expected {expected} with D = {D}{order}")
     return array
 
 
@@ -137,13 +137,13 @@ def _columns(table: Any, preparation: Preparation) -> np.ndarray:
     expected = preparation.columns
     if not _has_column_names(preparation):
         if len(names) != preparation.input_size:
-            raise ValueError(f"X has {len(names)} columns ({', '.join(names)}): expected {preparation.input_size}")
+            raise GatelabError(f"X has {len(names)} columns ({', '.join(names)}): expected {preparation.input_size}")
         expected = tuple(names)
     for name in names:
         if name not in expected:
             raise unknown("column of X:", name, expected)
     if missing := [name for name in expected if name not in names]:
-        raise ValueError(f"X has no column {missing[0]!r}: expected {', '.join(expected)}")
+        raise GatelabError(f"X has no column {missing[0]!r}: expected {', '.join(expected)}")
     return np.stack([_array(table[keys[name]], f"the column {name!r}") for name in expected], -1)
 
 
@@ -159,7 +159,7 @@ def check_finite(sequences: Sequences, preparation: Preparation) -> None:
         name = f" ({preparation.columns[column]})" if _has_column_names(preparation) else ""
         where = f"step {step}" if sequences.single else f"sequence {sequence}, step {step}"
         value = sequences.values[sequence, step, column]
-        raise ValueError(
+        raise GatelabError(
             f"X has {value} in {where}, feature {column}{name} ({len(invalid):,} such values): expected finite "
             "numbers; fill missing values first"
         )
@@ -184,16 +184,16 @@ def _image(X: Any, preparation: Preparation) -> list[np.ndarray] | tuple[np.ndar
                 values = values.take(permutation(side * side), axis=1)
             return _checked_bytes(values), single
     expected = " or ".join(str(shape) for shape in sorted(shapes))
-    raise ValueError(f"X has the shape {array.shape}: expected images of shape {expected}, one or several")
+    raise GatelabError(f"X has the shape {array.shape}: expected images of shape {expected}, one or several")
 
 
 def _checked_bytes(values: np.ndarray) -> np.ndarray:
     if np.isfinite(values).all() and (values.min(initial=0) < 0 or values.max(initial=0) > 255):
-        raise ValueError(
+        raise GatelabError(
             f"X has values from {values.min():g} to {values.max():g}: expected unscaled pixels from 0 to 255"
         )
     if np.isfinite(values).all() and values.max(initial=0) <= 1 and (values != np.round(values)).any():
-        raise ValueError("X has fractions from 0 to 1: expected unscaled pixels from 0 to 255")
+        raise GatelabError("X has fractions from 0 to 1: expected unscaled pixels from 0 to 255")
     return values
 
 
@@ -215,7 +215,7 @@ def _tokens(X: Any, preparation: Preparation) -> list[np.ndarray] | tuple[np.nda
     if array.dtype.kind == "f" and array.ndim in (2, 3) and array.shape[-1] == preparation.input_size:
         array = _from_one_hot(array)
     if array.ndim not in (1, 2):
-        raise ValueError(f"X has the shape {array.shape}: expected words, or their indices as (T,) or (N, T)")
+        raise GatelabError(f"X has the shape {array.shape}: expected words, or their indices as (T,) or (N, T)")
     indices = _indices(array, preparation)
     return (indices[None], True) if array.ndim == 1 else (indices, False)
 
@@ -231,7 +231,7 @@ def _words(words: list[Any], preparation: Preparation) -> np.ndarray:
 def _indices(tokens: Any, preparation: Preparation) -> np.ndarray:
     array = np.asarray(tokens)
     if array.dtype.kind not in "iu" or (array.size and not (array.min() >= 0 and array.max() < preparation.input_size)):
-        raise ValueError(
+        raise GatelabError(
             f"X has {str(tokens)[:80]}: expected words, or their indices in the vocabulary, integers from 0 to "
             f"{preparation.input_size - 1}"
         )
@@ -240,6 +240,6 @@ def _indices(tokens: Any, preparation: Preparation) -> np.ndarray:
 
 def _from_one_hot(array: np.ndarray) -> np.ndarray:
     if not (((array == 0) | (array == 1)).all() and (array.sum(-1) == 1).all()):
-        raise ValueError("X has vectors that are not one-hot: expected a single 1 per step")
+        raise GatelabError("X has vectors that are not one-hot: expected a single 1 per step")
     indices: np.ndarray = array.argmax(-1)
     return indices

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from scipy.special import softmax
 
-from gatelab.errors import DataError
+from gatelab.errors import DataError, GatelabError
 from gatelab.formatting import counted, named
 from gatelab.lang import Cell
 from gatelab.models import Model
@@ -61,7 +61,7 @@ class TrainedModel:
     def predict_proba(self, X: Any, *, lengths: Any = None) -> ArrayOrList:
         """Predict the probability of each of `classes`: (N, C), or (N, T, C) with a target at every step."""
         if self.preparation.classes is None:
-            raise ValueError("this model predicts numbers, which have no probabilities: use predict")
+            raise GatelabError("this model predicts numbers, which have no probabilities: use predict")
         sequences, output = self._output(X, lengths)
         return self._shaped(sequences, softmax(output.astype(np.float64), -1))
 
@@ -124,7 +124,7 @@ class TrainedModel:
                 if ends is not None and prepared.kind == "numbers":
                     x[torch.arange(x.shape[1]) >= ends[:, None]] = 0
                 if not torch.isfinite(x).all():
-                    raise ValueError(
+                    raise GatelabError(
                         "X exceeds the range of float32 after scaling: expected values similar to the training data"
                     )
                 outputs.append(self.module(x, lengths=ends).numpy())

@@ -16,6 +16,7 @@ from gatelab.engine.fused import buffers, compiler
 from gatelab.engine.fused.source import Arguments, Source, identifier
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
+from gatelab.errors import GatelabError
 from gatelab.lang import Cell
 from gatelab.lang.graph import Matrix, Node, Weight, evaluate, walk
 from gatelab.lang.tensors import value
@@ -82,7 +83,7 @@ def scan(
     everything = (x, *states, *matrices, *vectors, *scalars)
     if any(t.dtype != torch.float32 for t in everything):
         dtypes = ", ".join(sorted({str(t.dtype) for t in everything}))
-        raise ValueError(
+        raise GatelabError(
             f"the layer's parameters and input have different dtypes ({dtypes}): expected torch.float32 for all"
         )
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in everything)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gatelab import style
 from gatelab.analysis import Inspection
 from gatelab.disk import write_text
+from gatelab.errors import GatelabError
 from gatelab.report.inspection import agreement, gates, memory, predictions
 from gatelab.report.sections import Section, page
 from gatelab.report.words import inspection as words
@@ -38,7 +39,7 @@ def write_inspection(inspection: Inspection, directory: Path) -> Path:
     existing = [name for name in FILES if (directory / name).exists()]
     is_ours = (directory / PAGE).is_file() or directory == inspection.subject.run.path / INSPECTION
     if existing and not is_ours:
-        raise ValueError(f"{directory} holds {existing[0]} and no inspection: choose another folder with --out")
+        raise GatelabError(f"{directory} holds {existing[0]} and no inspection: choose another folder with --out")
     drawn = {name: figure for name, figure in _figures(inspection).items() if figure is not None}
     write_text(directory / PAGE, "This inspection was not finished.\n")  # which marks the folder as an inspection
     for name in FILES:

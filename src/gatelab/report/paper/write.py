@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gatelab import style
 from gatelab.disk import whole_file
-from gatelab.errors import DataError
+from gatelab.errors import DataError, GatelabError
 from gatelab.experiments.record import read_experiment
 from gatelab.experiments.results import Results, manifests, read_results
 from gatelab.report import figures
@@ -37,7 +37,7 @@ def typesetter() -> ModuleType:
     try:
         import typst
     except ImportError:
-        raise ValueError("to write a PDF, install typst: pip install 'gatelab[paper]'") from None
+        raise GatelabError("to write a PDF, install typst: pip install 'gatelab[paper]'") from None
     return typst
 
 
