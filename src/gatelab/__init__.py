@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Cell", "CellError", "GatelabError", "I", "Recurrent", "cell", "cells", "cos", "engine", "exp", "from_torch",
-    "hold", "lang", "learned", "load", "models", "relu", "sigmoid", "sin", "softplus", "tanh", "tasks", "training", "use",
+    "hold", "lang", "learned", "load", "models", "relu", "sigmoid", "sin", "softplus", "tanh", "tasks", "training",
+    "use",
 ]  # fmt: skip
 
 
