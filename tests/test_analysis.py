@@ -371,7 +371,7 @@ def test_all_units_clamped_are_the_opposite_sentence(cell):
     seen = looked_at(classifier(cell, 7, SENTENCES), SENTENCES)
     batch = seen.examples(30)
     tokens = clamping.opposite(SENTENCES, SENTENCES.test.stored[:30])
-    other = SENTENCES.encoding()(tokens, torch.arange(30)).double()
+    other = SENTENCES.encoding()(tokens, torch.arange(30))
     donor, wanted = seen.history(other, batch.lengths)
     answered = clamping.clamped(seen, batch.x, batch.lengths, donor.states, np.arange(7))
     assert torch.equal(answered, wanted.argmax(1))
@@ -390,13 +390,13 @@ def test_a_clamp_holds_its_units_of_one_layer_from_the_subject_on(layer):
     model, scores = classifier("gru", 6, SENTENCES, layers=2), []
     seen = looked_at(model, SENTENCES, layer)
     batch, units = seen.examples(6), np.array([4, 1])
-    donor, _ = seen.history(torch.randn_like(batch.x), batch.lengths)
+    donor, _ = seen.history(torch.randint_like(batch.x, seen.task.input_size), batch.lengths)
     p = [{n: v.numpy() for n, v in each["fwd"].named_parameters()} for each in model.recurrent.layers]
     expected = []
     for row, length in enumerate(batch.lengths.tolist()):
         h = [np.zeros(6), np.zeros(6)]
         for t in range(length):
-            x = batch.x[row, t].numpy()
+            x = np.eye(SENTENCES.input_size)[batch.x[row, t]]
             for k in range(2):
                 r, z = (sigmoid_of(p[k][f"W.{g}"] @ x + p[k][f"U.{g}"] @ h[k] + p[k][f"b.{g}"]) for g in "rz")
                 n = np.tanh(p[k]["W.n"] @ x + p[k]["b.n"] + r * (p[k]["U.n"] @ h[k] + p[k]["b.hn"]))

@@ -152,3 +152,28 @@ def test_invalid_arguments_are_refused():
         model.calibrate(torch.randn(4, 4, 1), torch.randn(3, 2, 1))
     with pytest.raises(ValueError, match="level is 90"):
         model.forecast(torch.randn(1, 4, 1), 1, level=90)
+
+
+def test_tokens_are_one_hot_vectors_or_embeddings():
+    """Against one-hot vectors made by torch, and nn.Embedding."""
+    tokens = torch.randint(0, 7, (3, 9))
+    one_hot = torch.nn.functional.one_hot(tokens, 7).float()
+    for embedding_size in (None, 4):
+        model = StepPredictor("gru", 7, 5, 7, embedding_size=embedding_size, engine="eager")
+        assert torch.equal(model(tokens), model(one_hot))
+        assert model.double()(tokens).dtype == torch.float64
+    table = torch.nn.Embedding.from_pretrained(model.input_layer.weight.detach())
+    expected = model.head(model.recurrent(table(tokens))[0])
+    assert torch.equal(model(tokens), expected)
+    model(tokens).sum().backward()
+    assert model.input_layer.weight.grad is not None
+    with pytest.raises(ValueError, match=r"integers of shape \(3, 9, 7\): expected tokens \(B, T\)"):
+        model(one_hot.long())
+
+
+def test_padding_after_tokens_has_no_effect():
+    model = SequenceClassifier("lstm", 7, 5, 2, embedding_size=3, engine="eager").eval()
+    tokens, lengths = torch.randint(0, 7, (2, 9)), torch.tensor([9, 4])
+    padded = tokens.clone()
+    padded[1, 4:] = 255
+    assert torch.equal(model(padded, lengths=lengths), model(tokens, lengths=lengths))

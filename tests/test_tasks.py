@@ -73,9 +73,9 @@ def test_parts_have_the_described_shapes(task):
     assert tuple(len(part) for part in task.parts) == task.sizes
     for part in task.parts:
         x, y, lengths = part.batch(torch.arange(min(3, len(part))))
-        assert x.dtype == torch.float32
+        assert x.dtype == (torch.int64 if task.vocabulary else torch.float32)
         steps = task.steps if lengths is None else int(lengths.max())  # a batch is padded to its longest sequence
-        assert x.shape == (len(x), steps, task.input_size)
+        assert x.shape == ((len(x), steps) if task.vocabulary else (len(x), steps, task.input_size))
         assert x.isfinite().all()
         if lengths is not None:
             assert lengths.dtype == torch.int64

@@ -93,7 +93,7 @@ def agreement(subject: Subject, sentences: int = SENTENCES) -> Agreement:
     history, prediction = subject.history(batch.x, batch.lengths, watch=True)
     correlations, retention = _carriers(history, batch.y)
     ranked = np.argsort(-np.abs(correlations), kind="stable")
-    other = task.encoding()(opposite(task, tokens), torch.arange(len(tokens))).double()
+    other = task.encoding()(opposite(task, tokens), torch.arange(len(tokens)))
     donor, opposite_prediction = subject.history(other, batch.lengths)
     correct = (prediction.argmax(1) == batch.y) & (opposite_prediction.argmax(1) == 1 - batch.y)
     counts = np.unique([*(2**i for i in range(H.bit_length()) if 2**i <= H), H])

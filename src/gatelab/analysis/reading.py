@@ -9,14 +9,13 @@ import torch
 
 from gatelab.tasks import Task
 from gatelab.tasks.images import Images, permutation
-from gatelab.tasks.synthetic import Tokens
 
 
 @dataclass(frozen=True)
 class Reading:
     """One test example."""
 
-    x: np.ndarray  # (T, D), without padding
+    x: np.ndarray  # (T, D), without padding; tokens as one-hot vectors
     words: tuple[str, ...] | None  # the word of each step, for tokens
     image: np.ndarray | None  # (side, side) or (side, side, 3) bytes, for images
 
@@ -26,12 +25,10 @@ def reading(task: Task, index: int) -> Reading:
     part = task.test
     batch = part.batch(torch.tensor([index]))
     end = batch.x.shape[1] if batch.lengths is None else int(batch.lengths[0])
-    words = image = None
-    if isinstance(task, Tokens):
-        words = tuple(task.vocabulary[int(token)] for token in part.stored[index][:end])
-    if isinstance(task, Images):
-        image = _image(task, index)
-    return Reading(batch.x[0, :end].numpy(), words, image)
+    x = batch.x[0, :end].numpy()
+    if task.vocabulary:
+        return Reading(np.eye(task.input_size)[x], tuple(task.vocabulary[token] for token in x), None)
+    return Reading(x, None, _image(task, index) if isinstance(task, Images) else None)
 
 
 def _image(task: Images, index: int) -> np.ndarray:

@@ -76,13 +76,14 @@ class Subject:
         self, x: Tensor, lengths: Tensor | None, watch: bool = False, change: Change | None = None
     ) -> tuple[History, Tensor]:
         """States of the layer at every step (with `watch` also gates), and the predictions of the model."""
-        unrolled = unroll(self.recurrent, x, lengths, watch=watch, change=change)
+        unrolled = unroll(self.recurrent, self.model.inputs(x), lengths, watch=watch, change=change)
         return unrolled.histories[self.index], self.model.answer(unrolled.output, unrolled.state, x, lengths)
 
 
 def in_float64(batch: Batch) -> Batch:
-    """The batch in float64; classes stay integers."""
-    return batch._replace(x=batch.x.double(), y=batch.y.double() if batch.y.is_floating_point() else batch.y)
+    """The batch in float64; tokens and classes stay integers."""
+    x, y = (values.double() if values.is_floating_point() else values for values in (batch.x, batch.y))
+    return batch._replace(x=x, y=y)
 
 
 def load(path: Path | str, layer: int | None = None, accept_changes: bool = False) -> Subject:

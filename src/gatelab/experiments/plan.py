@@ -80,9 +80,10 @@ def matched(bench: BenchSpec) -> dict[str, ModelSpec]:
 def parameters(model: ModelSpec, task: Task) -> int:
     """The number of parameters, without allocating them."""
     cell, directions = model.equations(), 2 if model.bidirectional else 1
-    inputs = [task.input_size] + [model.hidden_size * directions] * (model.num_layers - 1)
+    embedding = model.embedding(task)
+    inputs = [embedding or task.input_size] + [model.hidden_size * directions] * (model.num_layers - 1)
     layers = sum(directions * cell.parameter_count(size, model.hidden_size, **model.options) for size in inputs)
-    return layers + (model.hidden_size * directions + 1) * task.output_size
+    return layers + (embedding or 0) * task.input_size + (model.hidden_size * directions + 1) * task.output_size
 
 
 def _nearest(model: ModelSpec, task: Task, target: int) -> int:

@@ -12,6 +12,7 @@ from gatelab.engine import Recurrent
 from gatelab.errors import unknown
 from gatelab.lang import Cell
 from gatelab.models.head import head, reset_head
+from gatelab.models.input_layer import InputLayer
 
 READS = ("last", "mean")
 
@@ -21,7 +22,7 @@ class SequenceClassifier(nn.Module):
 
     Args:
         cell: the name of a library cell, or a function decorated with `@gatelab.cell`.
-        input_size: D, the number of input features per step.
+        input_size: D, the number of input features per step, or the size of the vocabulary.
         hidden_size: H, the number of units per state.
         output_size: the number of classes (the outputs are logits), or of regression targets.
         num_layers: L, the number of stacked layers.
@@ -29,6 +30,7 @@ class SequenceClassifier(nn.Module):
             "mean", its mean over the steps.
         dropout: dropout probability between layers; without effect for one layer.
         head_dropout: dropout probability before the linear head.
+        embedding_size: for tokens, the size of learned embeddings; one-hot vectors by default.
         layer_options: further arguments of `Recurrent`: bidirectional, residual, engine, init, gate_bias, chrono, and
             the cell's hyperparameters.
     """
@@ -44,23 +46,31 @@ class SequenceClassifier(nn.Module):
         read: str = "last",
         dropout: float = 0.1,
         head_dropout: float = 0.2,
+        embedding_size: int | None = None,
         **layer_options: Any,
     ) -> None:
         super().__init__()
         if read not in READS:
             raise unknown("readout:", read, READS)
         self.read = read
-        self.recurrent = Recurrent(cell, input_size, hidden_size, num_layers, dropout=dropout, **layer_options)
+        self.input_layer = InputLayer(input_size, embedding_size)
+        size = self.input_layer.output_size
+        self.recurrent = Recurrent(cell, size, hidden_size, num_layers, dropout=dropout, **layer_options)
         self.head = head(self.recurrent, output_size, head_dropout)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
         """Initialize all parameters again, from `generator` or torch's default one."""
         self.recurrent.reset_parameters(generator)
         reset_head(self.head, generator)
+        self.input_layer.reset_parameters(generator)
+
+    def inputs(self, x: Tensor) -> Tensor:
+        """What the recurrent layers read: numbers (B, T, D) as they are, tokens (B, T) encoded."""
+        return self.input_layer(x, next(self.recurrent.parameters()).dtype)  # type: ignore[no-any-return]
 
     def forward(self, x: Tensor, *, lengths: Tensor | Sequence[int] | None = None) -> Tensor:
-        """(B, T, D) → (B, output_size)."""
-        output, state = self.recurrent(x, lengths=lengths)
+        """(B, T, D), or tokens (B, T) → (B, output_size)."""
+        output, state = self.recurrent(self.inputs(x), lengths=lengths)
         return self.answer(output, state, x, lengths)
 
     def answer(

@@ -49,6 +49,14 @@ class Forecaster(nn.Module):
         """Initialize all parameters again, from `generator` or torch's default one."""
         self.predictor.reset_parameters(generator)
 
+    def inputs(self, x: Tensor) -> Tensor:
+        """What the recurrent layers read."""
+        return self.predictor.inputs(x)
+
+    def step(self, x: Tensor, state: State | None, *, lengths: Tensor | None = None) -> tuple[Tensor, State]:
+        """`forward` from an initial state; also returns the final state, for processing series in chunks."""
+        return self.predictor.step(x, state, lengths=lengths)
+
     def forward(self, x: Tensor, *, lengths: Tensor | None = None) -> Tensor:
         """(B, T, D) → (B, T, D): at every step, a prediction of the next input."""
         prediction: Tensor = self.predictor(x, lengths=lengths)

@@ -11,6 +11,7 @@ from gatelab.engine import Recurrent
 from gatelab.engine.recurrent import State
 from gatelab.lang import Cell
 from gatelab.models.head import head, reset_head
+from gatelab.models.input_layer import InputLayer
 
 
 class StepPredictor(nn.Module):
@@ -29,19 +30,27 @@ class StepPredictor(nn.Module):
         *,
         dropout: float = 0.0,
         head_dropout: float = 0.0,
+        embedding_size: int | None = None,
         **layer_options: Any,
     ) -> None:
         super().__init__()
-        self.recurrent = Recurrent(cell, input_size, hidden_size, num_layers, dropout=dropout, **layer_options)
+        self.input_layer = InputLayer(input_size, embedding_size)
+        size = self.input_layer.output_size
+        self.recurrent = Recurrent(cell, size, hidden_size, num_layers, dropout=dropout, **layer_options)
         self.head = head(self.recurrent, output_size, head_dropout)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
         """Initialize all parameters again, from `generator` or torch's default one."""
         self.recurrent.reset_parameters(generator)
         reset_head(self.head, generator)
+        self.input_layer.reset_parameters(generator)
+
+    def inputs(self, x: Tensor) -> Tensor:
+        """What the recurrent layers read: numbers (B, T, D) as they are, tokens (B, T) encoded."""
+        return self.input_layer(x, next(self.recurrent.parameters()).dtype)  # type: ignore[no-any-return]
 
     def forward(self, x: Tensor, *, lengths: Tensor | Sequence[int] | None = None) -> Tensor:
-        """(B, T, D) → (B, T, output_size)."""
+        """(B, T, D), or tokens (B, T) → (B, T, output_size)."""
         return self.step(x, None, lengths=lengths)[0]
 
     def answer(self, output: Tensor, state: State, x: Tensor, lengths: Tensor | Sequence[int] | None) -> Tensor:
@@ -53,6 +62,6 @@ class StepPredictor(nn.Module):
         self, x: Tensor, state: State | None, *, lengths: Tensor | Sequence[int] | None = None
     ) -> tuple[Tensor, State]:
         """`forward` from an initial state; also returns the final state, for processing sequences in chunks."""
-        output, state = self.recurrent(x, state, lengths=lengths)
+        output, state = self.recurrent(self.inputs(x), state, lengths=lengths)
         assert state is not None
         return self.answer(output, state, x, lengths), state

@@ -1,4 +1,4 @@
-"""Sequences and targets, stored compactly and encoded as float32 batch by batch."""
+"""Sequences and targets, stored compactly and encoded batch by batch."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-PADDING = 255  # the token of steps after the end of a sequence
+PADDING = 255  # the token of steps after the end of a sequence, in bytes; any token beyond the vocabulary is padding
 
 
 class Batch(NamedTuple):
     """Inputs, targets and lengths of some examples."""
 
-    x: Tensor  # (B, T, D) float32
+    x: Tensor  # (B, T, D) float32, or tokens (B, T) int64
     y: Tensor  # classes: int64 (B,) or (B, T); values: float32 (B, K) or (B, T, K)
     lengths: Tensor | None  # (B,) int64; None if all sequences have the same length
 
 
 class Encoding(Protocol):
-    """Converts stored sequences to float32."""
+    """Converts stored sequences to what a model reads."""
 
     def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
-        """Encode the stored sequences with these indices as (B, T, D) in float32."""
+        """Encode the stored sequences with these indices as (B, T, D) in float32, or tokens (B, T) as integers."""
 
 
 @dataclass(frozen=True)
@@ -105,16 +105,12 @@ class Pixels:
 
 
 @dataclass(frozen=True)
-class OneHot:
-    """Tokens as one-hot vectors; padding as zeros."""
-
-    size: int
+class TokenIndices:
+    """Tokens as integers; the model makes one-hot vectors or embeddings of them."""
 
     def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
-        """Encode the tokens as one-hot vectors."""
-        encoded = torch.zeros(*rows.shape, self.size, dtype=torch.float32)  # (B, T, D)
-        hot = rows.long().clamp_(max=self.size - 1).unsqueeze(-1)
-        return encoded.scatter_(-1, hot, (rows != PADDING).to(torch.float32).unsqueeze(-1))
+        """Return the tokens as int64."""
+        return rows.long()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from torch import Tensor
 
 from gatelab.errors import DataError, GatelabError, first_problem
-from gatelab.tasks.examples import Differences, Encoding, Floats, OneHot, Pixels
+from gatelab.tasks.examples import Differences, Encoding, Floats, Pixels, TokenIndices
 from gatelab.tasks.sampling import stream
 from gatelab.tasks.series import Scaling, differenced
 
@@ -99,7 +99,7 @@ class Preparation(BaseModel):
     def encoding(self) -> Encoding:
         """The encoding of stored sequences, as in training."""
         if self.kind == "tokens":
-            return OneHot(self.input_size)
+            return TokenIndices()
         if self.kind == "image" and self.scaling is not None:
             return Pixels(self.scaling.mean[0], self.scaling.deviation[0])
         return Differences(self.no_change) if self.differenced else Floats()

@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 
 from gatelab.errors import GatelabError
-from gatelab.tasks.examples import Encoding, Examples, OneHot, Parts
+from gatelab.tasks.examples import Encoding, Examples, Parts, TokenIndices
 from gatelab.tasks.sampling import stream
 from gatelab.tasks.task import Task
 
@@ -52,12 +52,7 @@ class Synthetic(Task):
 
 
 class Tokens(Synthetic):
-    """A task whose steps are tokens, read as one-hot vectors."""
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """The text of each token."""
-        raise NotImplementedError
+    """A task whose steps are tokens."""
 
     @property
     def input_size(self) -> int:
@@ -65,8 +60,8 @@ class Tokens(Synthetic):
         return len(self.vocabulary)
 
     def encoding(self) -> Encoding:
-        """Return the one-hot encoding."""
-        return OneHot(self.input_size)
+        """Return the encoding of tokens."""
+        return TokenIndices()
 
     def _preparation_fields(self) -> dict[str, Any]:
         return {**super()._preparation_fields(), "kind": "tokens", "vocabulary": self.vocabulary}

@@ -85,13 +85,18 @@ class Task(BaseModel):
 
     @property
     def input_size(self) -> int:
-        """D: the number of features per step."""
+        """D: the number of features per step, or the size of the vocabulary."""
         raise NotImplementedError
 
     @property
     def steps(self) -> int:
         """T: the number of steps of the longest sequence."""
         raise NotImplementedError
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The text of each token; empty if the inputs are numbers."""
+        return ()
 
     @property
     def classes(self) -> tuple[str, ...] | None:

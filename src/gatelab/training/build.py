@@ -20,13 +20,14 @@ def model(spec: ModelSpec, task: Task, seed: int) -> nn.Module:
     """The model for a task, initialized from `seed`."""
     options = {"dropout": spec.dropout, "head_dropout": spec.head_dropout, **_layer_options(spec)}
     sizes = (task.input_size, spec.hidden_size, task.output_size, spec.num_layers)
+    embedding = spec.embedding(task)
     network: SequenceClassifier | StepPredictor | Forecaster
     if task.forecasts and task.input_size == task.output_size:
         network = Forecaster(spec.equations(), task.input_size, spec.hidden_size, spec.num_layers, **options)
     elif task.per_step:
-        network = StepPredictor(spec.equations(), *sizes, **options)
+        network = StepPredictor(spec.equations(), *sizes, embedding_size=embedding, **options)
     else:
-        network = SequenceClassifier(spec.equations(), *sizes, read=spec.read, **options)
+        network = SequenceClassifier(spec.equations(), *sizes, read=spec.read, embedding_size=embedding, **options)
     network.reset_parameters(generator(seed, "initialisation"))
     if spec.remove or spec.chrono:
         _initialize_like_unchanged(network, spec, task, seed)

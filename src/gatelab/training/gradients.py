@@ -50,7 +50,7 @@ def gradient_norms(model: nn.Module, batch: Batch, objective: Objective) -> Step
     training, _ = network.training, network.eval()
     try:
         with torch.enable_grad():
-            unrolled = unroll(network.recurrent, batch.x, batch.lengths)
+            unrolled = unroll(network.recurrent, network.inputs(batch.x), batch.lengths)
             loss = objective.loss(network.answer(unrolled.output, unrolled.state, batch.x, batch.lengths), batch)
             layers = unrolled.histories[:: len(network.recurrent.directions)]
             nodes = [state for layer in layers for states in layer.states[1:] for state in states]

@@ -68,7 +68,11 @@ def _part(name: str, arrays: dict[str, np.ndarray], preparation: Preparation) ->
     part = Examples(stored, targets, preparation.encoding, ends_of, preparation.per_step)
     ends = torch.full((len(stored),), stored.shape[1]) if part.lengths is None else part.lengths
     encoded = part.first(1).x  # whether it can be read at all
-    if len(stored) != len(targets) or len(ends) != len(stored) or encoded.shape[2] != preparation.input_size:
+    if (
+        len(stored) != len(targets)
+        or len(ends) != len(stored)
+        or (encoded.dim() == 3 and encoded.shape[2] != preparation.input_size)
+    ):
         raise GatelabError(f"the {name} examples do not fit each other")
     return part
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 RECORDS = ("gradients",)
+EMBEDDING = 64  # the default size of embeddings, and the largest vocabulary that is read as one-hot vectors
 
 
 class Conflict(NamedTuple):
@@ -95,6 +96,12 @@ class ModelSpec(Section):
         "last",
         description="for one target per sequence, what the head reads: the last state, or the mean over the steps",
     )
+    embedding_size: int | None = Field(
+        None,
+        ge=0,
+        description="for tokens: size of their learned embeddings, 0 for one-hot vectors; by default "
+        f"{EMBEDDING} for vocabularies of more than {EMBEDDING} tokens, otherwise one-hot",
+    )
     init: Literal["torch", "xavier"] = Field(
         "torch", description="initialization: uniform ±1/√H, or Xavier W, orthogonal U and zero biases"
     )
@@ -113,6 +120,12 @@ class ModelSpec(Section):
     def equations(self) -> Cell:
         """The cell as it will run, without the removed gates."""
         return hold(self.cell.cell, self.remove)
+
+    def embedding(self, task: Task) -> int | None:
+        """The size of embeddings for this task; None if it has no tokens, or for one-hot vectors."""
+        if self.embedding_size is not None:
+            return self.embedding_size or None
+        return EMBEDDING if len(task.vocabulary) > EMBEDDING else None
 
     def conflicts(self) -> Iterator[Conflict]:
         """Settings without effect, and settings that do not fit the cell."""
@@ -282,6 +295,9 @@ def disagreements(task: Task, model: ModelSpec, training: TrainingSpec) -> Itera
     if model.read != "last" and task.per_step:
         why = f"the task {task.name!r} has a target at every step: leave it out"
         yield Conflict(("model.read", "task"), why)
+    if model.embedding_size is not None and not task.vocabulary:
+        why = f"this is for tokens, and the inputs of the task {task.name!r} are numbers: leave it out"
+        yield Conflict(("model.embedding_size", "task"), why)
     if (training.loss == "cross_entropy") != (kind == "classes") and training.loss != "auto":
         why = f"{training.loss} does not fit the task {task.name!r}, whose targets are {kind}"
         yield Conflict(("training.loss", "task"), why)

@@ -11,7 +11,6 @@ from gatelab.analysis import Inspection
 from gatelab.report.figures import confusion_matrix
 from gatelab.report.inspection.examples import draw_example
 from gatelab.tasks.images import Images
-from gatelab.tasks.synthetic import Tokens
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,16 +77,15 @@ def predicted_against_true(inspection: Inspection) -> Figure | None:
 
 
 def _shown(inspection: Inspection) -> int:
-    return (
-        16 if isinstance(inspection.subject.task, Images) else 8 if isinstance(inspection.subject.task, Tokens) else 6
-    )
+    task = inspection.subject.task
+    return 16 if isinstance(task, Images) else 8 if task.vocabulary else 6
 
 
 def _grid(inspection: Inspection, places: np.ndarray) -> Figure:
     task = inspection.subject.task
     if isinstance(task, Images):
         across, width, height = 8, 9.0, 1.55
-    elif isinstance(task, Tokens):
+    elif task.vocabulary:
         across, width, height = 1, 9.0, 0.75 if task.per_step else 0.35
     else:
         across, width, height = 2, 9.0, 1.7
@@ -99,6 +97,6 @@ def _grid(inspection: Inspection, places: np.ndarray) -> Figure:
             draw_example(axes, inspection, int(place))
         for axes in grid[len(places) :]:
             axes.axis("off")
-        if task.per_step and not isinstance(task, Tokens):
+        if task.per_step and not task.vocabulary:
             figure.supxlabel("step; dotted: true, coloured: predicted", size=8)
     return figure
