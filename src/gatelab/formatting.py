@@ -7,13 +7,18 @@ import re
 from urllib.parse import quote
 
 PERCENT = ("accuracy", "precision", "recall", "f1")  # metrics that are shown in percent
-SMALLER_IS_BETTER = ("loss", "mse", "mae")
-NAMES = {"f1": "F1", "mse": "MSE", "mae": "MAE", "best_epoch": "best epoch", "seconds_per_epoch": "s/epoch"}
+BITS = ("bits_per_character", "bits_per_byte")  # the cross-entropy of text
+SMALLER_IS_BETTER = ("loss", *BITS, "mse", "mae")
+NAMES = {"f1": "F1", "mse": "MSE", "mae": "MAE", "best_epoch": "best epoch", "seconds_per_epoch": "s/epoch"} | {
+    bits: bits.replace("_", " ") for bits in BITS
+}
 TITLES = {
     "accuracy": "accuracy, %", "precision": "precision, %", "recall": "recall, %", "f1": "F1, %", "loss": "loss",
     "mse": "MSE", "mae": "MAE", "best_epoch": "best epoch", "seconds_per_epoch": "s/epoch", "parameters": "parameters",
+    "bits_per_character": "bits per character", "bits_per_byte": "bits per byte",
 }  # fmt: skip
 PLACES = {"best_epoch": 1, "seconds_per_epoch": 2}
+WHITE_SPACE = {" ": "␣", "\n": "↵", "\t": "→", "\r": "←"}
 LONGEST = 200  # bytes of a name: with what is put around it, 255 are the most that file systems take
 
 
@@ -93,6 +98,13 @@ def counted(count: int, thing: str) -> str:
 def listed(words: list[str]) -> str:
     """a, b and c."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def visible(token: str) -> str:
+    """A token or class with symbols for white space, and dots for what cannot be printed."""
+    if len(token) == 1:
+        return WHITE_SPACE.get(token, token if token.isprintable() else "·")
+    return "".join(sign if sign.isprintable() else "·" for sign in token)
 
 
 def duration(seconds: float) -> str:

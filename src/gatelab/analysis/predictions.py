@@ -10,6 +10,7 @@ import torch
 from scipy.special import softmax
 
 from gatelab.analysis.subject import Subject
+from gatelab.tasks import Task
 
 EVALUATED = 500  # examples, where the run has no predictions yet
 
@@ -60,6 +61,8 @@ def _saved(subject: Subject) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]
     arrays: dict[str, Any]
     if (subject.run.path / "predictions.npz").is_file():
         arrays = subject.run.predictions()
+        if len(arrays["answers"]) == 1 and subject.task.per_step:
+            arrays = _in_windows(arrays, subject.task)
     else:
         batch = subject.examples(EVALUATED)
         with torch.no_grad():
@@ -67,6 +70,18 @@ def _saved(subject: Subject) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]
         arrays = {"predictions": output.numpy(), "answers": batch.y.numpy()}
         arrays |= {} if batch.lengths is None else {"lengths": batch.lengths.numpy()}
     return arrays["predictions"].astype(np.float64), arrays["answers"], arrays.get("lengths")
+
+
+def _in_windows(arrays: dict[str, Any], task: Task) -> dict[str, Any]:
+    """Predictions for one long sequence as those for the test examples, which are windows of it."""
+    T, count = task.steps, len(task.test)
+    apart = T if task.vocabulary else 1  # windows of a series overlap
+    steps = min(arrays["answers"].shape[1], (count - 1) * apart + T)
+    windows = {
+        name: np.lib.stride_tricks.sliding_window_view(arrays[name][0, :steps], T, 0)[::apart]
+        for name in ("predictions", "answers")
+    }
+    return {name: np.moveaxis(values, -1, 1).copy() for name, values in windows.items()}
 
 
 def _mean(values: np.ndarray, scored: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from gatelab.formatting import visible
 from gatelab.tasks import Task
 from gatelab.tasks.images import Images, permutation
 
@@ -27,7 +28,7 @@ def reading(task: Task, index: int) -> Reading:
     end = batch.x.shape[1] if batch.lengths is None else int(batch.lengths[0])
     x = batch.x[0, :end].numpy()
     if task.vocabulary:
-        return Reading(np.eye(task.input_size)[x], tuple(task.vocabulary[token] for token in x), None)
+        return Reading(np.eye(task.input_size)[x], tuple(visible(task.vocabulary[token]) for token in x), None)
     return Reading(x, None, _image(task, index) if isinstance(task, Images) else None)
 
 

@@ -10,7 +10,21 @@ from typing import Annotated
 import typer
 
 import gatelab
-from gatelab.cli import ablate, bench, cells, config, doctor, forecast, inspect, predict, report, tasks, train, verify
+from gatelab.cli import (
+    ablate,
+    bench,
+    cells,
+    config,
+    doctor,
+    forecast,
+    inspect,
+    predict,
+    report,
+    sample,
+    tasks,
+    train,
+    verify,
+)
 from gatelab.errors import GatelabError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -23,6 +37,7 @@ app.command("report")(report.report)
 app.command("inspect")(inspect.inspect)
 app.command("predict")(predict.predict)
 app.command("forecast")(forecast.forecast)
+app.command("sample")(sample.sample)
 app.command("verify")(verify.verify)
 app.command("config")(config.config)
 app.command("doctor")(doctor.doctor)

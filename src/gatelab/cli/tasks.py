@@ -37,9 +37,9 @@ def tasks(
         console.print(_table(data_dir))
         return
     kind = library.find(library.parse(name)[0])
-    if kind.name == "files" and ":" not in name:
-        console.print(f"files: {library.summary(kind)}\n")
-        console.print("  describe your data with `gatelab tasks files:path=FILE`\n")
+    if _needs_path(kind) and ":" not in name:
+        console.print(f"{kind.name}: {library.summary(kind)}\n")
+        console.print(f"  describe your data with `gatelab tasks {kind.name}:path=FILE`\n")
         console.print(_options(kind, {}))
         return
     task = library.get(name, **_data_dir(kind, data_dir))
@@ -56,6 +56,11 @@ def tasks(
     if show is not None:
         style.save(task.picture(), show)
         console.print(f"\nThe figure is in {show}", soft_wrap=True)
+
+
+def _needs_path(kind: type[Task]) -> bool:
+    """Return whether the task is about files of the user's."""
+    return "path" in kind.model_fields
 
 
 def _data_dir(kind: type[Task], folder: Path | None) -> dict[str, Any]:
@@ -76,8 +81,9 @@ def _table(data_dir: Path | None) -> Table:
     table.add_column("data", no_wrap=True)
     for name in library.names():
         kind = library.find(name)
-        if name == "files":
-            table.add_row(name, "-", "-", "label or values", "-", "your own")
+        if _needs_path(kind):
+            target = "next character" if kind.per_step else "label or values"
+            table.add_row(name, "-", "-", target, "-", "your own")
             continue
         task = library.get(name, **_data_dir(kind, data_dir))
         target = (f"{len(task.classes)} classes" if task.classes else "1 value") + (

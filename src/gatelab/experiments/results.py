@@ -22,7 +22,7 @@ from gatelab.experiments import stats
 from gatelab.experiments.record import RESULTS, Family
 from gatelab.experiments.stats import BySeed, Comparison, Design, Effect, Summary
 from gatelab.experiments.worker import last_log_line
-from gatelab.formatting import PERCENT, SMALLER_IS_BETTER
+from gatelab.formatting import BITS, PERCENT, SMALLER_IS_BETTER
 from gatelab.tasks import Baseline
 from gatelab.training import Run
 from gatelab.training.process import is_busy
@@ -283,8 +283,8 @@ def _confusion(run: Run) -> np.ndarray | None:
 
 
 def main_metric(metrics: dict[str, float], loss: str) -> str | None:
-    """What models are compared by: accuracy for classes, else the error, absolute where that is the loss."""
-    return next((name for name in ("accuracy", "mae" if loss == "mae" else "mse") if name in metrics), None)
+    """What models are compared by: bits for text, accuracy for classes, else the squared or the absolute error."""
+    return next((name for name in (*BITS, "accuracy", "mae" if loss == "mae" else "mse") if name in metrics), None)
 
 
 def by_seed(models: dict[str, ModelResult], metric: str) -> dict[str, BySeed]:

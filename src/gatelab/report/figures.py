@@ -10,13 +10,14 @@ import numpy as np
 from gatelab import style
 from gatelab.experiments.results import ModelResult, Results
 from gatelab.experiments.stats import Summary
-from gatelab.formatting import PERCENT, TITLES, counted, file_name, number, scale, signed
+from gatelab.formatting import PERCENT, TITLES, counted, file_name, number, scale, signed, visible
 from gatelab.report.words.findings import change_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+CLASSES = 30  # of a confusion matrix, at most
 LONG_NAME = 12  # letters from which on a name does not fit beside its line
 ORDERS = 5.0  # the ratio from which on losses are drawn on a logarithmic scale
 LETTER = 0.085  # inches of a bold letter beside a line
@@ -183,9 +184,14 @@ def confusion(results: Results, name: str) -> Figure:
 
 
 def confusion_matrix(counts: np.ndarray, classes: list[str], title: str) -> Figure:
-    """Predicted by true class, each row in % of the true class."""
+    """Predicted by true class, each row in % of the true class; of many classes the most frequent ones."""
     shares = 100 * counts / np.maximum(1, counts.sum(1, keepdims=True))
-    size = len(counts)
+    if len(counts) > CLASSES:
+        frequent = np.sort(np.argsort(-counts.sum(1), kind="stable")[:CLASSES])
+        shares, title = shares[np.ix_(frequent, frequent)], f"{title}: the {CLASSES} most frequent of {len(counts)}"
+        classes = [classes[i] for i in frequent]
+    classes = [visible(name) for name in classes]
+    size = len(shares)
     with style.house():
         figure = style.new_figure(max(4.8, 1.6 + 0.5 * size), 1.4 + 0.42 * size)
         axes = figure.subplots()

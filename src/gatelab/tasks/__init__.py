@@ -19,10 +19,11 @@ from gatelab.tasks.mnist1d import Mnist1D
 from gatelab.tasks.recall import Recall
 from gatelab.tasks.sine import Sine
 from gatelab.tasks.task import Description, Task, summary
+from gatelab.tasks.text import Text
 
 _LIBRARY: dict[str, type[Task]] = {
     task.name: task
-    for task in (Digits, Mnist, FashionMnist, Cifar10, Mnist1D, Sine, Adding, Copy, Recall, Agreement, Files)
+    for task in (Digits, Mnist, FashionMnist, Cifar10, Mnist1D, Sine, Adding, Copy, Recall, Agreement, Files, Text)
 }
 
 __all__ = ["Baseline", "Batch", "Description", "Examples", "Parts", "Task", "find", "get", "names", "summary"]

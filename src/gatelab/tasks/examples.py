@@ -39,16 +39,33 @@ class Examples:
     def __len__(self) -> int:
         return len(self.targets)
 
-    def batch(self, index: Tensor) -> Batch:
-        """Return the examples with these indices, padded to the longest of them."""
-        if self.lengths is None:
-            rows, targets = self.stored.index_select(0, index), self.targets.index_select(0, index)
-            return Batch(self.encoding(rows, index), targets, None)
-        lengths = self.lengths.index_select(0, index)
-        longest = int(lengths.max())
-        rows = self.stored[:, :longest].index_select(0, index)
-        targets = (self.targets[:, :longest] if self.per_step else self.targets).index_select(0, index)
+    def batch(self, index: Tensor, steps: slice | None = None) -> Batch:
+        """Return the examples with these indices, padded to the longest of them; with `steps`, only those steps, where
+        the lengths are those within them, from 0.
+        """
+        lengths = None if self.lengths is None else self.lengths.index_select(0, index)
+        steps = steps or slice(0, self.longest(index))
+        if lengths is not None:
+            lengths = (lengths - steps.start).clamp(0, steps.stop - steps.start)
+        rows = self.stored[:, steps].index_select(0, index)
+        targets = (self.targets[:, steps] if self.per_step else self.targets).index_select(0, index)
+        if not targets.is_floating_point():
+            targets = targets.long()  # text stores its tokens as bytes
         return Batch(self.encoding(rows, index), targets, lengths)
+
+    def longest(self, index: Tensor) -> int:
+        """Return the number of steps of the longest of these examples."""
+        return self.stored.shape[1] if self.lengths is None else int(self.lengths.index_select(0, index).max())
+
+    def segments(self, count: int) -> Examples:
+        """Return one long sequence (1, S, …) as `count` consecutive ones (count, S // count, …), views of it."""
+        assert len(self) == 1
+        assert self.lengths is None
+        length = self.stored.shape[1] // count
+        stored, targets = (
+            values[0, : count * length].view(count, length, *values.shape[2:]) for values in (self.stored, self.targets)
+        )
+        return Examples(stored, targets, self.encoding, per_step=True)
 
     def first(self, count: int) -> Batch:
         """Return the first `count` examples."""

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from gatelab import style
-from gatelab.formatting import counted
+from gatelab.formatting import counted, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gatelab.tasks.images import Images
     from gatelab.tasks.synthetic import Tokens
     from gatelab.tasks.task import Task
+    from gatelab.tasks.text import Text
 
 LINES = 4  # up to this number of features per step are drawn as lines, more as a heat map
 
@@ -237,6 +238,31 @@ def _letter_colour(text: str) -> Any:
     if text.isupper():
         return "#b9d8f0"
     return "#e4e8ec"
+
+
+def text(task: Text) -> Figure:
+    """Draw a few lines of the training text, and how often each character occurs."""
+    shown, lines = 40, 9
+    start = task.train.stored[:lines].numpy()  # (lines, T)
+    words = ["".join(" " if i == " " else visible(i) for i in map(task.vocabulary.__getitem__, row)) for row in start]
+    counts = np.bincount(task.train.stored.numpy().ravel(), minlength=task.input_size)
+    order = np.argsort(-counts, kind="stable")[:shown]
+    with style.house():
+        figure = style.new_figure(9, 4.6)
+        top, bottom = cast(np.ndarray, figure.subfigures(2, 1, height_ratios=[2.2, 2]))
+        top.suptitle(f"{task.name}: the first {lines} training examples", x=0.01, ha="left", weight="bold")
+        axes = top.subplots()
+        axes.axis("off")
+        for row, line in enumerate(words):
+            axes.text(0, 1 - (row + 0.5) / lines, line, transform=axes.transAxes, va="center",
+                      family="monospace", size=7.5)  # fmt: skip
+        axes = bottom.subplots()
+        axes.bar(np.arange(len(order)), 100 * counts[order] / counts.sum(), color=style.COLOURS[0])
+        axes.set_xticks(np.arange(len(order)), [visible(task.vocabulary[i]) for i in order], size=8)
+        axes.set(ylabel=f"% of {task.unit}", xlim=(-0.7, len(order) - 0.3))
+        of = f", the {len(order)} most frequent of {task.input_size}" if len(order) < task.input_size else ""
+        axes.set_title(f"{task.unit} of the training text{of}")
+    return figure
 
 
 def sentences(task: Agreement) -> Figure:

@@ -53,6 +53,7 @@ class Preparation(BaseModel):
     columns: Names = ()  # names of the D features; in a forecast, target columns come first
     scaling: ScalingParameters | None = None  # per column of numbers; one for all pixels of images
     vocabulary: Names = ()  # of tokens
+    text: Literal["characters", "bytes"] | None = None  # what the tokens of a text are
     side: int | None = Field(None, ge=1)  # of images
     order: Literal["rows", "pixels", "permuted"] = "rows"
     noise_pad: int = Field(0, ge=0)  # steps of noise appended to an image
@@ -87,6 +88,8 @@ class Preparation(BaseModel):
             raise GatelabError(f"target_scaling does not fit output_size {self.output_size}")
         if self.differenced and not (self.forecasts and self.target_scaling is not None):
             raise GatelabError("differenced is for forecasts of a series only")
+        if self.text is not None and self.kind != "tokens":
+            raise GatelabError("text is for tokens only")
         if (self.kind == "image") != (self.side is not None) or (self.kind == "tokens") != bool(self.vocabulary):
             raise GatelabError("expected side for images only, and vocabulary for tokens only")
         return self

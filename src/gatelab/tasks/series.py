@@ -85,6 +85,15 @@ def windows(scaled: np.ndarray, length: int, targets: int, encoding: Encoding | 
     return Parts(*parts)
 
 
+def streams(scaled: np.ndarray, targets: int) -> Parts:
+    """Return each part of a series (S, D) as one sequence (1, S, D), a view of it; targets as for `windows`."""
+    parts = []
+    for a, b in itertools.pairwise(cuts(len(scaled))):
+        part = torch.from_numpy(np.ascontiguousarray(scaled[a:b]))
+        parts.append(Examples(part[None, :-1], part[None, 1:, :targets], Floats(), per_step=True))
+    return Parts(*parts)
+
+
 def differenced(values: np.ndarray, targets: int) -> np.ndarray:
     """Replace the first `targets` columns by changes from the previous step; the first change is 0."""
     changes = values.copy()

@@ -75,6 +75,10 @@ class Sine(Task):
         """Scale the wave and cut it into windows."""
         return series.windows(self.target_scaling.apply(self.wave), self.length, targets=1)
 
+    def streams(self) -> Parts:
+        """Return each part of the wave as one sequence."""
+        return series.streams(self.target_scaling.apply(self.wave), targets=1)
+
     def _preparation_fields(self) -> dict[str, Any]:
         return {
             **super()._preparation_fields(),

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from gatelab.errors import invalid
-from gatelab.formatting import counted
+from gatelab.formatting import counted, visible
 from gatelab.tasks.baseline import Baseline, majority_class, training_mean
 from gatelab.tasks.examples import Examples, Parts, inside
 from gatelab.tasks.preparation import Preparation, ScalingParameters
@@ -41,6 +41,8 @@ class Task(BaseModel):
     per_step: ClassVar[bool] = False  # whether there is a target at every step, or one per sequence
     forecasts: ClassVar[bool] = False  # whether the target at a step is the input at the next step
     from_disk: ClassVar[bool] = False  # whether the data is read from files, which may be moved or deleted
+
+    default_bptt: ClassVar[int | None] = None  # steps of truncated back-propagation, for tasks that need it
 
     seed: int = Field(0, ge=0, description="random seed of the data: split, noise and synthetic examples")
 
@@ -131,6 +133,11 @@ class Task(BaseModel):
         return values[self.scored(values, lengths)]
 
     @property
+    def bits_metric(self) -> str | None:
+        """For text: the name of the cross-entropy in bits, bits_per_character, by which models are compared."""
+        return None
+
+    @property
     def target_scaling(self) -> Scaling | None:
         """The scaling of regression targets; None if they are not scaled."""
         return None
@@ -178,6 +185,18 @@ class Task(BaseModel):
     def parts(self) -> Parts:
         """The training, validation and test set, loaded on first use."""
         return self.load()
+
+    def streams(self) -> Parts | None:
+        """For a series or a text: return each part as one long sequence (1, S, …); None for sequences."""
+        return None
+
+    def in_streams(self) -> Self:
+        """Return the same task with one long sequence in each part; tasks of sequences are returned unchanged."""
+        if (parts := self.streams()) is None:
+            return self
+        task = self.model_copy()  # with the data that is loaded
+        task.__dict__["parts"] = parts
+        return task
 
     @property
     def train(self) -> Examples:
@@ -228,6 +247,7 @@ class Task(BaseModel):
             summary=summary(type(self)),
             steps=self.steps,
             input_size=self.input_size,
+            vocabulary=self.vocabulary,
             classes=self.classes,
             output_size=self.output_size,
             per_step=self.per_step,
@@ -248,6 +268,7 @@ class Description:
     summary: str
     steps: int
     input_size: int
+    vocabulary: tuple[str, ...]
     classes: tuple[str, ...] | None
     output_size: int
     per_step: bool
@@ -264,12 +285,19 @@ class Description:
         scope = "step" if self.per_step else "sequence"
         if self.classes is None:
             return f"{counted(self.output_size, 'value')} per {scope}"
-        names = ", ".join(self.classes[:10]) + (", …" if len(self.classes) > 10 else "")
+        names = ", ".join(map(visible, self.classes[:10])) + (", …" if len(self.classes) > 10 else "")
         return f"one label per {scope}, {len(self.classes)} classes: {names}"
+
+    @property
+    def input(self) -> str:
+        """The input in words: numbers or tokens."""
+        if self.vocabulary:
+            return f"{counted(self.steps, 'step')}, each one of {len(self.vocabulary):,} tokens"
+        return f"{counted(self.steps, 'step')} of {counted(self.input_size, 'feature')}"
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield the facts by name, as terminals list them."""
-        yield "input", f"{counted(self.steps, 'step')} of {counted(self.input_size, 'feature')}"
+        yield "input", self.input
         yield "target", self.target
         yield "examples", "{:,} training, {:,} validation, {:,} test".format(*self.sizes)
         yield "split", self.split

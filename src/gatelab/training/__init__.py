@@ -1,6 +1,7 @@
 """Training: one loop that a person can read, that can be interrupted anywhere and resumes bit for bit."""
 
-from gatelab.training.loop import Outcome, evaluate, train
+from gatelab.training.evaluation import evaluate
+from gatelab.training.loop import Outcome, train
 from gatelab.training.run import Run
 from gatelab.training.spec import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec
 

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from gatelab.engine.recurrent import State
 from gatelab.errors import DataError
 from gatelab.sealed import damaged, read_tensors, write_tensors
 from gatelab.training import optimizers
@@ -37,30 +38,35 @@ class Place:
     total_seconds: float = 0.0  # spent on training before it
 
 
-def write(path: Path, model: nn.Module, optimizer: Optimizer, schedule: Schedule, place: Place) -> None:
-    """Write everything in one file."""
+def write(
+    path: Path, model: nn.Module, optimizer: Optimizer, schedule: Schedule, place: Place, carried: State | None = None
+) -> None:
+    """Write everything in one file. `carried` is the state between two chunks of truncated back-propagation."""
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     tensors |= {f"optimizer.{name}": value for name, value in optimizers.tensors(optimizer).items()}
+    states = () if carried is None else carried if isinstance(carried, tuple) else (carried,)
+    tensors |= {f"carried.{i}": value for i, value in enumerate(states)}
     state = {"schema": SCHEMA, "place": asdict(place), "schedule": schedule.state()}
     write_tensors(path, tensors, state)
 
 
-def read(path: Path, model: nn.Module, optimizer: Optimizer, schedule: Schedule) -> Place:
-    """Put everything back as it was."""
+def read(path: Path, model: nn.Module, optimizer: Optimizer, schedule: Schedule) -> tuple[Place, tuple[Tensor, ...]]:
+    """Put everything back as it was. Returns the position, and the state between two chunks if there is one."""
     tensors, state = read_tensors(path)
     try:
         if state["schema"] > SCHEMA:
             raise DataError(
                 f"{path} was written by a newer gatelab (schema {state['schema']}, this one reads up to {SCHEMA})"
             )
-        parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}}
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "carried": {}}
         for key, value in tensors.items():
             part, _, name = key.partition(".")
             parts[part][name] = value
         model.load_state_dict(parts["model"])
         optimizers.restore(optimizer, parts["optimizer"])
         schedule.restore(state["schedule"])
-        return _place(state["place"])
+        carried = parts["carried"]
+        return _place(state["place"]), tuple(carried[str(i)] for i in range(len(carried)))
     except DataError:  # it is of a newer version, and not damaged
         raise
     except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:  # it is whole, and of another model

@@ -11,13 +11,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 from torch.optim import Optimizer
 
+from gatelab.engine.recurrent import State
 from gatelab.errors import GatelabError
-from gatelab.tasks import Batch, Examples
-from gatelab.training import build, checkpoint, gradients, optimizers, seeds
+from gatelab.tasks import Batch, Task
+from gatelab.training import build, checkpoint, chunks, gradients, optimizers, seeds
 from gatelab.training.checkpoint import Place
+from gatelab.training.evaluation import evaluate, run_chunk
 from gatelab.training.identity import changed_cell, identity, refuse
 from gatelab.training.manifest import Status, now
 from gatelab.training.objective import DIVERGED, Metrics, Objective, Tally, macro_metrics, own_unit_errors
@@ -27,7 +28,6 @@ from gatelab.training.run import Run
 from gatelab.training.schedule import Schedule
 from gatelab.training.spec import ModelSpec, RunSpec
 
-EVALUATED_AT_ONCE = 500  # sequences
 FINAL = ("done", "diverged")  # the same run would end the same way
 
 
@@ -65,10 +65,22 @@ class Work:
     optimizer: Optimizer
     schedule: Schedule
     objective: Objective
+    task: Task  # the task of the spec; for truncated back-propagation with one long sequence in each part
     place: Place
     report: Reporter
     stop: Stop
     saved: float  # when the last checkpoint was written
+    carried: State | None = None  # between two chunks of truncated back-propagation
+
+    @property
+    def bptt(self) -> int | None:
+        """Steps per chunk of truncated back-propagation; None for whole sequences."""
+        return self.spec.training.chunk_length(self.spec.task)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether each part of the data is one long sequence."""
+        return self.task is not self.spec.task
 
 
 def train(
@@ -160,7 +172,7 @@ def fit(work: Work) -> None:
             _record(work)
         train_epoch(work)
         begin = time.perf_counter()
-        validation = evaluate(work.model, work.spec.task.validation, work.objective)[0]
+        validation = evaluate(work.model, work.task.validation, work.objective, work.is_stream)[0]
         _check_converging(work, "validation", validation, place.epoch + 1)
         _end_epoch(work, validation, time.perf_counter() - begin)
     _record(work)
@@ -173,24 +185,31 @@ def _record(work: Work) -> None:
 
 
 def train_epoch(work: Work) -> None:
-    """One epoch, from the batch where the run is."""
-    task, place, training = work.spec.task, work.place, work.spec.training
-    lengths = task.train.lengths if training.bucket_by_length else None
-    batches = seeds.batches(training.seed, place.epoch, len(task.train), training.batch_size, lengths)
+    """One epoch, from the batch where the run is; with truncated back-propagation, from the chunk."""
+    place, training = work.place, work.spec.training
+    part, batches = chunks.epoch(work.task.train, work.is_stream, work.bptt, training, place.epoch)
     tally = checkpoint.restored_tally(work.objective, place.tally)
     begin = time.perf_counter() - place.seconds
     work.model.train()
     while place.batch < len(batches):
         rate = work.schedule.learning_rate(place.epoch, place.batch, len(batches))
-        place.norm += train_step(work, task.train.batch(batches[place.batch]), rate, tally)
+        chunk = batches[place.batch]
+        if not chunk.continues:
+            work.carried = None
+        place.norm += train_step(work, part.batch(*chunk), rate, tally)
         place.batch += 1
         place.tally, place.seconds = checkpoint.saved_tally(tally), time.perf_counter() - begin
-        seen = min(place.batch * training.batch_size, len(task.train))
-        work.report.batch(place.epoch, place.batch, len(batches), seen, tally)
+        work.report.batch(place.epoch, place.batch, len(batches), _seen(work, len(part), tally.targets), tally)
         if work.stop.asked:
             raise StoppedError
         if time.perf_counter() - work.saved > training.checkpoint_seconds:
             _save(work)
+
+
+def _seen(work: Work, examples: int, targets: int) -> int:
+    """Examples of this epoch so far; of long sequences, which are never whole, targets."""
+    batches = work.place.batch * work.spec.training.batch_size
+    return min(batches, examples) if work.bptt is None else targets
 
 
 def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally) -> float:
@@ -200,7 +219,11 @@ def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally) -> 
         # Seeded by position: there is no generator state to save, and nothing else can disturb it.
         torch.default_generator.manual_seed(seeds.number(work.spec.training.seed, "dropout", place.epoch, place.batch))
     optimizer.zero_grad(set_to_none=True)
-    prediction: Tensor = model(batch.x, lengths=batch.lengths)
+    if work.bptt is None:
+        prediction: Tensor = model(batch.x, lengths=batch.lengths)
+    else:
+        prediction, state = run_chunk(model, batch, work.carried)
+        work.carried = chunks.detached(state)
     loss = work.objective.loss(prediction, batch)
     loss.backward()  # type: ignore[no-untyped-call]
     norm = optimizers.gradient_norm(optimizer, work.spec.optimization.clip_norm)
@@ -214,34 +237,17 @@ def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally) -> 
     return norm
 
 
-@torch.no_grad()
-def evaluate(model: nn.Module, part: Examples, objective: Objective) -> tuple[Metrics, Tensor]:
-    """The metrics on a part of the data, and the predictions. Nothing random, and nothing is changed."""
-    training, _ = model.training, model.eval()
-    tally, predictions = Tally(objective), []
-    for index in torch.split(torch.arange(len(part)), EVALUATED_AT_ONCE):
-        batch = part.batch(index)
-        prediction: Tensor = model(batch.x, lengths=batch.lengths)
-        tally.add(prediction, batch, objective.loss(prediction, batch).item())
-        predictions.append(_padded(prediction, part))
-    model.train(training)
-    return tally.metrics(), torch.cat(predictions)
-
-
-def _padded(prediction: Tensor, part: Examples) -> Tensor:
-    """Predictions at every step, (B, T, …) with zeros up to the longest sequence of the whole part."""
-    missing = part.stored.shape[1] - prediction.shape[1] if part.per_step and part.lengths is not None else 0
-    return pad(prediction, (0, 0, 0, missing)) if missing else prediction
-
-
 def test(work: Work) -> dict[str, Any]:
     """The test metrics with the weights of the best validation epoch, and the trivial baseline. Once, at the end."""
-    task, epoch = work.spec.task, work.place.best_epoch
+    task, epoch = work.task, work.place.best_epoch
     checkpoint.read_weights(work.run.best_path, work.model, epoch)
-    metrics, predictions = evaluate(work.model, task.test, work.objective)
+    metrics, predictions = evaluate(work.model, task.test, work.objective, work.is_stream)
     _check_converging(work, "test", metrics, epoch or 0)
-    targets, lengths, baseline = task.test.targets, task.test.lengths, task.baseline()
+    lengths, baseline = task.test.lengths, task.baseline()
+    targets = task.test.targets if task.classes is None else task.test.targets.long()  # text stores bytes
     work.run.write_predictions(predictions, targets, lengths)
+    if work.is_stream:
+        targets = targets[:, : predictions.shape[1]]
     return {
         "test": metrics | macro_metrics(task, predictions, targets, lengths),
         "baseline": baseline.document(),
@@ -267,7 +273,7 @@ def frozen_values(spec: ModelSpec, model: nn.Module) -> dict[str, str]:
 
 
 def _check_converging(work: Work, part: str, metrics: Metrics, epoch: int) -> None:
-    loss, examples = metrics["loss"], getattr(work.spec.task, part)
+    loss, examples = metrics["loss"], getattr(work.task, part)
     is_finite = all(map(math.isfinite, metrics.values()))
     if not is_finite or (loss >= DIVERGED and loss >= work.objective.hopeless(examples)):
         what = f"the {part} loss is {loss:.3g}"
@@ -286,7 +292,7 @@ def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, 
         model = build.model(spec.model, spec.task, spec.training.seed)
     optimizer = optimizers.optimizer(spec.optimization, model)
     schedule = Schedule(spec.optimization, spec.training.num_epochs)
-    place = Place()
+    place, carried = Place(), tuple[Tensor, ...]()
     if not run.exists():
         parameters = sum(parameter.numel() for parameter in model.parameters())
         manifest = run.begin(spec, identity(spec), threads, parameters, frozen_values(spec.model, model))
@@ -303,12 +309,16 @@ def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, 
         for change in changed:
             report.note(f"accepted: {change}")
         if run.checkpoint_path.is_file():
-            place = checkpoint.read(run.checkpoint_path, model, optimizer, schedule)
+            place, carried = checkpoint.read(run.checkpoint_path, model, optimizer, schedule)
         gradients.read(run.path)
         manifest = run.resume(spec, current, changed, threads)  # not before all that it needs was read
         run.write_metrics(place.history)  # it may have run ahead of the checkpoint
-    objective = Objective(spec.task, spec.training)
-    return Work(spec, run, manifest, model, optimizer, schedule, objective, place, report, stop, time.perf_counter())
+    task = spec.task if spec.training.chunk_length(spec.task) is None else spec.task.in_streams()
+    objective, state = Objective(task, spec.training), carried[0] if len(carried) == 1 else carried or None
+    begin = time.perf_counter()
+    return Work(
+        spec, run, manifest, model, optimizer, schedule, objective, task, place, report, stop, begin, carried=state
+    )
 
 
 def _changes(spec: RunSpec, run: Run, current: dict[str, str], threads: int) -> list[str]:
@@ -328,7 +338,7 @@ def _changes(spec: RunSpec, run: Run, current: dict[str, str], threads: int) -> 
 
 def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:
     """Record the epoch; keep the weights if they are the best so far."""
-    place, task = work.place, work.spec.task
+    place = work.place
     trained = checkpoint.restored_tally(work.objective, place.tally).metrics()
     line = {
         "epoch": place.epoch + 1,
@@ -338,7 +348,7 @@ def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:
         "gradient_norm": place.norm / place.batch,
         "seconds": round(place.seconds, 4),
         "validation_seconds": round(seconds, 4),
-        "samples_per_second": round(len(task.train) / place.seconds, 1),
+        "samples_per_second": round(_seen(work, len(work.task.train), int(place.tally["targets"])) / place.seconds, 1),
     }
     score = work.objective.score(validation)
     improved = place.best_score is None or score > place.best_score
@@ -358,7 +368,8 @@ def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:
 
 
 def _save(work: Work) -> None:
-    checkpoint.write(work.run.checkpoint_path, work.model, work.optimizer, work.schedule, work.place)
+    carried = work.carried if work.place.batch else None  # an epoch begins without one
+    checkpoint.write(work.run.checkpoint_path, work.model, work.optimizer, work.schedule, work.place, carried)
     work.saved = time.perf_counter()
 
 

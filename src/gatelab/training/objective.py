@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,8 @@ class Objective:
         self.task = task
         self.classifies = task.classes is not None
         self.name = spec.loss if spec.loss != "auto" else "cross_entropy" if self.classifies else "mse"
-        self.monitor = spec.monitor if spec.monitor != "auto" else "accuracy" if self.classifies else "loss"
+        by_accuracy = self.classifies and task.bits_metric is None
+        self.monitor = spec.monitor if spec.monitor != "auto" else "accuracy" if by_accuracy else "loss"
 
     def loss(self, prediction: Tensor, batch: Batch) -> Tensor:
         """The mean over all targets: (B, K) against (B,) or (B, K), or with a T in the middle."""
@@ -86,13 +88,15 @@ class Tally:
         """The metrics of everything that was counted."""
         mean_loss = self.loss / self.targets
         if self.objective.classifies:
-            return {"loss": mean_loss, "accuracy": self.hits / self.scored}
+            bits = self.objective.task.bits_metric
+            in_bits = {} if bits is None else {bits: mean_loss / math.log(2)}
+            return {"loss": mean_loss, **in_bits, "accuracy": self.hits / self.scored}
         return {"loss": mean_loss, "mse": self.squared / self.targets, "mae": self.absolute / self.targets}
 
 
 def macro_metrics(task: Task, prediction: Tensor, targets: Tensor, lengths: Tensor | None) -> Metrics:
     """Macro-averaged precision, recall and F1, for the test set."""
-    if task.classes is None:
+    if task.classes is None or task.bits_metric is not None:
         return {}
     from sklearn.metrics import precision_recall_fscore_support
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
@@ -235,8 +236,11 @@ class Run:
         sealed.write_json(self.file(TIMING), timing)
 
     def write_predictions(self, prediction: Tensor, targets: Tensor, lengths: Tensor | None) -> None:
-        """Write predictions.npz."""
+        """Write predictions.npz. Of one long sequence, (1, S, K), they may be those of the first steps only."""
+        steps = prediction.shape[1]
         arrays = {"predictions": prediction, "answers": targets}
+        if len(targets) == 1 and targets.ndim > 1 and targets.shape[1] > steps:
+            arrays |= {"answers": targets[:, :steps], "total_steps": torch.tensor(targets.shape[1])}
         if lengths is not None:
             arrays["lengths"] = lengths
         sealed.write_arrays(self.file(PREDICTIONS), {name: value.numpy() for name, value in arrays.items()})

@@ -205,6 +205,13 @@ class TrainingSpec(Section):
     bucket_by_length: bool = Field(
         False, description="make batches of sequences of similar length: less padding, faster, still shuffled"
     )
+    bptt: int | None = Field(
+        None,
+        ge=1,
+        description="truncated back-propagation: steps per chunk; the state is carried from chunk to chunk, the "
+        "gradient is not. A series or text is read in order, in batch_size places at once. null: whole sequences; 100 "
+        "for text",
+    )
     seed: int = Field(
         0, ge=0, lt=2**63, description="random seed of initialization, order and dropout; the task has its own"
     )
@@ -231,6 +238,10 @@ class TrainingSpec(Section):
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
+
+    def chunk_length(self, task: Task) -> int | None:
+        """The steps per chunk of truncated back-propagation; None for whole sequences."""
+        return self.bptt if self.bptt is not None else task.default_bptt
 
     def conflicts(self) -> Iterator[Conflict]:
         """Records that do not exist."""
@@ -295,6 +306,8 @@ def disagreements(task: Task, model: ModelSpec, training: TrainingSpec) -> Itera
     if model.read != "last" and task.per_step:
         why = f"the task {task.name!r} has a target at every step: leave it out"
         yield Conflict(("model.read", "task"), why)
+    if training.chunk_length(task) is not None:
+        yield from _conflicts_of_chunks(task, model)
     if model.embedding_size is not None and not task.vocabulary:
         why = f"this is for tokens, and the inputs of the task {task.name!r} are numbers: leave it out"
         yield Conflict(("model.embedding_size", "task"), why)
@@ -304,3 +317,16 @@ def disagreements(task: Task, model: ModelSpec, training: TrainingSpec) -> Itera
     if training.monitor == "accuracy" and kind == "numbers":
         why = f"the targets of the task {task.name!r} are numbers, which have no accuracy: use loss"
         yield Conflict(("training.monitor", "task"), why)
+
+
+def _conflicts_of_chunks(task: Task, model: ModelSpec) -> Iterator[Conflict]:
+    """What does not go with truncated back-propagation."""
+    if not task.per_step:
+        why = f"the task {task.name!r} has one target per sequence, which early chunks never see: leave it out"
+        yield Conflict(("training.bptt", "task"), why)
+    elif task.scored_steps != slice(None):
+        why = f"the task {task.name!r} scores the last steps of whole sequences only: leave it out"
+        yield Conflict(("training.bptt", "task"), why)
+    if model.bidirectional and not task.forecasts:
+        why = "a backward direction reads from the end, and truncated back-propagation from the start: leave it out"
+        yield Conflict(("model.bidirectional", "task"), why)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch.nn.functional import cross_entropy
 
 from gatelab import sealed
 from gatelab.disk import foreign
@@ -129,7 +131,7 @@ def _checkpoint(run: Run) -> str:
     spec = run.spec()
     model = run.untrained(run.checkpoint_path)
     optimizer = optimizers.optimizer(spec.optimization, model)
-    place = checkpoint.read(
+    place, _ = checkpoint.read(
         run.checkpoint_path, model, optimizer, Schedule(spec.optimization, spec.training.num_epochs)
     )
     return f"can be resumed from epoch {place.epoch}, batch {place.batch}"
@@ -142,11 +144,17 @@ def _predictions(run: Run) -> str:
     lengths = torch.from_numpy(saved["lengths"]) if "lengths" in saved else None
     if manifest["status"] != "done":
         return f"{len(targets):,} examples, of an earlier end of the run"
+    if "total_steps" in saved:
+        total = int(saved["total_steps"])
+        return f"the first {targets.shape[1]:,} of {total:,} test steps; not compared with the manifest"
     objective = Objective(spec.task, spec.training)
     if objective.classifies:
         hits = spec.task.counted(predicted.argmax(-1) == targets, lengths)
         macro = macro_metrics(spec.task, predicted, targets, lengths)
         computed = {"accuracy": float(hits.double().mean()), **macro}
+        if (bits := spec.task.bits_metric) is not None:
+            loss = cross_entropy(predicted.double().flatten(0, -2), targets.flatten())
+            computed[bits] = float(loss) / math.log(2)
     else:
         error = (spec.task.counted(predicted, lengths) - spec.task.counted(targets, lengths)).double()
         computed = {"mse": float(error.square().mean()), "mae": float(error.abs().mean())}
@@ -154,7 +162,8 @@ def _predictions(run: Run) -> str:
         if not np.isclose(value, manifest["test"].get(name, np.nan), rtol=1e-6, atol=1e-9):
             raise DataError(f"they give {name} {value:.6g}, and the manifest says {manifest['test'].get(name)}")
     shown = ", ".join(f"{name} {value:.4g}" for name, value in computed.items())
-    return f"{len(targets):,} test examples: {shown}, as in the manifest"
+    examples = f"{targets.shape[1]:,} test steps" if len(targets) == 1 else f"{len(targets):,} test examples"
+    return f"{examples}: {shown}, as in the manifest"
 
 
 def _examples(run: Run) -> str:

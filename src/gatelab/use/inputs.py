@@ -11,6 +11,7 @@ from gatelab.errors import GatelabError, unknown
 from gatelab.tasks.examples import PADDING
 from gatelab.tasks.images import permutation
 from gatelab.tasks.preparation import Preparation
+from gatelab.tasks.text import encode
 
 
 class Sequences(NamedTuple):
@@ -202,6 +203,8 @@ def _checked_bytes(values: np.ndarray) -> np.ndarray:
 
 def _tokens(X: Any, preparation: Preparation) -> list[np.ndarray] | tuple[np.ndarray, bool]:
     """Convert words, their indices in the vocabulary, or one-hot vectors."""
+    if preparation.text is not None and isinstance(X, str):
+        return encode(X, preparation.vocabulary, preparation.text)[None], True
     if isinstance(X, str):
         return _words(X.split(), preparation)[None], True
     if isinstance(X, (list, tuple, np.ndarray)) and len(X) and isinstance(X[0], str):

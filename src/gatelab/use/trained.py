@@ -14,7 +14,7 @@ from gatelab.formatting import counted, named
 from gatelab.lang import Cell
 from gatelab.models import Model
 from gatelab.training import Run
-from gatelab.training.loop import EVALUATED_AT_ONCE
+from gatelab.training.evaluation import EVALUATED_AT_ONCE
 from gatelab.training.process import denormals_flushed
 from gatelab.use import inputs
 
@@ -74,6 +74,12 @@ class TrainedModel:
         from gatelab.use.forecasting import forecast
 
         return forecast(self, steps, data, future).values
+
+    def sample(self, length: int = 500, *, temperature: float = 0.8, prompt: str = "", seed: int = 0) -> str:
+        """Continue the prompt by `length` characters, for a model of text; 0 always takes the likeliest."""
+        from gatelab.use.sampling import sample
+
+        return "".join(sample(self, length, temperature=temperature, prompt=prompt, seed=seed))
 
     def describe(self) -> str:
         """Describe the model: task, parameters, input, output, test result and equations."""

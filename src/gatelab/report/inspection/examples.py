@@ -9,12 +9,13 @@ import numpy as np
 from gatelab import style
 from gatelab.analysis import Inspection
 from gatelab.analysis.reading import Reading, reading
+from gatelab.formatting import visible
 from gatelab.tasks import Task, pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-READABLE = 80  # tokens that fit side by side
+READABLE = 100  # tokens that fit side by side
 TEXT = 96  # letters that fit in a line
 
 
@@ -113,13 +114,16 @@ def _text(axes: Axes, inspection: Inspection, place: int, words: tuple[str, ...]
                       size=8.5, va="center", color=colour, weight="bold")  # fmt: skip
         return
     assert task.classes is not None
-    shown = slice(-min(len(words), 60), None)
-    lines = {"input": words, "true": tuple(task.classes[int(i)] for i in outcome.targets[place][: len(words)])}
-    lines["predicted"] = tuple(task.classes[int(i)] for i in outcome.predicted[place][: len(words)])
+    is_text = task.bits_metric is not None
+    shown, between = slice(-min(len(words), 120 if is_text else 60), None), "" if is_text else " "
+    names = [visible(name) for name in task.classes]
+    lines = {"input": words, "true": tuple(names[int(i)] for i in outcome.targets[place][: len(words)])}
+    lines["predicted"] = tuple(names[int(i)] for i in outcome.predicted[place][: len(words)])
     for row, (name, line) in enumerate(lines.items()):
         ink = colour if name == "predicted" else style.INK
         axes.text(0, 0.85 - 0.32 * row, name, size=8, va="center", color=style.FAINT)
-        axes.text(0.1, 0.85 - 0.32 * row, " ".join(line[shown]), size=8, va="center", family="monospace", color=ink)
+        text = between.join(line[shown]).replace("␣", " ")
+        axes.text(0.1, 0.85 - 0.32 * row, text, size=8, va="center", family="monospace", color=ink)
 
 
 def cut(text: str, length: int = TEXT) -> str:
