@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.util
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gatelab.errors import CellError, DataError, GatelabError, unknown
+from gatelab import user_code
+from gatelab.errors import DataError, GatelabError, unknown
 from gatelab.lang import Cell
 from gatelab.lang.document import from_document, to_document
-
-MAX_BYTES = 1_000_000  # size limit of a file that defines cells
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class Choice:
         if self.file is None or self.text is None or not (path := Path(self.file)).is_file():
             return None
         try:
-            return None if _content(path) == self.text.encode() else self.file
+            return None if user_code.content(path, "cells") == self.text.encode() else self.file
         except OSError:
             return None
         except ValueError:
@@ -54,15 +50,12 @@ def choose(source: Any, library: dict[str, Cell]) -> Choice:
         return _read(source, library)
     if not isinstance(source, str):
         raise GatelabError(f"the name of a cell is {source!r}: expected one of {', '.join(library)}, or FILE.py:NAME")
-    file, colon, own_name = source.rpartition(":")
-    if colon and file.endswith(".py"):
-        path = Path(file)
-        own, text = _from_file(path)
-        if own_name not in own:
-            raise unknown(f"cell in {path} (a function decorated with @cell):", own_name, own)
-        return Choice(source, _shared(own[own_name], library), str(path.absolute()), text)
-    if source.endswith(".py"):
-        raise GatelabError(f"{source} is a file: name the cell in it, as in {source}:my_cell")
+    if (named := user_code.parse(source)) is not None:
+        values, text = user_code.load(named.file, "cells")
+        own = {name: value for name, value in values.items() if isinstance(value, Cell)}
+        if named.name not in own:
+            raise unknown(f"cell in {named.file} (a function decorated with @cell):", named.name, own)
+        return Choice(source, _shared(own[named.name], library), str(named.file.absolute()), text)
     if source not in library:
         raise unknown("cell", source, library)
     return Choice(source, library[source])
@@ -89,43 +82,3 @@ def _shared(cell: Cell, library: dict[str, Cell]) -> Cell:
     document = to_document(cell)
     known = library.get(cell.name)
     return known if known is not None and to_document(known) == document else from_document(document)
-
-
-def _from_file(path: Path) -> tuple[dict[str, Cell], str]:
-    """The cells that a file defines, and its text."""
-    if not path.is_file():
-        raise GatelabError(
-            f"there is no file {path}: expected a path, relative to the current folder, of a Python file with cells"
-        )
-    content = _content(path)
-    try:
-        return _execute(path.absolute(), content), content.decode()
-    except UnicodeDecodeError as error:
-        raise GatelabError(f"{path} is not UTF-8 text: {error}") from error
-
-
-def _content(path: Path) -> bytes:
-    with path.open("rb") as file:
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise GatelabError(f"{path} has more than {MAX_BYTES:,} bytes: expected a Python file that defines cells")
-    return content
-
-
-@functools.cache
-def _execute(path: Path, content: bytes) -> dict[str, Cell]:
-    """Execute a file, once per content, and return its cells.
-
-    Executes exactly the bytes that were read: an import might use stale bytecode of a file changed in the same second.
-    """
-    spec = importlib.util.spec_from_file_location(f"gatelab_cells_from_{path.stem}", path)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # so that its functions can be pickled
-    try:
-        exec(compile(content, str(path), "exec"), vars(module))
-    except CellError:
-        raise
-    except Exception as error:
-        raise GatelabError(f"{path} could not be executed: {type(error).__name__}: {error}") from error
-    return {key: value for key, value in vars(module).items() if isinstance(value, Cell)}

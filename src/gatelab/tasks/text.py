@@ -164,7 +164,8 @@ class Tokenized(NamedTuple):
 
 def tokenize(path: Path, unit: Unit) -> Tokenized:
     """Read a file as characters or bytes, numbered in the order of their codes."""
-    blocks = read_codes(path, unit)
+    text = read_text(path, unit)
+    blocks = CodePoints(text) if isinstance(text, str) else [np.frombuffer(text, np.uint8)]
     counts = np.zeros(CODES[unit], np.int64)
     for block in blocks:
         counts += np.bincount(block, minlength=len(counts))
@@ -175,17 +176,17 @@ def tokenize(path: Path, unit: Unit) -> Tokenized:
     return Tokenized(tokens, tuple(token_name(code, unit) for code in used.tolist()))
 
 
-def read_codes(path: Path, unit: Unit) -> Sequence[np.ndarray]:
-    """Read the bytes or code points of a file, in blocks."""
+def read_text(path: Path, unit: Unit) -> str | bytes:
+    """Read a file as text, without a byte order mark, or as bytes."""
     if not path.is_file():
         raise DataError(f"there is no file {path}: expected a text file")
     content = path.read_bytes()
     if not content:
         raise DataError(f"{path} is empty: expected text")
     if unit == "bytes":
-        return [np.frombuffer(content, np.uint8)]
+        return content
     try:
-        return CodePoints(content.decode("utf-8-sig"))
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise DataError(
@@ -214,11 +215,12 @@ def token_name(code: int, unit: Unit) -> str:
     return chr(code) if unit == "characters" or code < 128 else f"\\x{code:02x}"
 
 
-def encode(text: str, vocabulary: Sequence[str], unit: Unit) -> np.ndarray:
+def encode(text: str | bytes, vocabulary: Sequence[str], unit: Unit) -> np.ndarray:
     """Return a text as tokens of a vocabulary, int64 (S,)."""
     index = {token: i for i, token in enumerate(vocabulary)}
-    codes = text.encode() if unit == "bytes" else map(ord, text)
-    names = [token_name(code, unit) for code in codes]
+    if isinstance(text, str) and unit == "bytes":
+        text = text.encode()
+    names = list(text) if isinstance(text, str) else [token_name(byte, unit) for byte in text]
     if foreign := next((name for name in names if name not in index), None):
         listed = " ".join(map(visible, vocabulary[:80])) + (" …" if len(vocabulary) > 80 else "")
         raise GatelabError(f"{foreign!r} is not in the text that the model was trained on; it has {listed}")

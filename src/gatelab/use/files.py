@@ -13,7 +13,7 @@ from gatelab.errors import DataError, GatelabError
 from gatelab.tasks import readers, table_files, timestamps, user_data
 from gatelab.tasks.files import TABLES
 from gatelab.tasks.preparation import Preparation
-from gatelab.use import inputs
+from gatelab.use import inputs, text_files
 from gatelab.use.inputs import Sequences
 from gatelab.use.trained import TrainedModel
 
@@ -41,6 +41,11 @@ def predict(trained: TrainedModel, path: Path, proba: bool = False) -> Predictio
     """Predict for each sequence of a file or folder, or for each step of a series."""
     if proba and trained.classes is None:
         raise GatelabError("--proba is for classification, but this model predicts numbers: leave it out")
+    if trained.preparation.text is not None:
+        if proba:
+            raise GatelabError("--proba is not for text, which has a row per character: leave it out")
+        rows, scores = text_files.score(trained, path)
+        return Predictions(["place", "true", "predicted", "p(true)"], rows, scores)
     if trained.preparation.forecasts:
         return _predict_series(trained, path)
     data = read(path, trained.preparation)

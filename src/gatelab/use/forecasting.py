@@ -35,7 +35,8 @@ def forecast(trained: TrainedModel, steps: int, data: Any = None, future: Any = 
     """Forecast the next steps of the training series, or of newer data."""
     prepared = trained.preparation
     if not prepared.forecasts:
-        raise GatelabError(f"{trained.run.path} was not trained on a series: forecast needs one; use predict")
+        instead = "gatelab sample" if prepared.text is not None else "gatelab predict"
+        raise GatelabError(f"{trained.run.path} was not trained on a series, which forecast needs: use {instead}")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise GatelabError(f"steps is {steps!r}: expected an integer of at least 1")
     before = kept.ending(trained.run.file(kept.FILE), prepared) if data is None else _last_window(trained, data)

@@ -10,7 +10,7 @@ import torch
 from scipy.special import softmax
 
 from gatelab.errors import DataError, GatelabError
-from gatelab.formatting import counted, named
+from gatelab.formatting import counted, named, visible
 from gatelab.lang import Cell
 from gatelab.models import Model
 from gatelab.training import Run
@@ -89,7 +89,9 @@ class TrainedModel:
         facts = {
             "task": spec.task.name,
             "model": f"{self.module.recurrent}, {manifest['parameters']:,} parameters",
-            "input": f"{counted(per_step, unit)} per step, trained on {counted(prepared.steps, 'step')}"
+            "input": f"{counted(per_step, unit)} per step, "
+            + (f"of a vocabulary of {prepared.input_size:,}, " if prepared.kind == "tokens" else "")
+            + f"trained on {counted(prepared.steps, 'step')}"
             + (f"; columns {', '.join(prepared.columns)}" if prepared.columns else ""),
             "output": self._output_text(),
             "test": ", ".join(named(name, value) for name, value in manifest.get("test", {}).items())
@@ -109,7 +111,7 @@ class TrainedModel:
             return f"next value of {', '.join(prepared.columns[: prepared.output_size])} at every step"
         if prepared.classes is None:
             return f"{counted(prepared.output_size, 'value')} per {scope}"
-        names = ", ".join(prepared.classes[:10]) + (", …" if len(prepared.classes) > 10 else "")
+        names = ", ".join(map(visible, prepared.classes[:10])) + (", …" if len(prepared.classes) > 10 else "")
         return f"one label per {scope}, {len(prepared.classes)} classes: {names}"
 
     def _output(self, X: Any, lengths: Any) -> tuple[inputs.Sequences, np.ndarray]:
