@@ -46,6 +46,7 @@ def mine(x, h, W, U, b):
     n = tanh(W.n(x) + U.n(h) + b.n)
     return z * h + (1 - z) * n
 """
+PROSE = "".join("the cat sat on a mat.\n"[(i * i // 7 + i) % 22] for i in range(12_000))
 CASES: dict[str, dict[str, Any]] = {
     "gru, adam, cosine": {
         "model": {"cell": "gru", "engine": "fused"},
@@ -65,6 +66,12 @@ CASES: dict[str, dict[str, Any]] = {
     "gru by PyTorch, adamw, mean": {
         "model": {"cell": "gru", "engine": "native", "read": "mean", "bidirectional": True},
         "optimization": {"optimizer": "adamw", "learning_rate": 0.003},
+    },
+    "text in chunks, with a state that is carried along": {
+        "task": "text:path=prose.txt",
+        "model": {"cell": "lstm", "num_layers": 2, "dropout": 0.2},
+        "optimization": {"learning_rate": 0.005},
+        "training": {"bptt": 40, "batch_size": 8},
     },
 }  # fmt: skip
 MOMENTS = ("begin", "begin", *["within"] * 5, "anywhere", "end", "end")  # of the kills of one run
@@ -94,7 +101,7 @@ class Count:
 def config_of(case: dict[str, Any]) -> dict[str, Any]:
     training = {"num_epochs": EPOCHS, "batch_size": 32, "threads": 1, "checkpoint_seconds": 0.02}
     return {
-        "task": "digits",
+        "task": case.get("task", "digits"),
         "model": {"hidden_size": 24, **case["model"]},
         "optimization": case["optimization"],
         "training": {**training, **case.get("training", {})},
@@ -114,6 +121,7 @@ class Life:
         self.home, self.empty, self.run = folder / "home", folder / "empty", Run(folder / "run")
         self.home.mkdir(parents=True)
         self.empty.mkdir()
+        (self.home / "prose.txt").write_text(PROSE)
         (self.home / "config.yaml").write_text(json.dumps(config_of(case)))  # JSON is YAML
 
     def start(self) -> subprocess.Popen[bytes]:
