@@ -13,9 +13,9 @@ NAMES = {"f1": "F1", "mse": "MSE", "mae": "MAE", "best_epoch": "best epoch", "se
     bits: bits.replace("_", " ") for bits in BITS
 }
 TITLES = {
+    "bits_per_character": "bits per character", "bits_per_byte": "bits per byte",
     "accuracy": "accuracy, %", "precision": "precision, %", "recall": "recall, %", "f1": "F1, %", "loss": "loss",
     "mse": "MSE", "mae": "MAE", "best_epoch": "best epoch", "seconds_per_epoch": "s/epoch", "parameters": "parameters",
-    "bits_per_character": "bits per character", "bits_per_byte": "bits per byte",
 }  # fmt: skip
 PLACES = {"best_epoch": 1, "seconds_per_epoch": 2}
 WHITE_SPACE = {" ": "␣", "\n": "↵", "\t": "→", "\r": "←"}

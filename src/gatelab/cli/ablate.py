@@ -52,7 +52,7 @@ def ablate(
     for study in studies.values():
         if not study.ablation:
             raise GatelabError(f"{config} has neither arms nor factors: use gatelab bench to compare models")
-    name = config.stem if config else f"{cell}-{studies[''].task.name}"
+    name = config.stem if config else f"{cell}-{studies[''].task.short_name}"
     directory = output_dir or Path("experiments") / f"{name}{'-quick' if quick else ''}"
     experiment.execute(studies, directory, jobs, quiet)
 

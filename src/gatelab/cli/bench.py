@@ -41,7 +41,7 @@ def bench(
     if config is None and ("models",) not in changes:
         raise GatelabError("no models to compare: give a config, or cells as in --cells lstm,gru,agru")
     studies = experiment.specs(config, changes, quick, data_dir)
-    name = config.stem if config else studies[""].task.name
+    name = config.stem if config else studies[""].task.short_name
     directory = output_dir or Path("experiments") / f"{name}{'-quick' if quick else ''}"
     experiment.execute(studies, directory, jobs, quiet)
 

@@ -45,6 +45,8 @@ def train(
 ) -> None:
     """Train one model on one task. Ctrl-C stops after the current batch; --resume continues bit for bit."""
     from gatelab.cli.terminal.run import reporter
+    from gatelab.tasks import find
+    from gatelab.tasks.recorded import Recorded
     from gatelab.training import Run, TrainingSpec
     from gatelab.training import train as run_training
 
@@ -62,15 +64,18 @@ def train(
     }
     changes = {key: value for key, value in flags.items() if value is not None} | settings(change or [])
     if resume is not None:
-        if config is not None or output_dir is not None or changes.keys() - {("training", "num_epochs")}:
-            raise GatelabError(f"--resume {resume} keeps the settings of the run: leave out all settings but --epochs")
         spec, directory = Run(resume).spec(), resume
+        own = {("task",)} if isinstance(spec.task, Recorded) else set()
+        if config is not None or output_dir is not None or changes.keys() - {("training", "num_epochs"), *own}:
+            raise GatelabError(f"--resume {resume} keeps the settings of the run: leave out all settings but --epochs")
+        if task is not None:  # code of a run is executed only where it is named
+            spec = spec.model_copy(update={"task": find(task).make(spec.task.options())})
         if epochs is not None:
             training = TrainingSpec.model_validate({**spec.training.document(), "num_epochs": epochs})
             spec = spec.model_copy(update={"training": training})
     else:
         spec = _spec(config, changes)
-        name = f"{spec.task.name}-{Path(spec.model.cell.name).name}-seed{spec.training.seed}"
+        name = f"{spec.task.short_name}-{Path(spec.model.cell.name).name}-seed{spec.training.seed}"
         directory = output_dir or Path("runs") / name
     spec = spec.model_copy(update={"task": spec.task.with_data_dir(data_dir)})
     extend = resume is not None and epochs is not None

@@ -23,6 +23,7 @@ from gatelab.training.spec import ModelSpec, OptimizationSpec, TrainingSpec
 
 SCHEMA = 3  # 1 had no equations as data, 2 no family of tests
 EXPERIMENT, RESULTS = "experiment.json", "results.json"
+TASK = re.compile(r"\w+|[^\x00-\x1f]{1,400}\.py:\w+")  # a task of the library, or FILE.py:NAME
 
 
 class Strict(BaseModel):
@@ -154,7 +155,7 @@ def _check_names(content: dict[str, Any]) -> None:
     for name in (*content["models"], *spec["models"], *spec["design"], *([spec["base"]] if spec["base"] else [])):
         if not NAME.fullmatch(name):
             raise GatelabError(f"a model has the name {name!r}: expected a letter or digit, then also . + - _ = ,")
-    if not isinstance(spec["task"].get("name"), str) or not re.fullmatch(r"\w+", spec["task"]["name"]):
+    if not isinstance(spec["task"].get("name"), str) or not TASK.fullmatch(spec["task"]["name"]):
         raise GatelabError(f"the task is {spec['task'].get('name')!r}: expected its name")
     if (spec["base"] is not None and spec["base"] not in content["models"]) or spec["design"].keys() - content[
         "models"

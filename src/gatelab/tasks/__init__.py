@@ -7,7 +7,9 @@ x, y, lengths = task.train.batch(torch.arange(32))
 from pathlib import Path
 from typing import Any
 
+from gatelab import user_code
 from gatelab.errors import GatelabError, unknown
+from gatelab.tasks import own_code
 from gatelab.tasks.adding import Adding
 from gatelab.tasks.agreement import Agreement
 from gatelab.tasks.baseline import Baseline
@@ -16,7 +18,9 @@ from gatelab.tasks.examples import Batch, Examples, Parts
 from gatelab.tasks.files import Files
 from gatelab.tasks.images import Cifar10, Digits, FashionMnist, Mnist
 from gatelab.tasks.mnist1d import Mnist1D
+from gatelab.tasks.preparation import Preparation
 from gatelab.tasks.recall import Recall
+from gatelab.tasks.recorded import Recorded
 from gatelab.tasks.sine import Sine
 from gatelab.tasks.task import Description, Task, summary
 from gatelab.tasks.text import Text
@@ -35,7 +39,9 @@ def names() -> list[str]:
 
 
 def find(name: str) -> type[Task]:
-    """Return the class of the task with this name."""
+    """Return the class of the task with this name; `FILE.py:NAME` executes FILE.py and takes its class NAME."""
+    if (source := user_code.parse(name)) is not None:
+        return own_code.find(source)
     if name not in _LIBRARY:
         if Path(name).exists():
             raise GatelabError(f"{name} is a file or folder: to use it as a task, write files:path={name}")
@@ -51,9 +57,20 @@ def get(name: str, **options: Any) -> Task:
     return find(name).make({**parsed, **options})
 
 
+def reopen(name: str, options: dict[str, Any], preparation: Preparation) -> Task:
+    """Return the task of a run from its record. No file is executed."""
+    is_library = name in _LIBRARY
+    if not is_library and name != "arrays" and not name.rpartition(":")[0].endswith(".py"):
+        raise unknown("task", name, _LIBRARY)
+    task = _LIBRARY[name].make(options) if is_library else Recorded.named(name, options)
+    return task.reopened(preparation)
+
+
 def parse(text: str) -> tuple[str, dict[str, str]]:
-    """Split `NAME:OPTION=VALUE,…` into the name and the options."""
-    name, _, rest = text.partition(":")
+    """Split `NAME:OPTION=VALUE,…` into the name and the options; NAME may be FILE.py:NAME."""
+    file, is_file, after = text.partition(".py:")
+    name, _, rest = (after if is_file else text).partition(":")
+    name = f"{file}.py:{name}" if is_file else name
     options: dict[str, str] = {}
     for piece in filter(None, rest.split(",")):
         option, equals, value = (token.strip() for token in piece.partition("="))

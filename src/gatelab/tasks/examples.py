@@ -27,12 +27,21 @@ class Encoding(Protocol):
 
 
 @dataclass(frozen=True)
+class Floats:
+    """Sequences stored as floats."""
+
+    def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
+        """Return the sequences unchanged."""
+        return rows
+
+
+@dataclass(frozen=True)
 class Examples:
     """A training, validation or test set."""
 
     stored: Tensor  # (N, T, …) bytes, tokens or floats, as the encoding expects
     targets: Tensor
-    encoding: Encoding
+    encoding: Encoding = Floats()
     lengths: Tensor | None = None
     per_step: bool = False  # whether there is a target at every step
 
@@ -85,15 +94,6 @@ class Parts(NamedTuple):
     train: Examples
     validation: Examples
     test: Examples
-
-
-@dataclass(frozen=True)
-class Floats:
-    """Sequences stored as floats."""
-
-    def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
-        """Return the sequences unchanged."""
-        return rows
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from gatelab.tasks.adding import Adding
     from gatelab.tasks.agreement import Agreement
     from gatelab.tasks.images import Images
-    from gatelab.tasks.synthetic import Tokens
     from gatelab.tasks.task import Task
     from gatelab.tasks.text import Text
 
@@ -191,7 +190,7 @@ def adding(task: Adding) -> Figure:
     return figure
 
 
-def strips(task: Tokens) -> Figure:
+def strips(task: Task) -> Figure:
     """Draw tokens as letters, one row for input and one for target; the middle of long sequences is left out."""
     assert task.classes is not None
     count, head, tail = 4, 14, 14

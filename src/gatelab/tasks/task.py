@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -20,8 +21,6 @@ from gatelab.tasks.preparation import Preparation, ScalingParameters
 from gatelab.tasks.series import Ending, Scaling
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from matplotlib.figure import Figure
     from typing_extensions import Self
 
@@ -35,8 +34,8 @@ class Task(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, ignored_types=(cached_property,))
 
     name: ClassVar[str]
-    source: ClassVar[str]  # where the data comes from, and its licence
-    split_rule: ClassVar[str]  # how the data is split into training, validation and test set
+    source: ClassVar[str] = "your own code"  # where the data comes from, and its licence
+    split_rule: ClassVar[str] = "as its code does it"  # how the data is split into training, validation and test set
     synthetic: ClassVar[bool] = False  # whether the data is generated from the options
     per_step: ClassVar[bool] = False  # whether there is a target at every step, or one per sequence
     forecasts: ClassVar[bool] = False  # whether the target at a step is the input at the next step
@@ -45,6 +44,17 @@ class Task(BaseModel):
     default_bptt: ClassVar[int | None] = None  # steps of truncated back-propagation, for tasks that need it
 
     seed: int = Field(0, ge=0, description="random seed of the data: split, noise and synthetic examples")
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        """Name a class of the user's by its file, as it is named on the command line; its runs keep examples."""
+        super().__pydantic_init_subclass__(**options)
+        if not cls.__module__.startswith("gatelab.") and "name" not in vars(cls):
+            try:
+                file = inspect.getfile(cls)
+            except (OSError, TypeError):
+                file = "interactive.py"
+            cls.name, cls.from_disk = f"{file}:{cls.__name__}", True
 
     @classmethod
     def make(cls, options: dict[str, Any]) -> Self:
@@ -82,6 +92,11 @@ class Task(BaseModel):
 
     def __hash__(self) -> int:
         return hash((type(self), *self.options().values()))
+
+    @property
+    def short_name(self) -> str:
+        """The name for titles and file names: without the folder of the user's file."""
+        return Path(self.name).name
 
     # Shapes.
 
@@ -237,8 +252,13 @@ class Task(BaseModel):
         return {}
 
     def picture(self) -> Figure:
-        """Draw a few training examples."""
-        raise NotImplementedError
+        """Draw a few training examples: tokens as letters, classes one by one, or numbers with their targets."""
+        from gatelab.tasks import pictures  # which imports this module
+
+        if self.vocabulary and self.classes is not None:
+            return pictures.strips(self)
+        names = tuple(f"input {i + 1}" for i in range(self.input_size))
+        return pictures.windows(self, names) if self.classes is None else pictures.signals(self)
 
     def describe(self) -> Description:
         """Return the description; without the data it has no baseline."""

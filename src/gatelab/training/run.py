@@ -110,7 +110,7 @@ class Run:
         document = self.manifest()["spec"]
         try:
             options = dict(document["task"])
-            task = tasks.find(str(options.pop("name"))).make(options).reopened(self.preparation)
+            task = tasks.reopen(str(options.pop("name")), options, self.preparation)
             model = {**document["model"], "cell": self.cell}
             return RunSpec.model_validate({**document, "task": task, "model": model})
         except ValidationError as error:
@@ -252,8 +252,14 @@ def differences(now: dict[str, Any], there: dict[str, Any], but: tuple[str, ...]
     return [
         f"{key} is {theirs.get(key)!r} there and {ours.get(key)!r} now"
         for key in {**theirs, **ours}
-        if theirs.get(key) != ours.get(key) and key not in (*IMMATERIAL, *but)
+        if theirs.get(key) != ours.get(key) and key not in (*IMMATERIAL, *but) and not _is_moved(key, theirs, ours)
     ]
+
+
+def _is_moved(key: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+    """Whether this is the task of a file that was moved; its data is compared by checksum."""
+    files, names = zip(*(str(spec.get(key)).rpartition(":")[::2] for spec in (theirs, ours)), strict=True)
+    return key == "task.name" and names[0] == names[1] and all(file.endswith(".py") for file in files)
 
 
 def _flat(document: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -32,7 +32,7 @@ class Lines(Reporter):
         self.epochs = spec.training.num_epochs
         model = f"{spec.model.cell}, {manifest['parameters']:,} parameters"
         threads = counted(manifest["threads"], "thread")
-        self.say(f"{spec.task.name}: {model}, seed {spec.training.seed}, {threads}")
+        self.say(f"{spec.task.short_name}: {model}, seed {spec.training.seed}, {threads}")
         if place.epoch or place.batch:
             self.say(f"resuming in epoch {place.epoch + 1}, batch {place.batch + 1}")
 

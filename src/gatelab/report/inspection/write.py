@@ -56,7 +56,7 @@ def write_inspection(inspection: Inspection, directory: Path) -> Path:
         f"{where}{inspection.subject.recurrent.hidden_size} units; single example: test example {inspection.sample}."
         f"{unfinished} {inspection.subject.note}"
     )
-    title = f"Inside {cell.name} on {inspection.subject.task.name}"
+    title = f"Inside {cell.name} on {inspection.subject.task.short_name}"
     write_text(directory / PAGE, page(title, facts.strip(), list(_sections(inspection, drawn)), drawn, directory))
     return directory / PAGE
 

@@ -1,0 +1,104 @@
+"""The task of a run whose data only its owner can make again: arrays in memory, or a class in a file of the user's."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import ConfigDict
+
+from gatelab.errors import DataError
+from gatelab.tasks.series import Scaling
+from gatelab.tasks.task import Task
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from gatelab.tasks.examples import Parts
+    from gatelab.tasks.preparation import Preparation
+
+
+class Recorded(Task):
+    """A task as a run recorded it: what its inputs and outputs mean, and a few examples. No code of it is executed."""
+
+    model_config = ConfigDict(extra="allow")  # its options are not known here
+
+    source = "recorded in the run directory"
+    split_rule = "as in the run"
+    from_disk = True
+    instead: ClassVar[str] = ""  # how to get the data again
+
+    @classmethod
+    def named(cls, name: str, options: dict[str, Any]) -> Self:
+        """Return the recorded task with this name and these options."""
+        instead = "pass the same arrays again, in Python: train(spec, run) with tasks.from_arrays(X, y)"
+        if name.rpartition(":")[0].endswith(".py"):
+            instead = f"name the file again, and it is executed: --task {name}"
+        named: type[Self] = type(cls.__name__, (cls,), {"name": name, "instead": instead, "__doc__": cls.__doc__})
+        return named.make(options)
+
+    def options(self) -> dict[str, Any]:
+        """Return all options that were recorded."""
+        return {**super().options(), **(self.model_extra or {})}
+
+    @property
+    def input_size(self) -> int:
+        """D: the number of features per step, or the size of the vocabulary."""
+        return self.preparation.input_size
+
+    @property
+    def steps(self) -> int:
+        """T: the number of steps of the longest sequence."""
+        return self.preparation.steps
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The text of each token."""
+        return self.preparation.vocabulary
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The class names; None for regression."""
+        return self.preparation.classes
+
+    @property
+    def output_size(self) -> int:
+        """The number of classes, or of target values."""
+        return self.preparation.output_size
+
+    @property
+    def per_step(self) -> bool:  # type: ignore[override]
+        """Whether there is a target at every step."""
+        return self.preparation.per_step
+
+    @property
+    def forecasts(self) -> bool:  # type: ignore[override]
+        """Whether the target at a step is the input at the next step."""
+        return self.preparation.forecasts
+
+    @property
+    def scored_steps(self) -> slice:
+        """The steps that count in the metrics."""
+        return self.preparation.scored_steps
+
+    @property
+    def target_scaling(self) -> Scaling | None:
+        """The scaling of regression targets."""
+        scaling = self.preparation.target_scaling
+        return None if scaling is None else scaling.scaling()
+
+    @cached_property
+    def preparation(self) -> Preparation:
+        """The preprocessing, which `reopened` sets."""
+        raise self._unavailable()
+
+    def is_here(self) -> bool:
+        """The data is never here."""
+        return False
+
+    def load(self) -> Parts:
+        """Raise an error that says how to get the data."""
+        raise self._unavailable()
+
+    def _unavailable(self) -> DataError:
+        return DataError(f"the data of the task {self.name!r} is not in the run directory: {self.instead}")
