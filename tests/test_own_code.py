@@ -10,6 +10,7 @@ import torch
 
 import gatelab
 from gatelab import tasks
+from gatelab.analysis import subject
 from gatelab.errors import DataError
 from gatelab.training import ModelSpec, Run, RunSpec, TrainingSpec, train
 
@@ -96,8 +97,8 @@ def test_opening_a_run_executes_nothing_and_resuming_it_only_what_is_named(tmp_p
     assert run.spec().task.options()["length"] == 5
     x = torch.randn(3, 5, 1).numpy()
     assert gatelab.load(run.path).predict(x).shape == (3,)
-    for command in ("inspect", "verify"):
-        assert cli(command, run.path)[0] == 0
+    assert len(subject.load(run.path).task.test) == 20  # the examples that the run has kept
+    assert cli("verify", run.path)[0] == 0
     code, _, err = cli("train", "--resume", run.path, "--epochs", 2)
     assert code == 2
     assert f"name the file again, and it is executed: --task {path}:Walk" in err
