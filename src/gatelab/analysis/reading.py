@@ -9,7 +9,6 @@ import torch
 
 from gatelab.tasks import Task
 from gatelab.tasks.images import Images, permutation
-from gatelab.tasks.synthetic import Tokens
 
 
 @dataclass(frozen=True)
@@ -27,8 +26,8 @@ def reading(task: Task, index: int) -> Reading:
     batch = part.batch(torch.tensor([index]))
     end = batch.x.shape[1] if batch.lengths is None else int(batch.lengths[0])
     words = image = None
-    if isinstance(task, Tokens):
-        words = tuple(task.vocabulary[int(token)] for token in part.stored[index][:end])
+    if vocabulary := task.preparation.vocabulary:
+        words = tuple(vocabulary[int(token)] for token in part.stored[index][:end])
     if isinstance(task, Images):
         image = _image(task, index)
     return Reading(batch.x[0, :end].numpy(), words, image)

@@ -10,6 +10,7 @@ from typing import Any
 from gatelab.errors import GatelabError, unknown
 from gatelab.tasks.adding import Adding
 from gatelab.tasks.agreement import Agreement
+from gatelab.tasks.arrays import Arrays, from_arrays
 from gatelab.tasks.baseline import Baseline
 from gatelab.tasks.copy import Copy
 from gatelab.tasks.examples import Batch, Examples, Parts
@@ -25,7 +26,19 @@ _LIBRARY: dict[str, type[Task]] = {
     for task in (Digits, Mnist, FashionMnist, Cifar10, Mnist1D, Sine, Adding, Copy, Recall, Agreement, Files)
 }
 
-__all__ = ["Baseline", "Batch", "Description", "Examples", "Parts", "Task", "find", "get", "names", "summary"]
+__all__ = [
+    "Baseline",
+    "Batch",
+    "Description",
+    "Examples",
+    "Parts",
+    "Task",
+    "find",
+    "from_arrays",
+    "get",
+    "names",
+    "summary",
+]
 
 
 def names() -> list[str]:
@@ -35,6 +48,8 @@ def names() -> list[str]:
 
 def find(name: str) -> type[Task]:
     """Return the class of the task with this name."""
+    if name == Arrays.name:  # not listed: it has no meaning without its arrays
+        return Arrays
     if name not in _LIBRARY:
         if Path(name).exists():
             raise GatelabError(f"{name} is a file or folder: to use it as a task, write files:path={name}")

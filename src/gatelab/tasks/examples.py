@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-PADDING = 255  # the token of steps after the end of a sequence
+PADDING = 255  # the token of steps after the end of a sequence; with a larger vocabulary, its size
 
 
 class Batch(NamedTuple):
@@ -106,7 +106,7 @@ class Pixels:
 
 @dataclass(frozen=True)
 class OneHot:
-    """Tokens as one-hot vectors; padding as zeros."""
+    """Tokens as one-hot vectors; padding, any token that is not in the vocabulary, as zeros."""
 
     size: int
 
@@ -114,7 +114,7 @@ class OneHot:
         """Encode the tokens as one-hot vectors."""
         encoded = torch.zeros(*rows.shape, self.size, dtype=torch.float32)  # (B, T, D)
         hot = rows.long().clamp_(max=self.size - 1).unsqueeze(-1)
-        return encoded.scatter_(-1, hot, (rows != PADDING).to(torch.float32).unsqueeze(-1))
+        return encoded.scatter_(-1, hot, (rows.long() < self.size).to(torch.float32).unsqueeze(-1))
 
 
 @dataclass(frozen=True)
