@@ -96,6 +96,13 @@ def _calendar(times: np.ndarray) -> Iterator[Regular]:
         yield Regular(interval, positions, (all_months + 1).astype("datetime64[us]") - ends[0])
 
 
+def in_words(times: Regular, are_dates: bool) -> str:
+    """Return the interval as a fact: one step per hour, interval 0.5."""
+    if not are_dates:
+        return f"interval {times.interval}"
+    return f"one step every {times.interval}".replace("every 1 ", "per ")
+
+
 def duration(microseconds: float) -> str:
     """Return a time span in its largest whole unit: 15 minutes."""
     seconds = microseconds / 1e6

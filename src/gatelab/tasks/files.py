@@ -34,8 +34,8 @@ class Files(OwnData):
     path: Path = Field(description="a .csv, .tsv, .parquet, .ts or .npz file, or a folder")
     layout: Layout = Field(
         "auto",
-        description="tables: series (rows are steps of one series), long (rows are steps of many sequences), wide (each "
-        "row is one sequence); recognised by default",
+        description="tables: series (rows are steps of one series), long (steps of many), wide (each row is "
+        "one sequence); recognised by default",
     )
     columns: tuple[str, ...] = Field(
         (), description="tables: columns to forecast, or to read in long tables, a+b; by default all numeric columns"
@@ -56,7 +56,9 @@ class Files(OwnData):
     header: bool | None = Field(
         None, description="CSV only: whether the first line has column names; detected by default"
     )
-    aggregate: Aggregate | None = Field(None, description="tables: merge rows with the same time; refused by default")
+    aggregate: Aggregate | None = Field(
+        None, description="tables: mean, first, last or sum of rows with the same time; refused by default"
+    )
 
     @field_validator("columns", "inputs", mode="before")
     @classmethod
@@ -103,10 +105,12 @@ class Files(OwnData):
         if repeated := [name for name in (*columns, *inputs) if (*columns, *inputs).count(name) > 1]:
             raise DataError(f"{path}: {repeated[0]!r} is named twice in columns and inputs: name each column once")
         steps = series_files.from_table(table, (*names, *inputs), self._reading.resolved(split=split))
+        longest = min(window_counts(len(steps.values), 0)) - 1
+        advice = f"choose length={longest} or less" if longest > 0 else "choose a smaller length"
         if steps.parts is None and min(window_counts(len(steps.values), self.length)) < 1:
             raise DataError(
                 f"{path} has {len(steps.values):,} rows: expected at least {least_steps(self.length)} for windows of "
-                f"{self.length} steps in training, validation and test set; choose a smaller length"
+                f"{self.length} steps in training, validation and test set; {advice}"
             )
         used = (*names, *inputs, split, *(steps.times.names if steps.times else ()))
         return UserData(
@@ -186,8 +190,8 @@ def recordings(
     test = archives.other_half(path) if need_target else None
     if test is None or read.split is not None:
         return read
-    advice = f"this file only; {test.name} beside it has the published test set: path={path.parent / path.stem[:-6]}"
-    return replace(read, notes={**read.notes, "part of": advice})
+    advice = f"{test.name} beside this file is the published test set: path={path.parent / path.stem[:-6]} uses both"
+    return replace(read, notes={**read.notes, "not used": advice})
 
 
 def _table(
@@ -233,7 +237,7 @@ def _published(
     return replace(
         train,
         source=str(path),
-        layout=f"{pair[0].name} and {pair[1].name}: {train.layout}",
+        layout=f"{pair[0].name} and {pair[1].name}, one sequence per line",
         values=values,
         lengths=lengths,
         targets=targets,

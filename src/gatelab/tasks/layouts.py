@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
+
 from gatelab.errors import DataError
 from gatelab.tasks import roles, time_columns, wide_tables
 from gatelab.tasks.reading import Reading
@@ -33,14 +35,20 @@ def recognise(table: Table, reading: Reading, columns: tuple[str, ...]) -> Liter
         return "long"
     if columns and reading.label is None:
         return "series"
+    if not columns:
+        _refuse_restart(table, reading)
     if label is not None:
-        raise DataError(
-            f"{table.path} has a column {label!r}, and it is not clear what a row is: if the rows are steps of many "
-            f"sequences, name the column that tells these apart, id=COLUMN; if each row is one sequence, layout=wide; "
-            f"to forecast a series, name what to forecast, columns={label} or others"
-        )
-    _refuse_restart(table, reading)
+        raise _unclear(table, label)
     return "series"
+
+
+def _unclear(table: Table, label: str) -> DataError:
+    values = [label] if label in table.columns else [name for name in table.columns if name != label][:3]
+    return DataError(
+        f"{table.path} has a column {label!r}, and it is not clear what a row is: if the rows are steps of many "
+        "sequences, name the column that tells these apart, id=COLUMN; if each row is one sequence, layout=wide; to "
+        f"forecast a series, name what to forecast, columns={'+'.join(values) or 'COLUMN'}"
+    )
 
 
 def _one_row_each(table: Table, name: str) -> bool:
@@ -49,13 +57,23 @@ def _one_row_each(table: Table, name: str) -> bool:
 
 def _refuse_restart(table: Table, reading: Reading) -> None:
     """Refuse a table whose times start again: it has more than one sequence."""
-    if reading.time is not None:
+    found = time_columns.restart(table) if reading.time is None else None
+    if found is None:
         return
-    found = time_columns.restart(table)
-    if found is not None:
-        name, row = found
-        raise DataError(
-            f"{table.path}, line {table.lines[row]}, column {name!r}: the times start again: if the rows are steps of "
-            f"many sequences, name the column that tells these apart, id=COLUMN; if {name!r} is a value and no time, "
-            f"layout=series and time=none"
-        )
+    name, rows = found
+    likely = _likely_id(table, name, rows)
+    advice = f"id={likely}" if likely else "name the column that tells these apart, id=COLUMN"
+    raise DataError(
+        f"{table.path}, line {table.lines[rows[0]]}, column {name!r}: the times start again: if the rows are steps of "
+        f"many sequences, {advice}; if {name!r} is a value and no time, layout=series and time=none"
+    )
+
+
+def _likely_id(table: Table, time: str, rows: np.ndarray) -> str | None:
+    """Return the column that changes exactly where the times start again, and has a new value each time."""
+    for name in table.names:
+        cells = np.array(table.cells(name))
+        changes = np.flatnonzero(cells[1:] != cells[:-1]) + 1
+        if name != time and np.array_equal(changes, rows) and len(set(cells[[0, *rows]])) == len(rows) + 1:
+            return name
+    return None

@@ -12,7 +12,7 @@ from gatelab.tasks import calendars, gaps, roles, time_columns
 from gatelab.tasks.reading import Reading
 from gatelab.tasks.recordings import Recordings, padded, target_column, token_column, token_type
 from gatelab.tasks.table_files import Table
-from gatelab.tasks.time_columns import Times, format_time
+from gatelab.tasks.time_columns import Times
 
 
 def read(table: Table, reading: Reading, columns: tuple[str, ...], tokens: bool, need_label: bool) -> Recordings:
@@ -178,22 +178,22 @@ class _Sequences:
             if regular is None:
                 irregular += 1
                 continue
-            name, self.positions[index] = regular.interval, regular.positions
+            name, self.positions[index] = calendars.in_words(regular, self.times.are_dates), regular.positions
             if regular.missing:
                 gap = int(np.flatnonzero(np.diff(regular.positions) > 1)[0])
-                absent = format_time(regular.complete[regular.positions[gap] + 1])
+                absent = self.times.format(regular.complete[regular.positions[gap] + 1])
                 row = self.rows[index][np.searchsorted(self.times.values[self.rows[index]], times[gap])]
                 first = first or f"sequence {self.names[index]!r}, {absent} after line {self.table.lines[row]}"
                 count += regular.missing
         if irregular:
             self.positions = [None] * len(self.rows)
             return {"time": f"{self.times.name}; irregular intervals, taken as consecutive steps"}
-        notes = {"time": f"{self.times.name}, one step every {name}".replace("every 1 ", "per ")}
+        notes = {"time": f"{self.times.name}, {name}"}
         if not count:
             return notes
         if self.reading.fill is None:
             raise DataError(
-                f"{self.table.path}: {counted(count, 'missing step')} at an interval of {name}, first in {first}: "
+                f"{self.table.path}: {counted(count, 'missing step')} ({name}), first in {first}: "
                 "fill=interpolate or fill=previous inserts them; fill=none takes the rows as consecutive steps"
             )
         if self.reading.fill == "none" or tokens:

@@ -58,12 +58,12 @@ def _of_sequences(content: UserData) -> dict[str, str]:
     facts = {"sequences": f"{len(ends):,} of {_range(ends)}"}
     if content.vocabulary:
         facts["tokens"] = f"{len(content.vocabulary):,} different: {shortened(content.vocabulary)}"
-    elif content.names != tuple(str(i + 1) for i in range(len(content.names))):
+    elif content.names not in (("value",), tuple(str(i + 1) for i in range(len(content.names)))):
         facts["channels"] = f"{len(content.names)}: {shortened(content.names)}"
     if content.classes is not None and content.targets is not None:
         labels = content.targets if not content.per_step else content.targets[_inside(content)]
         counts = np.bincount(labels.ravel(), minlength=len(content.classes))
-        facts["classes"] = shortened([f"{n} {c:,}" for n, c in zip(content.classes, counts, strict=True)])
+        facts["classes"] = shortened([f"{n} ({c:,})" for n, c in zip(content.classes, counts, strict=True)])
     if content.ignored:
         facts["ignored"] = shortened(content.ignored)
     return facts

@@ -166,7 +166,8 @@ def _tokens(task: OwnData) -> Figure:
             axes.text(end, row, f"{'… ' if len(tokens) > TOKENS else ''}→ {_target_text(task, int(index))}", ha="left",
                       va="center", size=7.5, weight="bold", color=style.COLOURS[0])  # fmt: skip
         longest = min(TOKENS, int(content.ends[members].max()))
-        axes.set(xlim=(-0.6, longest + 2.5), ylim=(len(members) - 0.4, -0.6), yticks=[], xlabel="step")
+        axes.set(xlim=(-0.6, 1.15 * longest + 1), ylim=(len(members) - 0.4, -0.6), yticks=[], xlabel="step")
+        axes.set_xticks(range(0, longest, 1 + longest // 16))
         axes.spines["left"].set_visible(False)
         figure.suptitle(f"{_file(task)}: training examples", x=0.01, ha="left", weight="bold")
     return figure

@@ -12,7 +12,7 @@ from gatelab.formatting import counted
 from gatelab.tasks import calendars, gaps, own_splits, roles, time_columns, timestamps
 from gatelab.tasks.reading import Reading
 from gatelab.tasks.table_files import Table, read_table
-from gatelab.tasks.time_columns import Times, format_time
+from gatelab.tasks.time_columns import Times
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _merged(steps: SeriesFile, reading: Reading) -> SeriesFile:
     values = gaps.merged(steps.values, times, reading.aggregate)
     first = np.flatnonzero(np.concatenate([[True], times[1:] != times[:-1]]))
     note = f"{counted(len(repeated), 'row')} with the time of another merged ({reading.aggregate}), first " + (
-        f"{format_time(times[row])} in line {steps.lines[row]}"
+        f"{steps.times.format(times[row])} in line {steps.lines[row]}"
     )
     return replace(_picked(steps, first, aggregated=note), values=values)
 
@@ -119,16 +119,16 @@ def _complete(steps: SeriesFile, reading: Reading) -> SeriesFile:
     """Insert missing steps, and describe the times."""
     assert steps.times is not None
     times = steps.times.values
-    span = f"{steps.times.name}, {format_time(times[0])} to {format_time(times[-1])}"
+    span = f"{steps.times.name}, {steps.times.format(times[0])} to {steps.times.format(times[-1])}"
     regular = calendars.regular(times)
     if regular is None:
         irregular = "irregular intervals, taken as consecutive steps" if len(times) > 2 else "consecutive steps"
         return _stamped(replace(steps, notes={**steps.notes, "time": f"{span}; {irregular}"}))
-    notes = {**steps.notes, "time": f"{span}, one step every {regular.interval}".replace("every 1 ", "per ")}
+    notes = {**steps.notes, "time": f"{span}, {calendars.in_words(regular, steps.times.are_dates)}"}
     if not regular.missing:
         return _stamped(replace(steps, notes=notes))
     row = int(np.flatnonzero(np.diff(regular.positions) > 1)[0])
-    absent = format_time(regular.complete[regular.positions[row] + 1])
+    absent = steps.times.format(regular.complete[regular.positions[row] + 1])
     found = f"{counted(regular.missing, 'missing step')}, first {absent} after line {steps.lines[row]}"
     if reading.fill is None:
         raise DataError(

@@ -38,16 +38,17 @@ class Times:
 
     def text(self, row: int) -> str:
         """Return one time as text."""
-        return format_time(self.values[row])
+        return self.format(self.values[row])
 
-
-def format_time(time: np.generic) -> str:
-    """Return a time as text, as short as it can be."""
-    if isinstance(time, np.datetime64):
-        if (seconds := timestamps.to_seconds(np.array([time]))) is None:
+    def format(self, time: np.generic) -> str:
+        """Return any time of the series as text, as short as the times of the first rows allow."""
+        if not isinstance(time, np.datetime64):
+            return f"{float(time):.10g}"
+        seconds = timestamps.to_seconds(np.array([time, *self.values[:3]]))
+        if seconds is None:
             return str(time).replace("T", " ")
-        return timestamps.format_times(seconds)[0]
-    return f"{float(time):.10g}"
+        text = timestamps.format_times(seconds[:1], seconds)[0]
+        return text.removesuffix(":00") if text.count(":") == 2 else text
 
 
 def find(table: Table, option: str | None, values: tuple[str, ...] = ()) -> Times | None:
@@ -109,8 +110,8 @@ def time_like(table: Table) -> tuple[str, ...]:
     return (*names, *years)
 
 
-def restart(table: Table) -> tuple[str, int] | None:
-    """Return the time column that starts again, and the row where it does: a sign of many sequences."""
+def restart(table: Table) -> tuple[str, np.ndarray] | None:
+    """Return the time column that starts again, and the rows where it does: a sign of many sequences."""
     columns: dict[str, np.ndarray] = {
         name: values
         for name, values in table.columns.items()
@@ -126,7 +127,7 @@ def restart(table: Table) -> tuple[str, int] | None:
         if len(drops) and 3 * (changes > 0).sum() >= 2 * len(changes) and (values[drops + 1] < values[drops]).all():
             returns = values[drops + 1] <= values[0] + np.abs(np.median(changes))
             if returns.all():
-                return name, int(drops[0]) + 1
+                return name, drops + 1
     return None
 
 
