@@ -20,8 +20,8 @@ def recognise(table: Table, reading: Reading, columns: tuple[str, ...]) -> Liter
         if wide_tables.is_clearly_ucr(table):
             return "wide"
         raise DataError(
-            f"{table.path} has no header, few distinct whole numbers in its first column and {len(table.columns) - 1} "
-            "further columns: layout=wide if each row is a sequence with its label first, layout=series if each row is "
+            f"{table.path} has no header, few distinct values in its first column and {len(table.names) - 1} further "
+            "columns: layout=wide if each row is a sequence with its label first, layout=series if each row is "
             "a step of one series"
         )
     label = roles.label_column(table, reading.label)

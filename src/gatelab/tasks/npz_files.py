@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from gatelab.errors import DataError
 from gatelab.tasks import gaps, readers
+from gatelab.tasks.own_splits import VALUES
 from gatelab.tasks.reading import Reading
 from gatelab.tasks.recordings import Recordings, token_type
 
@@ -15,6 +17,10 @@ from gatelab.tasks.recordings import Recordings, token_type
 def read(path: Path, reading: Reading, tokens: bool, need_target: bool) -> Recordings:
     """Read the sequences of an .npz."""
     arrays = readers.read_npz(path)
+    split_by = f"by the array {reading.split or 'split'!r}"
+    if "X" not in arrays and (parts := _part_names(arrays)):
+        arrays = _joined(path, arrays, parts)
+        split_by = f"by the arrays {', '.join(f'X_{part}' for part in parts)}"
     if missing := [name for name in (("X", "y") if need_target else ("X",)) if name not in arrays]:
         raise DataError(
             f"{path} has the arrays {', '.join(arrays) or 'none'}: expected X and y, {' and '.join(missing)} missing"
@@ -27,10 +33,37 @@ def read(path: Path, reading: Reading, tokens: bool, need_target: bool) -> Recor
         raise DataError(
             f"{path}: classes is {classes.dtype} of shape {classes.shape}: expected the names of the classes"
         )
-    return from_arrays(
+    read = from_arrays(
         str(path), X, arrays.get("y"), arrays.get("lengths"), reading, tokens=tokens, split=split, groups=group,
         classes=None if classes is None else tuple(texts(classes)), layout=".npz: arrays of sequences",
     )  # fmt: skip
+    return replace(read, split_by=split_by)
+
+
+def _part_names(arrays: dict[str, np.ndarray]) -> list[str]:
+    """Return the parts of X_train, X_val, X_test, or x_train, …; the first is for training."""
+    names = [name[2:] for name in arrays if name[:2] in ("X_", "x_") and name[2:].lower() in VALUES]
+    return sorted(names, key=lambda name: VALUES[name.lower()])
+
+
+def _joined(path: Path, arrays: dict[str, np.ndarray], parts: list[str]) -> dict[str, np.ndarray]:
+    """Return the arrays of all parts in one, with their split."""
+    joined: dict[str, np.ndarray] = {}
+    for name in ("X", "y", "lengths"):
+        spelled = [next((key for key in (f"{name}_{p}", f"{name.lower()}_{p}") if key in arrays), None) for p in parts]
+        pieces = [arrays[key] for key in spelled if key is not None]
+        if pieces and (
+            len(pieces) < len(parts) or any(p.ndim == 0 or p.shape[1:] != pieces[0].shape[1:] for p in pieces)
+        ):
+            raise DataError(
+                f"{path}: {name} of {', '.join(parts)} has the shapes {', '.join(str(p.shape) for p in pieces)}: "
+                "expected one array for each part, all with the same steps and features"
+            )
+        if pieces:
+            joined[name] = np.concatenate(pieces)
+    lengths = [len(arrays.get(f"X_{part}", arrays.get(f"x_{part}", ()))) for part in parts]
+    joined["split"] = np.repeat(parts, lengths)
+    return {**{name: arrays[name] for name in ("classes",) if name in arrays}, **joined}
 
 
 def _array(
@@ -98,7 +131,6 @@ def from_arrays(
         is_per_step(y, values),
         split=split,
         groups=groups,
-        split_by="by the array 'split'",
         classes=classes,
         are_labels=True if classes is not None else None,
         notes={"missing values": f"{filled:,} filled ({reading.fill})"} if filled else {},

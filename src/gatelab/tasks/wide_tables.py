@@ -95,18 +95,18 @@ def _lengths(table: Table, values: np.ndarray) -> tuple[np.ndarray, np.ndarray |
 
 def looks_like_ucr(table: Table) -> bool:
     """Return whether a table without a header has a class in its first column and a sequence in the others."""
-    if table.has_header or table.texts or len(table.columns) < 5 or len(table.lines) < 2:
+    if table.has_header or set(table.texts) - {"1"} or len(table.names) < 6 or len(table.lines) < 2:
         return False
-    first = table.columns["1"]
-    distinct = len(np.unique(first))
-    return bool((first % 1 == 0).all() and distinct >= 2 and 2 * distinct <= len(first))
+    distinct = len(set(table.cells("1")))
+    is_label = "1" in table.texts or bool((table.columns["1"] % 1 == 0).all())
+    return is_label and distinct >= 2 and 2 * distinct <= len(table.lines)
 
 
 def is_clearly_ucr(table: Table) -> bool:
     """Return whether such a table also is named like the archive's, or has rows that are standardized or end early."""
     if table.path.stem.upper().endswith(("_TRAIN", "_TEST")):
         return True
-    values = np.stack(list(table.columns.values())[1:], -1)
+    values = np.stack([column for name, column in table.columns.items() if name != "1"], -1)
     if np.isnan(values[:, -1]).any():
         return True
     if not np.isfinite(values).all():

@@ -134,9 +134,12 @@ def _targets(found: Recordings, X: Sequences, preparation: Preparation) -> Any:
         raise DataError(f"{path}: y is {y.dtype} of shape {y.shape}: expected {kind} of shape {expected}, or no y")
     if not classes:
         return y.astype(np.float64).reshape(N, *((T, K) if per_step else (K,)))
-    names = user_data.label_texts(y.ravel())
+    labels = y.ravel()
+    if labels.dtype.kind == "f" and (labels % 1 == 0).all():
+        labels = labels.astype(np.int64)  # classes that were written as floats
+    names = user_data.label_texts(labels)
     if found.classes is not None:
-        known, order = user_data.class_order(path, found.classes, y.ravel())
+        known, order = user_data.class_order(path, found.classes, labels)
         names = [known[i] for i in order]
     return [names[i * T : (i + 1) * T] for i in range(N)] if per_step else names
 
