@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from gatelab.errors import DataError
-from gatelab.tasks import roles, time_columns, wide_tables
+from gatelab.tasks import roles, series_files, time_columns, wide_tables
 from gatelab.tasks.reading import Reading
 from gatelab.tasks.table_files import Table
 
@@ -25,12 +25,18 @@ def recognise(table: Table, reading: Reading, columns: tuple[str, ...]) -> Liter
             "a step of one series"
         )
     label = roles.label_column(table, reading.label)
-    if reading.id is not None and not _one_row_each(table, reading.id):
+    special = (
+        label,
+        roles.split_column(table, reading.split),
+        reading.group,
+        reading.id or roles.named_as(table, roles.IDS),
+    )
+    one_each = reading.id is None or _one_row_each(table, reading.id)
+    if label is not None and not columns and one_each and roles.numbered_columns(table, special):
+        return "wide"
+    if reading.id is not None:
         roles.column(table, reading.id, "id")
         return "long"
-    special = (label, roles.split_column(table, reading.split), reading.group, roles.named_as(table, roles.IDS))
-    if label is not None and not columns and roles.numbered_columns(table, special):
-        return "wide"
     if roles.id_column(table, None) is not None and (label is not None or not columns):
         return "long"
     if columns and reading.label is None:
@@ -43,11 +49,11 @@ def recognise(table: Table, reading: Reading, columns: tuple[str, ...]) -> Liter
 
 
 def _unclear(table: Table, label: str) -> DataError:
-    values = [label] if label in table.columns else [name for name in table.columns if name != label][:3]
+    values = series_files.forecast_columns(table, (), (label,))[:3] or (label,)
     return DataError(
         f"{table.path} has a column {label!r}, and it is not clear what a row is: if the rows are steps of many "
         "sequences, name the column that tells these apart, id=COLUMN; if each row is one sequence, layout=wide; to "
-        f"forecast a series, name what to forecast, columns={'+'.join(values) or 'COLUMN'}"
+        f"forecast a series, name what to forecast, columns={'+'.join(values)}"
     )
 
 

@@ -37,10 +37,10 @@ def read(table: Table, reading: Reading, columns: tuple[str, ...], tokens: bool,
         layout="long", id=id_name, time=times.name if times else reading.time, label=label or reading.label,
         split=split or reading.split, group=group or reading.group,
     )  # fmt: skip
-    sequences = _Sequences(table, found, table.cells(id_name), times)
+    sequences = _Sequences(table, found, table.cells(id_name), times, columns)
     per_sequence, notes = sequences.cut(values, tokens)
     data, lengths = padded(per_sequence)
-    targets = None if label is None else target_column(table, label)
+    targets = None if label is None else target_column(table, label, need_label)
     labels, per_step = (None, False) if targets is None else sequences.labels(targets)
     rest = tuple(name for name in table.names if name not in (*special, *columns))
     return Recordings(
@@ -87,6 +87,7 @@ def _times(table: Table, reading: Reading, columns: tuple[str, ...], id_name: st
 def _features(table: Table, special: tuple[str | None, ...], tokens: bool) -> tuple[str, ...]:
     """Return the columns that are read by default."""
     counters = {name for name in table.columns if name.strip().lower() in roles.GROUPS or roles.is_index(table, name)}
+    counters |= roles.empty_columns(table)
     names = table.names if tokens else tuple(table.columns)
     found = tuple(name for name in names if name not in special and name not in counters)
     if not found:
@@ -95,10 +96,12 @@ def _features(table: Table, special: tuple[str | None, ...], tokens: bool) -> tu
 
 
 class _Sequences:
-    """The rows of each sequence, in the order of time."""
+    """The rows of each sequence, in the order of time; `columns` are those that are read."""
 
-    def __init__(self, table: Table, reading: Reading, ids: list[str], times: Times | None) -> None:
-        self.table, self.reading, self.times = table, reading, times
+    def __init__(
+        self, table: Table, reading: Reading, ids: list[str], times: Times | None, columns: tuple[str, ...]
+    ) -> None:
+        self.table, self.reading, self.times, self.columns = table, reading, times, columns
         if "" in ids:
             raise DataError(
                 f"{table.path}, line {table.lines[ids.index('')]}, column {reading.id!r}: the id is missing"
@@ -214,8 +217,8 @@ class _Sequences:
             step, column = np.argwhere(np.isnan(filled))[0]
             line = self.table.lines[rows[min(step, len(rows) - 1)]]
             raise DataError(
-                f"{self.table.path}, line {line}: missing value in the sequence {name!r}, step {step} of column "
-                f"{column + 1}: {gaps.unfilled(self.reading.fill)}"
+                f"{self.table.path}, line {line}, column {self.columns[column]!r}: missing value in step {step} of the "
+                f"sequence {name!r}: {gaps.unfilled(self.reading.fill)}"
             )
         return filled
 

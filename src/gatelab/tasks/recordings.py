@@ -53,10 +53,10 @@ def padded(sequences: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray | No
     return values, None if (lengths == lengths[0]).all() else lengths
 
 
-def target_column(table: Table, name: str) -> np.ndarray | None:
-    """Return a column of labels or numbers: text, int64 or float64; None if it is empty."""
+def target_column(table: Table, name: str, needed: bool) -> np.ndarray | None:
+    """Return a column of labels or numbers: text, int64 or float64; None if it is empty and not needed."""
     cells = table.cells(name)
-    if not any(cells):
+    if not any(cells) and not needed:
         return None
     if "" in cells:
         row = cells.index("")

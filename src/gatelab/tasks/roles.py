@@ -10,7 +10,7 @@ from gatelab.errors import DataError, unknown
 from gatelab.tasks import own_splits
 from gatelab.tasks.table_files import Table
 
-LABELS = ("label", "labels", "class", "class_label", "classlabel", "target", "y", "category")
+LABELS = ("label", "labels", "class", "class_label", "classlabel", "target", "y", "category", "anomaly", "is_anomaly")
 IDS = (
     "id", "sequence", "sequence_id", "seq", "seq_id", "series_id", "unique_id", "sample_id", "recording",
     "recording_id", "trial", "trial_id", "example_id", "case_id", "session_id", "episode", "episode_id",
@@ -28,7 +28,7 @@ GROUPS = (
     "user",
     "user_id",
 )
-INDEXES = ("index", "idx", "row", "row_id", "no", "nr", "#", "unnamed: 0", *IDS)
+INDEXES = ("index", "idx", "row", "row_id", "no", "nr", "obs", "#", "unnamed: 0", *IDS)
 NUMBERED = re.compile(r"(?:|t|ts|time|step|timestep|value|v)[_ .-]?(\d+)", re.IGNORECASE)
 
 
@@ -78,6 +78,11 @@ def numbered_columns(table: Table, without: tuple[str | None, ...]) -> tuple[str
     if len(numbers) < max(3, len(names)) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
         return ()
     return names
+
+
+def empty_columns(table: Table) -> set[str]:
+    """Return the columns without a single value."""
+    return {name for name, values in table.columns.items() if np.isnan(values).all()}
 
 
 def is_index(table: Table, name: str) -> bool:

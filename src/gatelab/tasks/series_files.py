@@ -177,9 +177,19 @@ def _filled(steps: SeriesFile, table: Table, reading: Reading) -> SeriesFile:
 def forecast_columns(table: Table, inputs: tuple[str, ...], used: tuple[str | None, ...]) -> tuple[str, ...]:
     """Return the numeric columns that are forecast by default: no times, counters, labels, groups or split."""
     times = time_columns.time_like(table)
-    labels = {name for name in table.columns if name.strip().lower() in (*roles.LABELS, *roles.GROUPS)}
+    others = roles.empty_columns(table)
+    others |= {name for name in table.columns if name.strip().lower() in (*roles.LABELS, *roles.GROUPS)}
     return tuple(
         name
         for name in table.columns
-        if name not in (*inputs, *times, *labels, *used) and not roles.is_index(table, name)
+        if name not in (*inputs, *times, *others, *used) and not roles.is_index(table, name)
     )
+
+
+def counters(steps: SeriesFile) -> dict[str, str]:
+    """Return a note on columns that only count, which nobody wants to forecast; a name would have told."""
+    names = [n for n, values in zip(steps.columns, steps.values.T, strict=True) if (np.diff(values) == 1).all()]
+    rest = [name for name in steps.columns if name not in names]
+    if not names or not rest:
+        return {}
+    return {"caution": f"{', '.join(names)} only counts the rows: columns={'+'.join(rest)} leaves it out"}

@@ -146,6 +146,8 @@ def _has_header(first: list[str], by_column: list[list[float | None]]) -> bool:
         return True
     if all(column[0] is None for column in by_column):
         return True
+    if not first[0].strip() and [cell.strip() for cell in first[1:]] == [str(i) for i in range(len(first) - 1)]:
+        return len(first) > 1  # as data frames write columns without names: an empty cell, then 0, 1, …
     return any(
         column[0] is None and cell.strip().lower() in TELLING for cell, column in zip(first, by_column, strict=True)
     )

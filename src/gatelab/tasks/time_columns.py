@@ -46,7 +46,7 @@ class Times:
             return f"{float(time):.10g}"
         seconds = timestamps.to_seconds(np.array([time, *self.values[:3]]))
         if seconds is None:
-            return str(time).replace("T", " ")
+            return str(time).replace("T", " ").rstrip("0").rstrip(".")
         text = timestamps.format_times(seconds[:1], seconds)[0]
         return text.removesuffix(":00") if text.count(":") == 2 else text
 
@@ -59,7 +59,10 @@ def find(table: Table, option: str | None, values: tuple[str, ...] = ()) -> Time
     if option is not None:
         return None if option.lower() == "none" else named(table, option)
     for name, cells in table.texts.items():
-        if (times := timestamps.parse_column(cells)) is not None:
+        times = timestamps.parse_column(cells)
+        if times is None and name.startswith("(column"):
+            times = _unnamed_years(cells)
+        if times is not None:
             return Times((name,), times)
     years = _year_and_so_on(table)
     if years and not set(years) & set(values):
@@ -141,6 +144,15 @@ def _numeric(name: str, values: np.ndarray) -> np.ndarray:
         times = timestamps.parse_column([f"{text[:4]}-{text[4:6]}-{text[6:]}" for text in texts])
         return values if times is None else times
     return values
+
+
+def _unnamed_years(cells: list[str]) -> np.ndarray | None:
+    """Return the years of an index without a name, as data frames write it."""
+    if len(cells) < 2 or not all(cell.strip().isdigit() and len(cell.strip()) == 4 for cell in cells):
+        return None
+    years = np.array([int(cell) for cell in cells])
+    in_order = (np.diff(years) > 0).all() and years[0] >= 1000 and years[-1] < 3000
+    return (years - 1970).astype("datetime64[Y]").astype("datetime64[us]") if in_order else None
 
 
 def _field(name: str) -> str:

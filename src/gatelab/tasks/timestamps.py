@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
@@ -11,7 +12,10 @@ from gatelab.tasks import calendars
 
 DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y-%m", "%d-%m-%Y")
 TIMES = ("", " %H:%M", " %H:%M:%S")
-FORMATS = (None, *(date + time for date in DATES for time in TIMES))  # the first is ISO 8601
+MONTHS = ("%Y %b", "%b %Y", "%Y-%b", "%b-%Y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%Y %B", "%B %Y")
+QUARTER = re.compile(r"(\d{4})[ -]?Q([1-4])", re.IGNORECASE)
+QUARTERS = "quarters"  # 1970 Q1
+FORMATS = (None, *(date + time for date in DATES for time in TIMES), *MONTHS, QUARTERS)  # the first is ISO 8601
 CHECKED = 500  # number of last timestamps by which the format is detected
 
 
@@ -55,6 +59,7 @@ def parse_column(texts: Sequence[str]) -> np.ndarray | None:
     some = [*texts[:CHECKED], *texts[-CHECKED:]]
     candidates = [times for form in FORMATS if _times(some, form) is not None
                   if (times := _times(texts, form)) is not None]  # fmt: skip
+    candidates = list({times.tobytes(): times for times in candidates}.values())  # May is short and long
     if len(candidates) > 1:
         disorder = [int((np.diff(times) < np.timedelta64(0, "us")).sum()) for times in candidates]
         candidates = [times for times, count in zip(candidates, disorder, strict=True) if count == min(disorder)]
@@ -78,7 +83,14 @@ def _times(texts: Sequence[str], form: str | None) -> np.ndarray | None:
 
 
 def _zoned(text: str, form: str | None) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00")) if form is None else datetime.strptime(text, form)
+    if form is None:
+        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    if form != QUARTERS:
+        return datetime.strptime(text, form)
+    match = QUARTER.fullmatch(text)
+    if match is None:
+        raise ValueError(text)  # as strptime does
+    return datetime(int(match[1]), 3 * int(match[2]) - 2, 1)
 
 
 def extrapolate(stamps: np.ndarray, steps: int) -> np.ndarray | None:

@@ -13,7 +13,7 @@ from gatelab.tasks import gaps
 from gatelab.tasks.reading import Reading
 from gatelab.tasks.recordings import Recordings, padded
 
-TRUE, FALSE = ("true",), ("false",)
+COMMENTS = ("#", "%")
 
 
 @dataclass
@@ -45,7 +45,7 @@ def read(path: Path, reading: Reading, need_label: bool) -> Recordings:
     labels: list[str] = []
     places: list[str] = []
     for number, line in enumerate(lines[start:], start + 1):
-        if line.strip() and not line.lstrip().startswith("#"):
+        if line.strip() and not line.lstrip().startswith(COMMENTS):
             values, label = _case(path, number, line.strip(), header, labelled)
             if cases and values.shape[1] != cases[0].shape[1]:
                 raise DataError(
@@ -91,7 +91,7 @@ def _header(path: Path, lines: list[str]) -> tuple[_Header, int]:
     header = _Header()
     for index, line in enumerate(lines):
         text = line.strip()
-        if not text or text.startswith("#"):
+        if not text or text.startswith(COMMENTS):
             continue
         if not text.startswith("@"):
             raise DataError(f"{path}, line {index + 1}: {text[:40]!r}: expected @data before the first case")
@@ -131,9 +131,9 @@ def _entry(path: Path, line: int, header: _Header, key: str, rest: str) -> None:
 
 
 def _boolean(where: str, words: list[str]) -> bool:
-    if not words or words[0].lower() not in (*TRUE, *FALSE):
+    if not words or words[0].lower() not in ("true", "false"):
         raise DataError(f"{where}: expected true or false")
-    return words[0].lower() in TRUE
+    return words[0].lower() == "true"
 
 
 def _case(path: Path, line: int, text: str, header: _Header, labelled: bool) -> tuple[np.ndarray, str]:

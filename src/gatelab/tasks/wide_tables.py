@@ -28,7 +28,7 @@ def read(table: Table, reading: Reading, need_label: bool, classes: tuple[str, .
     columns = _columns(table, special)
     values, lengths = _lengths(table, table.number_columns(columns))
     values, filled = gaps.fill_sequences(values[..., None], lengths, reading.fill, f"{table.path}, rows as sequences")
-    targets = None if label is None else target_column(table, label)
+    targets = None if label is None else target_column(table, label, need_label)
     is_ucr = not table.has_header and reading.label is None
     if is_ucr and targets is not None and targets.dtype.kind == "f" and (targets % 1 == 0).all():
         targets = targets.astype(np.int64)  # the archive writes 1.0000000e+00
