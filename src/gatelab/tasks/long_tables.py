@@ -244,6 +244,6 @@ class _Sequences:
                 row = rows[different[0]]
                 raise DataError(
                     f"{self.table.path}, line {self.table.lines[row]}: the sequence {self.names[index]!r} has the "
-                    f"{thing} {cells[row]!r} and {cells[rows[0]]!r}: expected one {thing} per sequence"
+                    f"{thing} {str(cells[row])!r} and {str(cells[rows[0]])!r}: expected one {thing} per sequence"
                 )
         return np.array([cells[rows[0]] for rows in self.rows])
