@@ -37,6 +37,7 @@ CASES = [
     "files:path=series.csv,columns=temperature+wind,inputs=sun,length=10",
     "files:path=arrays.npz",
     "files:path=folder",
+    "files:path=long.csv,group=speaker",
 ]
 
 
@@ -50,6 +51,8 @@ def user_files(tmp_path_factory) -> Path:
     np.savez(
         folder / "arrays.npz", X=random.normal(size=(60, 9, 3)), y=np.array(["up", "down", "level"])[np.arange(60) % 3]
     )
+    rows = [f"{i},s{i % 7},{random.normal():.4f},{'ab'[i % 2]}" for i in range(40) for _ in range(2 + i % 4)]
+    (folder / "long.csv").write_text("\n".join(["id,speaker,value,label", *rows]))
     for name in ("left", "right"):
         (folder / "folder" / name).mkdir(parents=True)
         for i in range(12):
