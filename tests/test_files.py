@@ -59,8 +59,8 @@ def test_separators_and_headers_of_csv(tmp_path, separator, header):
         ("2026-01-{i},{v},{i}", None, ("2", "3"), [0.5, 0], 60),  # dates and no header
         (",a,b\n{i},{v},{i}", None, ("a", "b"), [0.5, 0], 60),  # an unnamed index is ignored
         (",,a\n{i},{i},{v}", None, ("a",), [0.5], 60),  # and so are several
-        ("t;a\n{i};{v}", None, ("t", "a"), [0, 0.5], 60),
-        ("t;a\n{i};0,5", None, ("t", "a"), [0, 0.5], 60),  # decimal commas
+        ("t;a\n{i};{v}", None, ("a",), [0.5], 60),  # a column that counts is time
+        ("x;a\n{i};0,5", None, ("x", "a"), [0, 0.5], 60),  # decimal commas
         ("{i};0,5", None, ("1", "2"), [0, 0.5], 60),
         ("{i} {v}", None, ("1", "2"), [0, 0.5], 60),  # as written by numpy.savetxt
         ("0,1\n{i},{v}", True, ("0", "1"), [0, 0.5], 60),  # numeric column names need header=True
@@ -224,7 +224,7 @@ def test_padding_is_ignored(tmp_path):
         for row, end in zip(x, ends, strict=True):
             assert (row[end:] == 0).all()
     inside = np.concatenate(
-        [row[:end] for row, end in zip(spoilt[task._indices[0]], lengths[task._indices[0]], strict=True)]
+        [row[:end] for row, end in zip(spoilt[task.indices[0]], lengths[task.indices[0]], strict=True)]
     )
     np.testing.assert_allclose(task.scaling.mean, inside.mean(0))
 

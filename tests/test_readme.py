@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-GUIDES = ("README.md", *(f"docs/{name}.md" for name in ("tasks", "text", "training", "bench", "ablation", "inspect", "use")))
+NAMES = ("tasks", "text", "training", "bench", "ablation", "inspect", "use")
+GUIDES = ("README.md", *(f"docs/{name}.md" for name in NAMES))
 TEXT = "\n".join((ROOT / name).read_text() for name in GUIDES)
 PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 WRITTEN = [

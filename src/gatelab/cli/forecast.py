@@ -36,7 +36,9 @@ def forecast(
         style.checked_format(plot)
     result = forecast_series(load(run), steps, data, future)
     times = (
-        [str(step + 1) for step in range(steps)] if result.stamps is None else timestamps.format_times(result.stamps)
+        [str(step + 1) for step in range(steps)]
+        if result.stamps is None
+        else timestamps.format_times(result.stamps, result.before.stamps)
     )
     title = "step" if result.stamps is None else "time"
     show([title, *result.columns], [[time, *row] for time, row in zip(times, result.values, strict=True)], out)

@@ -50,7 +50,7 @@ def _same_file(trained: TrainedModel, data: Path, accept_changes: bool) -> str:
     from gatelab.training.identity import changed_cell, changed_data, refuse
 
     task = trained.run.spec().task.with_options()
-    if task.user_path is None or not data.exists() or task.user_path.resolve() != data.resolve():
+    if task.user_path is None or task.user_path.resolve() != data.resolve():
         return ""
     if not accept_changes:
         changed = [*changed_cell(trained.run), *changed_data(trained.run, task)]

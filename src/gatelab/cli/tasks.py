@@ -13,6 +13,9 @@ from gatelab.errors import GatelabError
 
 if TYPE_CHECKING:
     from gatelab.tasks import Task
+    from gatelab.tasks.own_data import OwnData
+
+SHOWN_COLUMNS = 12
 
 
 def tasks(
@@ -29,6 +32,7 @@ def tasks(
     """List all tasks, or describe one. Only --show downloads data that is not available."""
     from gatelab import style
     from gatelab import tasks as library
+    from gatelab.tasks.own_data import OwnData
 
     console = Console(highlight=False, markup=False)
     if name is None:
@@ -51,6 +55,8 @@ def tasks(
         grid.add_row("  data", "not available yet; downloaded on first use")
     console.print(f"{task.name}: {description.summary}\n")
     console.print(grid)
+    if isinstance(task, OwnData):
+        _print_columns(console, task)
     console.print()
     console.print(_options(kind, description.options))
     if show is not None:
@@ -61,6 +67,30 @@ def tasks(
 def _needs_path(kind: type[Task]) -> bool:
     """Return whether the task is about files of the user's."""
     return "path" in kind.model_fields
+
+
+def _print_columns(console: Console, task: OwnData) -> None:
+    """Print the columns of the user's own data in numbers."""
+    from gatelab.tasks import overview
+
+    columns = list(overview.columns(task))
+    if not columns:
+        return
+    course = "course" if task.forecasts else "mean by step"
+    course += " (target: histogram)" if any(column.role == "target" for column in columns) else ""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("  column", max_width=24, overflow="ellipsis", no_wrap=True)
+    table.add_column("role")
+    for title in ("min", "mean", "max"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column(course, no_wrap=True)
+    for column in columns[:SHOWN_COLUMNS]:
+        numbers = (f"{value:.4g}" for value in (column.low, column.mean, column.high))
+        table.add_row(f"  {column.name}", column.role, *numbers, column.course)
+    console.print()
+    console.print(table)
+    if len(columns) > SHOWN_COLUMNS:
+        console.print(f"  … and {len(columns) - SHOWN_COLUMNS:,} more")
 
 
 def _data_dir(kind: type[Task], folder: Path | None) -> dict[str, Any]:
@@ -97,7 +127,8 @@ def _table(data_dir: Path | None) -> Table:
 
 def _options(kind: type[Task], values: dict[str, Any]) -> Table:
     grid = Table.grid(padding=(0, 2))
-    for name, field in sorted(kind.model_fields.items(), key=lambda item: item[0] == "seed"):  # the seed comes last
+    in_order = sorted(kind.model_fields.items(), key=lambda item: (item[0] == "seed", not item[1].is_required()))
+    for name, field in in_order:  # what has to be given comes first, the seed last
         value = values.get(name, "…" if field.is_required() else field.default)
         text = "+".join(value) if isinstance(value, tuple) else value
         grid.add_row(f"  {name}" if text in (None, "") else f"  {name}={text}", field.description or "")

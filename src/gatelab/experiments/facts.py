@@ -41,7 +41,7 @@ def of_task(task: Task) -> dict[str, Any]:
         "scaled_targets": task.preparation.target_scaling is not None,
         "differenced": task.preparation.differenced,
         "sizes": list(task.sizes),
-        "split": type(task).split_rule,
+        "split": task.split_text(),
         "source": type(task).source,
         "baseline": task.baseline().document() if task.is_here() else None,
     }

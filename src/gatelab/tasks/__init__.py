@@ -12,6 +12,7 @@ from gatelab.errors import GatelabError, unknown
 from gatelab.tasks import own_code
 from gatelab.tasks.adding import Adding
 from gatelab.tasks.agreement import Agreement
+from gatelab.tasks.arrays import Arrays, from_arrays
 from gatelab.tasks.baseline import Baseline
 from gatelab.tasks.copy import Copy
 from gatelab.tasks.examples import Batch, Examples, Parts
@@ -30,7 +31,19 @@ _LIBRARY: dict[str, type[Task]] = {
     for task in (Digits, Mnist, FashionMnist, Cifar10, Mnist1D, Sine, Adding, Copy, Recall, Agreement, Files, Text)
 }
 
-__all__ = ["Baseline", "Batch", "Description", "Examples", "Parts", "Task", "find", "get", "names", "summary"]
+__all__ = [
+    "Baseline",
+    "Batch",
+    "Description",
+    "Examples",
+    "Parts",
+    "Task",
+    "find",
+    "from_arrays",
+    "get",
+    "names",
+    "summary",
+]
 
 
 def names() -> list[str]:
@@ -42,6 +55,8 @@ def find(name: str) -> type[Task]:
     """Return the class of the task with this name; `FILE.py:NAME` executes FILE.py and takes its class NAME."""
     if (source := user_code.parse(name)) is not None:
         return own_code.find(source)
+    if name == Arrays.name:  # not listed: it has no meaning without its arrays
+        return Arrays
     if name not in _LIBRARY:
         if Path(name).exists():
             raise GatelabError(f"{name} is a file or folder: to use it as a task, write files:path={name}")
@@ -52,6 +67,8 @@ def find(name: str) -> type[Task]:
 def get(name: str, **options: Any) -> Task:
     """Return the task with these options. Options may be part of the name, as in `mnist:order=pixels,limit=1000`."""
     name, parsed = parse(name)
+    if name == Arrays.name:
+        raise GatelabError("arrays in memory have no name: pass them in Python, as tasks.from_arrays(X, y)")
     if repeated := sorted(parsed.keys() & options.keys()):
         raise GatelabError(f"the option {repeated[0]!r} of the task {name!r} is given twice: leave one out")
     return find(name).make({**parsed, **options})
@@ -59,10 +76,8 @@ def get(name: str, **options: Any) -> Task:
 
 def reopen(name: str, options: dict[str, Any], preparation: Preparation) -> Task:
     """Return the task of a run from its record. No file is executed."""
-    is_library = name in _LIBRARY
-    if not is_library and name != "arrays" and not name.rpartition(":")[0].endswith(".py"):
-        raise unknown("task", name, _LIBRARY)
-    task = _LIBRARY[name].make(options) if is_library else Recorded.named(name, options)
+    is_code = name.rpartition(":")[0].endswith(".py")
+    task = Recorded.named(name, options) if is_code else find(name).make(options)
     return task.reopened(preparation)
 
 

@@ -1,53 +1,63 @@
-"""User data as a task: a series in a table, arrays in an .npz, or a folder with one subfolder per class."""
+"""User data as a task: a series in a table, sequences in a table, an .npz, a .ts file or a folder."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import torch
 from pydantic import Field, field_validator
-from torch import Tensor
 
 from gatelab.errors import DataError
-from gatelab.tasks import pictures, series, user_data
-from gatelab.tasks.baseline import Baseline, persistence
-from gatelab.tasks.examples import Examples, Floats, Parts
-from gatelab.tasks.preparation import Preparation, ScalingParameters
-from gatelab.tasks.sampling import split, stream
-from gatelab.tasks.task import Task
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+from gatelab.tasks import archives, folders, layouts, long_tables, npz_files, roles, series_files, ts_files, wide_tables
+from gatelab.tasks.own_data import OwnData
+from gatelab.tasks.reading import Aggregate, Layout, Reading
+from gatelab.tasks.recordings import Recordings, padded
+from gatelab.tasks.series import least_steps, window_counts
+from gatelab.tasks.table_files import Table, read_table
+from gatelab.tasks.user_data import UserData, assembled
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet")
-DRIFT = 0.1  # fraction of validation values outside the training range above which a series is differenced
+KNOWN = (*TABLES, ".ts", ".npz")
+COLUMNS = ("columns", "inputs", "length", "difference", "header", "layout", "id", "time", "label", "aggregate")
 
 
-class Files(Task):
-    """Your own data: a table with a series to forecast, an .npz with X and y, or a folder of class folders."""
+class Files(OwnData):
+    """Your own data: a series to forecast or sequences with targets, in a table, an .npz, a .ts file or a folder."""
 
     name = "files"
     source = "your own files"
     from_disk = True
-    split_rule = "70 / 15 / 15 %: chronological for a series; random for sequences, stratified by their labels"
 
-    path: Path = Field(description="a .csv, .parquet or .npz file, or a folder")
-    columns: tuple[str, ...] = Field(
-        (), description="tables only: columns to forecast, a+b; by default all numeric columns"
+    path: Path = Field(description="a .csv, .tsv, .parquet, .ts or .npz file, or a folder")
+    layout: Layout = Field(
+        "auto",
+        description="tables: series (rows are steps of one series), long (steps of many), wide (each row is "
+        "one sequence); recognised by default",
     )
-    inputs: tuple[str, ...] = Field((), description="tables only: exogenous inputs, read but not forecast, a+b")
-    length: int = Field(50, ge=1, description="tables only: steps per window")
-    difference: bool | None = Field(
+    columns: tuple[str, ...] = Field(
+        (), description="tables: columns to forecast, or to read in long tables, a+b; by default all numeric columns"
+    )
+    inputs: tuple[str, ...] = Field((), description="series: exogenous inputs, read but not forecast, a+b")
+    id: str | None = Field(None, description="long tables: the column that tells sequences apart")
+    time: str | None = Field(
         None,
-        description="tables only: forecast differences instead of levels, for series that drift; by default if more "
-        f"than {100 * DRIFT:.0f} % of the validation values are outside the range of the training values",
+        description="tables: the column of the times, or year+month+day; it sorts the rows; none: rows as they are",
+    )
+    label: str | None = Field(None, description="long and wide tables: the column of the targets")
+    split: str | None = Field(
+        None, description="a column or .npz array with train, validation and test; by default one called split"
+    )
+    group: str | None = Field(
+        None, description="a column or .npz array (speaker, patient) whose members stay in one part of the split"
     )
     header: bool | None = Field(
         None, description="CSV only: whether the first line has column names; detected by default"
+    )
+    aggregate: Aggregate | None = Field(
+        None, description="tables: mean, first, last or sum of rows with the same time; refused by default"
     )
 
     @field_validator("columns", "inputs", mode="before")
@@ -61,220 +71,177 @@ class Files(Task):
         return path.expanduser().absolute()  # a run may be resumed from another folder
 
     @cached_property
-    def content(self) -> user_data.UserData:
+    def content(self) -> UserData:
         """The content of the file or folder, read on first use."""
-        path = self.path
-        if path.is_dir():
-            self._only_for_tables("a folder")
-            return user_data.from_folder(path)
-        if not path.is_file():
+        if not self.path.is_dir() and self.path.suffix.lower() in TABLES and self.path.is_file():
+            table = read_table(self.path, self.header)
+            if layouts.recognise(table, self._reading, self.columns) == "series":
+                return self._series_content(table)
+        elif archives.published_pair(self.path) is None:
+            self._refuse_options_for_tables()
+        read = recordings(self.path, self._reading, self.columns, self.tokens)
+        self._refuse_options_for_series(read)
+        return assembled(read, self.classify)
+
+    @property
+    def _reading(self) -> Reading:
+        names = [name for name in Reading.model_fields if name not in ("tokens", "columns")]
+        options = {name: getattr(self, name) for name in names}
+        return Reading(**options, tokens="text" if self.tokens else None)
+
+    def _series_content(self, table: Table) -> UserData:
+        """Return a series with its target columns and exogenous inputs."""
+        path, columns, inputs = self.path, self.columns, self.inputs
+        for option in ("id", "label", "group", "classify"):
+            if getattr(self, option) is not None:
+                raise DataError(f"{path} is read as one series to forecast: {option} is for sequences, leave it out")
+        if self.tokens:
+            raise DataError(f"{path} is read as one series to forecast: tokens are for sequences, leave them out")
+        split = roles.split_column(table, self.split)
+        names = columns or series_files.forecast_columns(table, inputs, (split,))
+        if not names:
+            known = ", ".join(table.names) or "none"
+            raise DataError(f"{path} has no numeric column to forecast; its columns: {known}")
+        if repeated := [name for name in (*columns, *inputs) if (*columns, *inputs).count(name) > 1]:
+            raise DataError(f"{path}: {repeated[0]!r} is named twice in columns and inputs: name each column once")
+        steps = series_files.from_table(table, (*names, *inputs), self._reading.resolved(split=split))
+        longest = min(window_counts(len(steps.values), 0)) - 1
+        advice = f"choose length={longest} or less" if longest > 0 else "choose a smaller length"
+        if steps.parts is None and min(window_counts(len(steps.values), self.length)) < 1:
             raise DataError(
-                f"there is no file or folder {path}: expected a .csv, .parquet or .npz file, or a folder with one "
-                "subfolder per class"
+                f"{path} has {len(steps.values):,} rows: expected at least {least_steps(self.length)} for windows of "
+                f"{self.length} steps in training, validation and test set; {advice}"
             )
-        if path.suffix.lower() == ".npz":
-            self._only_for_tables("an .npz")
-            return user_data.from_npz(path)
-        if path.suffix.lower() in TABLES:
-            return user_data.from_table(path, self.columns, self.inputs, self.length, self.header)
-        raise DataError(f"{path} ends in {path.suffix!r}: expected {', '.join(TABLES)}, .npz, or a folder")
-
-    def _only_for_tables(self, kind: str) -> None:
-        fields = type(self).model_fields
-        for name in ("columns", "inputs", "length", "difference", "header"):
-            if getattr(self, name) != fields[name].default:
-                raise DataError(f"{self.path} is {kind}: {name} is for tables, leave it out")
-
-    # Shapes and classes come from the files, or from the record of a run.
-
-    @cached_property
-    def preparation(self) -> Preparation:
-        """The preprocessing, fitted on the training set."""
-        content, is_series = self.content, self.content.targets is None
-        values = content.num_targets if content.targets is None else content.targets.shape[-1]
-        scaling = self.target_scaling
-        return Preparation(
-            kind="numbers",
-            input_size=content.inputs.shape[-1],
-            steps=self.length if is_series else content.inputs.shape[1],
-            header=self.header,
-            columns=content.names,
-            scaling=ScalingParameters.of(self.scaling),
-            per_step=content.per_step,
-            forecasts=is_series,
-            classes=content.classes,
-            label_type=content.label_type,
-            output_size=values if content.classes is None else len(content.classes),
-            target_scaling=scaling and ScalingParameters.of(scaling),
-            differenced=self.is_differenced,
+        used = (*names, *inputs, split, *(steps.times.names if steps.times else ()))
+        return UserData(
+            steps.values,
+            None,
+            True,
+            (*names, *inputs),
+            num_targets=len(names),
+            ignored=tuple(name for name in (*table.others, *table.columns) if name not in used),
+            stamps=steps.stamps,
+            source=str(path),
+            layout="series: one row per step",
+            parts=steps.parts,
+            split_by=f"by the column {split!r}",
+            notes={**steps.notes, **({} if columns else series_files.counters(steps))},
+            reading=self._reading.resolved(header=None),
         )
 
-    @cached_property
-    def is_differenced(self) -> bool:
-        """Whether differences are forecast: as the option says, or by default if the validation values drift."""
-        content = self.content
-        if content.targets is not None:
-            return False
-        if self.difference is not None:
-            return self.difference
-        return series.outside_training_range(content.inputs, content.num_targets) > DRIFT
+    def _refuse_options_for_tables(self) -> None:
+        kind = "a folder" if self.path.is_dir() else f"an {self.path.suffix.lower()[1:]}"
+        kind = {"an npz": "an .npz", "an ts": "a .ts file"}.get(kind, kind)
+        fields = type(self).model_fields
+        if not self.path.exists() or (not self.path.is_dir() and self.path.suffix.lower() not in (".npz", ".ts")):
+            return
+        for name in COLUMNS:
+            if getattr(self, name) != fields[name].default:
+                raise DataError(f"{self.path} is {kind}: {name} is for tables, leave it out")
+        for name in ("split", "group", "tokens"):
+            if self.path.suffix.lower() != ".npz" and getattr(self, name) != fields[name].default:
+                raise DataError(f"{self.path} is {kind}: {name} is for tables and .npz files, leave it out")
 
-    @cached_property
-    def _series(self) -> np.ndarray:
-        """The whole series before scaling: levels, or differences of the target columns."""
-        content = self.content
-        return series.differenced(content.inputs, content.num_targets) if self.is_differenced else content.inputs
-
-    @property
-    def input_size(self) -> int:
-        """D: the number of features per step."""
-        return self.preparation.input_size
-
-    @property
-    def steps(self) -> int:
-        """T: the window of a series, or the longest sequence."""
-        return self.preparation.steps
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """The class names; None for regression."""
-        return self.preparation.classes
-
-    @property
-    def output_size(self) -> int:
-        """The number of classes, or of target values."""
-        return self.preparation.output_size
-
-    @property
-    def per_step(self) -> bool:  # type: ignore[override]
-        """Whether there is a target at every step."""
-        return self.preparation.per_step
-
-    @property
-    def forecasts(self) -> bool:  # type: ignore[override]
-        """Whether the data is a series to forecast."""
-        return self.preparation.forecasts
+    def _refuse_options_for_series(self, read: Recordings) -> None:
+        fields = type(self).model_fields
+        for name in ("inputs", "length", "difference"):
+            if getattr(self, name) != fields[name].default:
+                raise DataError(f"{read.source} has sequences with targets: {name} is for a series, leave it out")
 
     def is_here(self) -> bool:
         """Return whether the file or folder exists."""
-        return self.path.exists()
+        return self.path.exists() or archives.published_pair(self.path) is not None
 
     @property
     def user_path(self) -> Path:
         """The user's file or folder."""
         return self.path
 
-    def ending(self) -> series.Ending | None:
-        """Return the last window of a series in its original units."""
-        content = self.content
-        if content.targets is not None:
-            return None
-        return series.Ending(
-            content.inputs[-self.length :], None if content.stamps is None else content.stamps[-self.length :]
+
+def recordings(
+    path: Path,
+    reading: Reading,
+    columns: tuple[str, ...] = (),
+    tokens: bool = False,
+    need_target: bool = True,
+    classes: tuple[str, ...] | None = None,
+) -> Recordings:
+    """Read the sequences of a file or folder of any kind; for predictions no targets are needed."""
+    if (pair := archives.published_pair(path)) is not None:
+        return _published(path, pair, reading, need_target, classes)
+    if path.is_dir():
+        return folders.read(path, reading, () if need_target else columns, need_target)
+    suffix = path.suffix.lower()
+    if suffix == ".arff":
+        raise DataError(f"{path}: .arff files are not read: use the .ts or .tsv file of the same data set")
+    if not path.is_file():
+        raise DataError(
+            f"there is no file or folder {path}: expected a .csv, .parquet, .ts or .npz file, or a folder with one "
+            "subfolder per class"
         )
+    if suffix not in KNOWN:
+        raise DataError(f"{path} ends in {path.suffix!r}: expected {', '.join(KNOWN)}, or a folder")
+    if suffix == ".npz":
+        return npz_files.read(path, reading, tokens, need_target)
+    if suffix == ".ts":
+        read = ts_files.read(path, reading, need_target)
+    else:
+        read = _table(read_table(path, reading.header), reading, columns, tokens, need_target, classes)
+    test = archives.other_half(path) if need_target else None
+    if test is None or read.split is not None:
+        return read
+    advice = f"{test.name} beside this file is the published test set: path={path.parent / path.stem[:-6]} uses both"
+    return replace(read, notes={**read.notes, "not used": advice})
 
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """The number of training, validation and test examples."""
-        if self.content.targets is None:
-            return series.window_counts(len(self.content.inputs), self.length)
-        count = len(self.content.inputs)
-        held_out = max(1, round(0.15 * count))
-        return count - 2 * held_out, held_out, held_out
 
-    @cached_property
-    def scaling(self) -> series.Scaling:
-        """The scaling of the inputs, fitted on the training set."""
-        if self.content.targets is None:
-            return series.Scaling.of(self._series[: series.cuts(len(self._series))[1]])
-        return series.Scaling.of(self._training_steps(self.content.inputs))
+def _table(
+    table: Table,
+    reading: Reading,
+    columns: tuple[str, ...],
+    tokens: bool,
+    need_target: bool,
+    classes: tuple[str, ...] | None,
+) -> Recordings:
+    layout = layouts.recognise(table, reading, columns)
+    if layout == "long":
+        return long_tables.read(table, reading, columns, tokens, need_target)
+    return wide_tables.read(table, reading, need_target, classes)
 
-    @cached_property
-    def target_scaling(self) -> series.Scaling | None:
-        """The scaling of regression targets, fitted on the training set; a series uses that of its inputs."""
-        content = self.content
-        if content.classes is not None:
-            return None
-        if content.targets is None:
-            return series.Scaling(
-                self.scaling.mean[: content.num_targets], self.scaling.deviation[: content.num_targets]
-            )
-        if not content.per_step:
-            return series.Scaling.of(content.targets[self._indices[0]])
-        return series.Scaling.of(self._training_steps(content.targets))
 
-    def _training_steps(self, values: np.ndarray) -> np.ndarray:
-        """Return the steps of all training sequences without padding, (M, D)."""
-        train, steps = self._indices[0], np.arange(values.shape[1])
-        ends = np.full(len(values), len(steps)) if self.content.lengths is None else self.content.lengths
-        inside: np.ndarray = values[train][steps < ends[train][:, None]]
-        return inside
-
-    @cached_property
-    def _indices(self) -> list[np.ndarray]:
-        """The sequences of training, validation and test set."""
-        stratified = self.content.classes is not None and not self.content.per_step
-        return split(
-            self.content.targets if stratified else None,
-            len(self.content.inputs),
-            self.sizes,
-            stream(self.seed, "division"),
+def _published(
+    path: Path, pair: tuple[Path, Path], reading: Reading, need_target: bool, classes: tuple[str, ...] | None
+) -> Recordings:
+    """Read the training and the test file of an archive."""
+    wide = (
+        reading if pair[0].suffix.lower() == ".ts" else reading.resolved(layout="wide", header=reading.header or False)
+    )
+    train, test = (
+        ts_files.read(file, wide, need_target)
+        if file.suffix.lower() == ".ts"
+        else wide_tables.read(read_table(file, wide.header), wide, need_target, classes)
+        for file in pair
+    )
+    if train.columns != test.columns:
+        raise DataError(
+            f"{pair[1]} has {len(test.columns)} dimensions: expected {len(train.columns)}, as in {pair[0].name}"
         )
-
-    def load(self) -> Parts:
-        """Scale, pad and split the data."""
-        content = self.content
-        if content.targets is None:
-            scaled = self._scaled(self.scaling, self._series)
-            return series.windows(scaled, self.length, content.num_targets, self.preparation.encoding)
-        inputs = self._scaled(self.scaling, content.inputs)
-        targets = content.targets
-        if self.target_scaling is not None:
-            targets = self._scaled(self.target_scaling, targets)
-        if content.lengths is not None:
-            inputs[np.arange(inputs.shape[1]) >= content.lengths[:, None]] = 0
-        x, y = torch.from_numpy(inputs), torch.from_numpy(targets)
-        lengths = None if content.lengths is None else torch.from_numpy(content.lengths)
-        ends = [None if lengths is None else lengths[indices] for indices in self._indices]
-        return Parts(
-            *(Examples(x[i], y[i], Floats(), end, self.per_step) for i, end in zip(self._indices, ends, strict=True))
+    if train.split is not None or test.split is not None:
+        raise DataError(
+            f"{path}: the files {pair[0].name} and {pair[1].name} are a split: expected no split inside them"
         )
-
-    def _scaled(self, scaling: series.Scaling, values: np.ndarray) -> np.ndarray:
-        scaled = scaling.apply(values)
-        if not np.isfinite(scaled).all():
-            raise DataError(
-                f"{self.path}: scaled values exceed the range of float32: expected values of similar magnitude"
-            )
-        return scaled
-
-    def remarks(self) -> dict[str, str]:
-        """Return how the columns of a table are used."""
-        content = self.content
-        if content.targets is not None:
-            return {}
-        by_use = {
-            "forecast": content.names[: content.num_targets],
-            "exogenous inputs": content.names[content.num_targets :],
-            "ignored": content.ignored,
-        }
-        columns = [f"{use}: {', '.join(names)}" for use, names in by_use.items() if names]
-        drift = series.outside_training_range(content.inputs, content.num_targets)
-        quantity = "differences" if self.is_differenced else "levels"
-        quantity += "" if self.difference is None else ", as set by the option difference"
-        reason = f"{100 * drift:.0f} % of the validation values are outside the range of the training values"
-        return {"columns": "; ".join(columns), "forecast of": f"{quantity} ({reason})"}
-
-    def persistence_forecast(self, x: Tensor) -> Tensor:
-        """Return the current values, or a difference of 0."""
-        if not self.is_differenced:
-            return super().persistence_forecast(x)
-        return torch.tensor(self.preparation.no_change).expand(*x.shape[:2], -1)
-
-    def baseline(self) -> Baseline:
-        """Return the persistence baseline of a series, or that of the base class."""
-        return persistence(self) if self.content.targets is None else super().baseline()
-
-    def picture(self) -> Figure:
-        """Draw windows of a series, or examples of each class."""
-        return pictures.windows(self, self.content.names) if self.classes is None else pictures.signals(self)
+    values, lengths = padded([*train.rows(), *test.rows()])
+    targets = None
+    if train.targets is not None and test.targets is not None:
+        targets = np.concatenate([train.targets, test.targets])
+    names = [f"{file.name}, {name}" for file, part in zip(pair, (train, test), strict=True) for name in part.names]
+    return replace(
+        train,
+        source=str(path),
+        layout=f"{pair[0].name} and {pair[1].name}, one sequence per line",
+        values=values,
+        lengths=lengths,
+        targets=targets,
+        names=names,
+        split=np.array(["train"] * len(train.values) + ["test"] * len(test.values)),
+        split_by="published",
+    )

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gatelab.errors import DataError, GatelabError, first_problem
 from gatelab.tasks.examples import Differences, Encoding, Floats, Pixels, TokenIndices
+from gatelab.tasks.reading import Reading
 from gatelab.tasks.sampling import stream
 from gatelab.tasks.series import Scaling, differenced
 
@@ -66,6 +67,7 @@ class Preparation(BaseModel):
     differenced: bool = False  # of a series: target columns are changes from the previous step
     scored_from: int | None = None  # with a target at every step: the steps that count in the metrics
     scored_to: int | None = None
+    reading: Reading | None = None  # of user data: how files are read, if not by default
 
     @classmethod
     def read(cls, document: Any, source: str) -> Preparation:
@@ -96,7 +98,7 @@ class Preparation(BaseModel):
 
     def document(self) -> dict[str, Any]:
         """Return the preparation as JSON."""
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", exclude={"reading"} if self.reading is None else None)
 
     @property
     def encoding(self) -> Encoding:

@@ -1,4 +1,4 @@
-"""Readers of user data: .npz and .npy arrays, and folders with one subfolder per class."""
+"""Readers of user data: .npz arrays, and one sequence per .csv or .npy file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 
 from gatelab.errors import DataError
 from gatelab.sealed import UNREADABLE, plain_arrays
+from gatelab.tasks.gaps import FILLS, fill_missing
+from gatelab.tasks.reading import Fill
 from gatelab.tasks.table_files import read_table
 
 SEQUENCES = (".csv", ".tsv", ".txt", ".npy")
@@ -21,10 +23,12 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
         raise DataError(f"{path} cannot be read as an .npz of plain arrays: {error}") from error
 
 
-def read_sequence(path: Path, columns: tuple[str, ...] = ()) -> tuple[np.ndarray, tuple[str, ...]]:
+def read_sequence(
+    path: Path, columns: tuple[str, ...] = (), fill: Fill | None = None
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """Read a sequence (T, D) in float64 and its column names, from a CSV of T rows or an .npy of shape (T, D) or (T,).
 
-    With `columns`, a CSV must have exactly these columns, in any order.
+    With `columns`, a CSV must have exactly these columns, in any order. `fill` is for missing values.
     """
     if path.suffix.lower() != ".npy":
         table = read_table(path)
@@ -35,7 +39,8 @@ def read_sequence(path: Path, columns: tuple[str, ...] = ()) -> tuple[np.ndarray
                 f"{path} has the columns {table.known()}: expected {', '.join(columns)}, as in the first sequence"
             )
         names = columns or tuple(table.columns)
-        return table.pick(names), names
+        values = fill_missing(table.number_columns(names), fill)
+        return (table.pick(names) if np.isnan(values).any() else values), names
     try:
         with path.open("rb") as raw:
             values = np.load(raw, allow_pickle=False)
@@ -48,28 +53,13 @@ def read_sequence(path: Path, columns: tuple[str, ...] = ()) -> tuple[np.ndarray
         or values.dtype.kind not in "iufb"
     ):
         raise DataError(f"{path} holds {getattr(values, 'shape', values)}: expected numbers of shape (T, D) or (T,)")
-    values = values.astype(np.float64).reshape(len(values), -1)
+    values = fill_missing(values.astype(np.float64).reshape(len(values), -1), fill)
     if not np.isfinite(values).all():
         step, column = np.argwhere(~np.isfinite(values))[0]
-        raise DataError(f"{path}, step {step}, feature {column}: {values[step, column]}: expected finite numbers")
+        raise DataError(
+            f"{path}, step {step}, feature {column}: {values[step, column]}: expected finite numbers; {FILLS}"
+        )
     return values, tuple(str(i + 1) for i in range(values.shape[1]))
-
-
-def read_folder(path: Path) -> tuple[list[np.ndarray], np.ndarray, tuple[str, ...], tuple[str, ...]]:
-    """Read a folder with one subfolder per class: sequences, labels as integers, class names, column names."""
-    folders = sorted(f for f in path.iterdir() if f.is_dir() and not f.name.startswith("."))
-    if len(folders) < 2:
-        raise DataError(f"{path} has {len(folders)} subfolders: expected one per class, at least two")
-    files: list[Path] = []
-    labels: list[int] = []
-    for label, folder in enumerate(folders):
-        members = sequence_files(folder)
-        if len(members) < 3:
-            raise DataError(f"{folder} has {len(members)} sequences ({', '.join(SEQUENCES)}): expected at least three")
-        files += members
-        labels += [label] * len(members)
-    sequences, names = read_sequences(files)
-    return sequences, np.array(labels), tuple(f.name for f in folders), names
 
 
 def sequence_files(folder: Path) -> list[Path]:
@@ -77,11 +67,13 @@ def sequence_files(folder: Path) -> list[Path]:
     return sorted(f for f in folder.iterdir() if f.suffix.lower() in SEQUENCES and not f.name.startswith("."))
 
 
-def read_sequences(files: list[Path], columns: tuple[str, ...] = ()) -> tuple[list[np.ndarray], tuple[str, ...]]:
+def read_sequences(
+    files: list[Path], columns: tuple[str, ...] = (), fill: Fill | None = None
+) -> tuple[list[np.ndarray], tuple[str, ...]]:
     """Read one sequence per file, all with the same columns, and the column names."""
     sequences: list[np.ndarray] = []
     for file in files:
-        sequence, names = read_sequence(file, columns)
+        sequence, names = read_sequence(file, columns, fill)
         if sequences and sequence.shape[1] != sequences[0].shape[1]:
             raise DataError(
                 f"{file} has {sequence.shape[1]} features per step: expected {sequences[0].shape[1]}, as in the first "

@@ -1,9 +1,9 @@
-"""The task of a run whose data only its owner can make again: arrays in memory, or a class in a file of the user's."""
+"""The task of a run that is a class in a file of the user's, which is not executed to open the run."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict
 
@@ -26,15 +26,11 @@ class Recorded(Task):
     source = "recorded in the run directory"
     split_rule = "as in the run"
     from_disk = True
-    instead: ClassVar[str] = ""  # how to get the data again
 
     @classmethod
     def named(cls, name: str, options: dict[str, Any]) -> Self:
         """Return the recorded task with this name and these options."""
-        instead = "pass the same arrays again, in Python: train(spec, run) with tasks.from_arrays(X, y)"
-        if name.rpartition(":")[0].endswith(".py"):
-            instead = f"name the file again, and it is executed: --task {name}"
-        named: type[Self] = type(cls.__name__, (cls,), {"name": name, "instead": instead, "__doc__": cls.__doc__})
+        named: type[Self] = type(cls.__name__, (cls,), {"name": name, "__doc__": cls.__doc__})
         return named.make(options)
 
     def options(self) -> dict[str, Any]:
@@ -101,4 +97,7 @@ class Recorded(Task):
         raise self._unavailable()
 
     def _unavailable(self) -> DataError:
-        return DataError(f"the data of the task {self.name!r} is not in the run directory: {self.instead}")
+        return DataError(
+            f"the data of the task {self.name!r} is not in the run directory: name the file again, and it is executed: "
+            f"--task {self.name}"
+        )

@@ -50,3 +50,39 @@ def balanced_subset(labels: np.ndarray, size: int, random: np.random.RandomState
         rank[members] = np.arange(len(members))
     chosen: np.ndarray = np.sort(np.argsort(rank + random.uniform(size=len(rank)), kind="stable")[:size])
     return chosen
+
+
+def split_groups(
+    groups: np.ndarray, labels: np.ndarray | None, shares: Sequence[float], random: np.random.RandomState
+) -> list[np.ndarray]:
+    """Return random disjoint index sets near these shares of the examples; members of a group stay together.
+
+    Of many random assignments, the one is used whose sizes, and with labels whose class shares, fit best.
+    """
+    names, group = np.unique(groups, return_inverse=True)
+    assert len(names) >= len(shares)
+    classes = np.zeros(len(groups), np.int64) if labels is None else np.unique(labels, return_inverse=True)[1]
+    counts = np.zeros((len(names), classes.max() + 1))  # (G, C)
+    np.add.at(counts, (group, classes), 1)
+    wanted = np.outer(shares, counts.sum(0))  # (parts, C)
+    best, least = np.zeros(len(names), np.int64), np.inf
+    for _ in range(max(5, min(200, 20_000 // len(names)))):
+        assigned = _assigned(counts, wanted, random.permutation(len(names)))
+        held = np.stack([counts[assigned == part].sum(0) for part in range(len(shares))])
+        error = float(np.abs(held.sum(1) - wanted.sum(1)).sum() + np.abs(held - wanted).sum())
+        if error < least:
+            best, least = assigned, error
+    return [random.permutation(np.flatnonzero(best[group] == part)) for part in range(len(shares))]
+
+
+def _assigned(counts: np.ndarray, wanted: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Return the part of each group: one after the other goes where the most is missing, and each part gets one."""
+    sizes, missing = counts.sum(1), wanted.sum(1)
+    assigned, members = np.zeros(len(order), np.int64), np.zeros(len(missing), np.int64)
+    for place, index in enumerate(order):
+        empty = np.flatnonzero(members == 0)
+        part = int(empty[0] if len(order) - place <= len(empty) else np.argmax(missing))
+        assigned[index] = part
+        members[part] += 1
+        missing[part] -= sizes[index]
+    return assigned

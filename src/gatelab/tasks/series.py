@@ -69,13 +69,19 @@ def least_steps(length: int) -> int:
     return steps
 
 
-def windows(scaled: np.ndarray, length: int, targets: int, encoding: Encoding | None = None) -> Parts:
+def windows(
+    scaled: np.ndarray,
+    length: int,
+    targets: int,
+    encoding: Encoding | None = None,
+    edges: tuple[int, int, int, int] | None = None,
+) -> Parts:
     """Return all windows of a series (S, D); targets are the first `targets` columns at the next step.
 
-    Windows overlap; all are views of the series.
+    Windows overlap; all are views of the series. `edges` are the boundaries of the parts, by default `cuts`.
     """
     encoding = encoding or Floats()
-    edges = cuts(len(scaled))
+    edges = edges or cuts(len(scaled))
     parts = []
     for a, b in itertools.pairwise(edges):
         part = torch.from_numpy(np.ascontiguousarray(scaled[a:b]))
@@ -85,10 +91,10 @@ def windows(scaled: np.ndarray, length: int, targets: int, encoding: Encoding | 
     return Parts(*parts)
 
 
-def streams(scaled: np.ndarray, targets: int) -> Parts:
+def streams(scaled: np.ndarray, targets: int, edges: tuple[int, int, int, int] | None = None) -> Parts:
     """Return each part of a series (S, D) as one sequence (1, S, D), a view of it; targets as for `windows`."""
     parts = []
-    for a, b in itertools.pairwise(cuts(len(scaled))):
+    for a, b in itertools.pairwise(edges or cuts(len(scaled))):
         part = torch.from_numpy(np.ascontiguousarray(scaled[a:b]))
         parts.append(Examples(part[None, :-1], part[None, 1:, :targets], Floats(), per_step=True))
     return Parts(*parts)
@@ -102,12 +108,12 @@ def differenced(values: np.ndarray, targets: int) -> np.ndarray:
     return changes
 
 
-def outside_training_range(values: np.ndarray, targets: int) -> float:
+def outside_training_range(values: np.ndarray, targets: int, edges: tuple[int, int, int, int] | None = None) -> float:
     """Return the fraction of validation values outside the range of the training values, in the worst target column.
 
     A network has not seen such values. If there are many, the level of the series drifts.
     """
-    _, train_end, validation_end, _ = cuts(len(values))
+    _, train_end, validation_end, _ = edges or cuts(len(values))
     train, validation = values[:train_end, :targets], values[train_end:validation_end, :targets]
     outside = (validation < train.min(0)) | (validation > train.max(0))
     return float(outside.mean(0).max())

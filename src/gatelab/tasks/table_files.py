@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from gatelab.errors import DataError
-from gatelab.tasks import timestamps
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", " ": "spaces"}
 MISSING = {"", "na", "n/a", "nan", "null", "none", "-"}
+WHOLE = re.compile(r"[-+]?\d+")
+TELLING = {"label", "class", "target", "split", "id", "date", "time", "timestamp"}  # never the value of a cell
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
 
 Row = tuple[int, list[str]]  # line number in the file, and the cells
@@ -21,34 +22,73 @@ Row = tuple[int, list[str]]  # line number in the file, and the cells
 
 @dataclass(frozen=True)
 class Table:
-    """The numeric columns by name, and the names of the other columns."""
+    """The columns of a table by name, in the order of the file: numbers, and the text of all others."""
 
     path: Path
     columns: dict[str, np.ndarray]  # float64 (N,); missing values are NaN
-    others: tuple[str, ...]  # dates, text, unnamed columns
+    texts: dict[str, list[str]]  # dates, text, unnamed columns
     lines: np.ndarray  # (N,), the line number of each row
-    stamps: np.ndarray | None = None  # times of the last rows, if one of the others is a column of timestamps
+    integers: frozenset[str] = frozenset()  # numeric columns without fractions, as they are written
+    has_header: bool = True
 
-    def pick(self, names: tuple[str, ...]) -> np.ndarray:
-        """Return these columns as (N, D); every value must be a finite number."""
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The names of the columns that are not numeric."""
+        return tuple(self.texts)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return (*self.columns, *self.texts)
+
+    def number_columns(self, names: tuple[str, ...]) -> np.ndarray:
+        """Return these columns as (N, D). Missing values are NaN; infinite ones are refused."""
         for name in names:
-            if name in self.others:
+            if name in self.texts:
                 raise DataError(f"{self.path}: the column {name!r} is not numeric; numeric columns: {self.known()}")
             if name not in self.columns:
                 raise DataError(f"{self.path} has no column {name!r}; numeric columns: {self.known()}")
-            invalid = np.flatnonzero(~np.isfinite(self.columns[name]))
-            if len(invalid):
-                value = self.columns[name][invalid[0]]
-                problem = "missing value" if np.isnan(value) else f"{value} is not finite"
+            infinite = np.flatnonzero(np.isinf(self.columns[name]))
+            if len(infinite):
+                value = self.columns[name][infinite[0]]
                 raise DataError(
-                    f"{self.path}, line {self.lines[invalid[0]]}, column {name!r}: {problem} ({len(invalid):,} of "
-                    f"{len(self.lines):,} rows): fill or drop these rows"
+                    f"{self.path}, line {self.lines[infinite[0]]}, column {name!r}: {value} is not finite: expected "
+                    "finite numbers"
                 )
         return np.stack([self.columns[name] for name in names], -1)
+
+    def pick(self, names: tuple[str, ...]) -> np.ndarray:
+        """Return these columns as (N, D); every value must be a finite number."""
+        values = self.number_columns(names)
+        if len(missing := np.argwhere(np.isnan(values))):
+            raise self.missing(names[missing[0, 1]], int(missing[0, 0]), len(np.unique(missing[:, 0])))
+        return values
+
+    def missing(self, name: str, row: int, count: int) -> DataError:
+        """Return the error for missing values in `count` rows, the first of them in this row."""
+        return DataError(
+            f"{self.path}, line {self.lines[row]}, column {name!r}: missing value ({count:,} of {len(self.lines):,} "
+            "rows): fill=interpolate or fill=previous fills them; or remove these rows"
+        )
+
+    def cells(self, name: str) -> list[str]:
+        """Return a column as text; whole numbers have no decimal point, and missing numbers are empty."""
+        if name in self.texts:
+            return [cell.strip() for cell in self.texts[name]]
+        if name not in self.columns:
+            raise DataError(f"{self.path} has no column {name!r}; its columns: {', '.join(self.names) or 'none'}")
+        return [number_text(value) for value in self.columns[name].tolist()]
 
     def known(self) -> str:
         """Return the names of the numeric columns, for messages."""
         return ", ".join(self.columns) or "none"
+
+
+def number_text(value: float) -> str:
+    """Return a number as a name: whole numbers without a decimal point, NaN as an empty text."""
+    if np.isnan(value):
+        return ""
+    return str(int(value)) if np.isfinite(value) and value == int(value) else repr(value)
 
 
 def read_table(path: Path, header: bool | None = None) -> Table:
@@ -77,29 +117,40 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
             )
     by_column = [[_number(row[i], separator) for _, row in rows] for i in range(width)]  # None is text
     if header is None:
-        header = any(column[0] is None and _mostly_numbers(column[1:]) for column in by_column) or (
-            all(column[0] is None for column in by_column)
-        )
+        header = _has_header(rows[0][1], by_column)
     names = _names(path, rows[0][1]) if header else [str(i + 1) for i in range(width)]
     rows, by_column = (rows[1:], [column[1:] for column in by_column]) if header else (rows, by_column)
     if not rows:
         raise DataError(f"{path} has only a header: expected rows of numbers below it")
     lines = np.array([line for line, _ in rows])
-    columns, others = {}, []
+    columns: dict[str, np.ndarray] = {}
+    texts: dict[str, list[str]] = {}
+    integers = set()
     for i, (name, column) in enumerate(zip(names, by_column, strict=True)):
+        cells = [cells[i] for _, cells in rows]
         if not name or not (_mostly_numbers(column) or all(value is not None for value in column)):
-            others.append(name or f"(column {i + 1}, unnamed)")
+            texts[name or f"(column {i + 1}, unnamed)"] = cells
         elif None in column:
-            line, cells = rows[column.index(None)]
-            raise DataError(f"{path}, line {line}, column {name!r}: {cells[i]!r}: expected a number")
+            first = column.index(None)
+            raise DataError(f"{path}, line {lines[first]}, column {name!r}: {cells[first]!r}: expected a number")
         else:
             columns[name] = np.array(column, np.float64)
-    texts = ([cells[i] for _, cells in rows] for i, name in enumerate(names) if name in others)
-    return Table(path, columns, tuple(others), lines, next(filter(_is_known, map(timestamps.parse, texts)), None))
+            if all(WHOLE.fullmatch(cell.strip()) for cell in cells):
+                integers.add(name)
+    return Table(path, columns, texts, lines, frozenset(integers), header)
 
 
-def _is_known(times: np.ndarray | None) -> bool:
-    return times is not None
+def _has_header(first: list[str], by_column: list[list[float | None]]) -> bool:
+    """Return whether the first line has names: text over numbers, text only, or a name that says what a column is."""
+    if any(column[0] is None and _mostly_numbers(column[1:]) for column in by_column):
+        return True
+    if all(column[0] is None for column in by_column):
+        return True
+    if not first[0].strip() and [cell.strip() for cell in first[1:]] == [str(i) for i in range(len(first) - 1)]:
+        return len(first) > 1  # as data frames write columns without names: an empty cell, then 0, 1, …
+    return any(
+        column[0] is None and cell.strip().lower() in TELLING for cell, column in zip(first, by_column, strict=True)
+    )
 
 
 def _separator(text: str) -> str:
@@ -163,13 +214,13 @@ def _read_parquet(path: Path) -> Table:
         table = pyarrow.parquet.read_table(path)
     except (OSError, pyarrow.ArrowException) as error:
         raise DataError(f"{path} cannot be read as Parquet: {error}") from error
-    columns, others, times = {}, [], None
+    columns, texts, integers = {}, {}, set()
     for name, column in zip(table.column_names, table.columns, strict=True):
         kind = column.type
-        if times is None and (pyarrow.types.is_temporal(kind) or pyarrow.types.is_string(kind)):
-            times = timestamps.parse([str(value) for value in column.to_pylist()])
         if pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind):
             columns[name] = column.cast(pyarrow.float64(), safe=False).to_numpy()
+            if not pyarrow.types.is_floating(kind) and not column.null_count:
+                integers.add(name)
         else:
-            others.append(name)
-    return Table(path, columns, tuple(others), np.arange(table.num_rows) + 1, times)
+            texts[name] = ["" if value is None else str(value) for value in column.to_pylist()]
+    return Table(path, columns, texts, np.arange(table.num_rows) + 1, frozenset(integers))

@@ -247,6 +247,10 @@ class Task(BaseModel):
         """For series: the targets (B, T, K) under which the series keeps its current value, given inputs (B, T, D)."""
         return x[..., : self.output_size]
 
+    def split_text(self) -> str:
+        """Return how the data is split into training, validation and test set."""
+        return type(self).split_rule
+
     def remarks(self) -> dict[str, str]:
         """Return further facts of the description, by name."""
         return {}
@@ -272,7 +276,7 @@ class Task(BaseModel):
             output_size=self.output_size,
             per_step=self.per_step,
             sizes=self.sizes,
-            split=type(self).split_rule,
+            split=self.split_text(),
             source=type(self).source,
             baseline=self.baseline() if self.is_here() else None,
             options=self.options(),

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 
 import numpy as np
 
+from gatelab.tasks import calendars
+
 DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y-%m", "%d-%m-%Y")
 TIMES = ("", " %H:%M", " %H:%M:%S")
-FORMATS = (None, *(date + time for date in DATES for time in TIMES))  # the first is ISO 8601
+MONTHS = ("%Y %b", "%b %Y", "%Y-%b", "%b-%Y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%Y %B", "%B %Y")
+QUARTER = re.compile(r"(\d{4})[ -]?Q([1-4])", re.IGNORECASE)
+QUARTERS = "quarters"  # 1970 Q1
+FORMATS = (None, *(date + time for date in DATES for time in TIMES), *MONTHS, QUARTERS)  # the first is ISO 8601
 CHECKED = 500  # number of last timestamps by which the format is detected
 
 
@@ -39,8 +45,52 @@ def _increasing(texts: Sequence[str], form: str | None) -> np.ndarray | None:
 
 
 def _time(text: str, form: str | None) -> datetime:
-    time = datetime.fromisoformat(text.replace("Z", "+00:00")) if form is None else datetime.strptime(text, form)
-    return time.replace(tzinfo=None)
+    return _zoned(text, form).replace(tzinfo=None)
+
+
+def parse_column(texts: Sequence[str]) -> np.ndarray | None:
+    """Parse a whole column as times in any order, datetime64[us]; None unless all of it has one format.
+
+    If several formats fit, as 01/02 does, one that puts the times in order with regular intervals is used, if there is
+    only one. Times with different offsets from UTC are converted to UTC; otherwise they stay local.
+    """
+    if len(texts) < 2:
+        return None
+    some = [*texts[:CHECKED], *texts[-CHECKED:]]
+    candidates = [times for form in FORMATS if _times(some, form) is not None
+                  if (times := _times(texts, form)) is not None]  # fmt: skip
+    candidates = list({times.tobytes(): times for times in candidates}.values())  # May is short and long
+    if len(candidates) > 1:
+        disorder = [int((np.diff(times) < np.timedelta64(0, "us")).sum()) for times in candidates]
+        candidates = [times for times, count in zip(candidates, disorder, strict=True) if count == min(disorder)]
+    if len(candidates) > 1:
+        candidates = [times for times in candidates if calendars.regular(np.unique(times)) is not None]
+    return candidates[0] if len(candidates) == 1 else None
+
+
+def _times(texts: Sequence[str], form: str | None) -> np.ndarray | None:
+    """Parse texts in one format; None if one does not fit."""
+    try:
+        times = [_zoned(text.strip(), form) for text in texts]
+    except (ValueError, OverflowError):
+        return None
+    offsets = {time.utcoffset() for time in times}
+    if len(offsets) > 1:
+        if None in offsets:
+            return None
+        times = [time.astimezone(timezone.utc) for time in times]
+    return np.array([time.replace(tzinfo=None) for time in times], "datetime64[us]")
+
+
+def _zoned(text: str, form: str | None) -> datetime:
+    if form is None:
+        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    if form != QUARTERS:
+        return datetime.strptime(text, form)
+    match = QUARTER.fullmatch(text)
+    if match is None:
+        raise ValueError(text)  # as strptime does
+    return datetime(int(match[1]), 3 * int(match[2]) - 2, 1)
 
 
 def extrapolate(stamps: np.ndarray, steps: int) -> np.ndarray | None:
@@ -68,7 +118,21 @@ def extrapolate(stamps: np.ndarray, steps: int) -> np.ndarray | None:
     return None
 
 
-def format_times(stamps: np.ndarray) -> list[str]:
-    """Format as ISO 8601; without the time of day if all are at midnight."""
-    midnight = (stamps == stamps.astype("datetime64[D]")).all()
-    return [str(stamp).replace("T", " ") for stamp in (stamps.astype("datetime64[D]") if midnight else stamps)]
+def to_seconds(times: np.ndarray) -> np.ndarray | None:
+    """Return times in seconds, as forecasts have them; None if there are fractions of seconds."""
+    seconds = times.astype("datetime64[s]")
+    return seconds if (seconds == times).all() else None
+
+
+def format_times(stamps: np.ndarray, others: np.ndarray | None = None) -> list[str]:
+    """Format as ISO 8601; without the time of day if all are at midnight, as years if all are on January 1.
+
+    `others` are further times of the same series, which have a say in the format.
+    """
+    known = stamps if others is None else np.concatenate([stamps, others])
+    unit = "s"
+    if (known == known.astype("datetime64[D]")).all():
+        unit = "D"
+        if len(known) > 1 and (known == known.astype("datetime64[Y]")).all():
+            unit = "Y"
+    return [str(stamp).replace("T", " ") for stamp in stamps.astype(f"datetime64[{unit}]")]

@@ -1,21 +1,27 @@
-"""User data in one form, whatever file it comes from."""
+"""User data in one form, whatever it comes from: numbers or tokens, classes by index, parts and groups."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gatelab.errors import DataError
-from gatelab.tasks import readers, series, table_files
+from gatelab.tasks import own_splits
+from gatelab.tasks.examples import PADDING
+from gatelab.tasks.npz_files import texts
+from gatelab.tasks.reading import Reading
+from gatelab.tasks.recordings import Recordings
+from gatelab.tasks.table_files import number_text
+
+FEW = 20  # distinct whole numbers that may be classes or tokens
 
 
 @dataclass(frozen=True)
 class UserData:
-    """The content of a table, an .npz or a folder."""
+    """The content of a table, an .npz, a folder, or arrays in memory."""
 
-    inputs: np.ndarray  # float64: a series (S, D), or sequences (N, T, D), padded with zeros
+    inputs: np.ndarray  # float64: a series (S, D), or sequences (N, T, D), padded with zeros; tokens (N, T)
     targets: np.ndarray | None  # None for a series, whose targets are the next values
     per_step: bool
     names: tuple[str, ...]  # of the columns; target columns of a series come first
@@ -25,73 +31,150 @@ class UserData:
     ignored: tuple[str, ...] = ()  # of a table: columns that are not used
     stamps: np.ndarray | None = None  # of a series: the times of its last steps, datetime64[s]
     label_type: str = "text"  # type of the labels in the file
+    vocabulary: tuple[str, ...] = ()  # of tokens
+    source: str = "the data"
+    layout: str = ""
+    parts: np.ndarray | None = None  # (N,), or (S,) of a series: 0, 1, 2 for training, validation and test
+    groups: np.ndarray | None = None  # (N,) text
+    split_by: str = ""
+    notes: dict[str, str] = field(default_factory=dict)
+    reading: Reading = field(default_factory=Reading)
+
+    @property
+    def is_series(self) -> bool:
+        """Whether this is a series to forecast."""
+        return self.targets is None
+
+    @property
+    def ends(self) -> np.ndarray:
+        """The length of each sequence, (N,)."""
+        return np.full(len(self.inputs), self.inputs.shape[1]) if self.lengths is None else self.lengths
 
 
-def from_table(
-    path: Path, columns: tuple[str, ...], inputs: tuple[str, ...], length: int, header: bool | None
-) -> UserData:
-    """Read a series with its target columns and exogenous inputs."""
-    table = table_files.read_table(path, header)
-    names = columns or tuple(name for name in table.columns if name not in inputs)
-    if not names:
-        raise DataError(f"{path} has no numeric column to forecast; its columns: {', '.join(table.others) or 'none'}")
-    if repeated := [name for name in (*columns, *inputs) if (*columns, *inputs).count(name) > 1]:
-        raise DataError(f"{path}: {repeated[0]!r} is named twice in columns and inputs: name each column once")
-    values = table.pick((*names, *inputs))
-    if min(series.window_counts(len(values), length)) < 1:
-        raise DataError(
-            f"{path} has {len(values):,} rows: expected at least {series.least_steps(length)} for windows of {length} "
-            "steps in training, validation and test set; choose a smaller length"
-        )
-    ignored = (*table.others, *(name for name in table.columns if name not in (*names, *inputs)))
-    return UserData(values, None, True, (*names, *inputs), num_targets=len(names), ignored=ignored, stamps=table.stamps)
-
-
-def from_npz(path: Path) -> UserData:
-    """Read sequences X with targets y: labels or numbers, per sequence or per step."""
-    arrays = readers.read_npz(path)
-    if missing := [name for name in ("X", "y") if name not in arrays]:
-        raise DataError(
-            f"{path} has the arrays {', '.join(arrays) or 'none'}: expected X and y, {' and '.join(missing)} missing"
-        )
-    X, y = arrays["X"], arrays["y"]
-    X = X[..., None] if X.ndim == 2 else X
-    if X.ndim != 3 or 0 in X.shape or X.dtype.kind not in "iufb":
-        raise DataError(f"{path}: X is {X.dtype} of shape {X.shape}: expected numbers (N, T, D) or (N, T)")
+def assembled(recordings: Recordings, classify: bool | None) -> UserData:
+    """Return sequences to train on."""
+    source, X, y = recordings.source, recordings.values, recordings.targets
+    assert y is not None
     if y.ndim == 0 or len(y) != len(X):
         raise DataError(
-            f"{path}: y has shape {y.shape} and X {X.shape}: expected a target for each of the {len(X)} sequences"
+            f"{source}: y has shape {y.shape} and X {X.shape}: expected a target for each of the {len(X)} sequences"
         )
     if len(X) < 3:
         raise DataError(
-            f"{path} has {len(X)} sequences: expected at least three, for training, validation and test set"
+            f"{source} has {len(X)} sequences: expected at least three, for training, validation and test set"
         )
-    lengths = npz_lengths(path, arrays, X)
-    X = X.astype(np.float64)
-    inside = np.ones(X.shape[:2], bool) if lengths is None else np.arange(X.shape[1]) < lengths[:, None]
-    if not np.isfinite(X[inside]).all():
-        index = np.argwhere(inside[..., None] & ~np.isfinite(X))[0]
-        raise DataError(f"{path}: X[{', '.join(map(str, index))}] is {X[tuple(index)]}: expected finite numbers")
-    X[~inside] = 0
-    names = tuple(str(i + 1) for i in range(X.shape[2]))
-    if y.dtype.kind in "iubUS":
-        if y.ndim > 2 or (y.ndim == 2 and y.shape[1] != X.shape[1]):
-            raise DataError(
-                f"{path}: y has labels of shape {y.shape}: expected ({len(X)},), or {X.shape[:2]} for one per step"
+    inside = np.arange(X.shape[1]) < recordings.ends[:, None]
+    notes = dict(recordings.notes)
+    vocabulary: tuple[str, ...] = ()
+    if recordings.reading.tokens is not None:
+        inputs, vocabulary = _tokens(X, inside)
+    else:
+        inputs = np.where(inside[..., None], X, 0.0)
+        if _might_be_tokens(X, inside):
+            notes["steps"] = (
+                f"{len(np.unique(X[inside]))} distinct integers, read as quantities; tokens=true reads tokens"
             )
-        labels, indices = np.unique(y if y.ndim == 1 else y[inside], return_inverse=True)
-        if len(labels) < 2:
-            raise DataError(f"{path}: y has {len(labels)} class: expected at least two")
-        targets = np.zeros(y.shape, np.int64)
-        targets[... if y.ndim == 1 else inside] = indices
-        classes = tuple(c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in labels)
-        label_type = {"i": "integer", "u": "integer", "b": "boolean"}.get(y.dtype.kind, "text")
-        return UserData(X, targets, y.ndim == 2, names, lengths, classes, label_type=label_type)
+    parts = None
+    if recordings.split is not None:
+        parts = own_splits.codes(recordings.split.tolist(), source, [f"sequence {name}" for name in recordings.names])
+        if recordings.groups is not None:
+            own_splits.check_groups(recordings.groups, parts, source, "group")
+    data = UserData(
+        inputs,
+        None,
+        False,
+        recordings.columns,
+        recordings.lengths,
+        ignored=recordings.ignored,
+        vocabulary=vocabulary,
+        source=source,
+        layout=recordings.layout,
+        parts=parts,
+        groups=recordings.groups,
+        split_by=recordings.split_by,
+        notes=notes,
+        reading=recordings.reading,
+    )
+    y = _typed(source, y, recordings, classify)
+    if y.dtype.kind in "iubUS":
+        targets, classes, label_type = _labels(source, y, X, inside, recordings)
+        return replace(data, targets=targets, per_step=y.ndim == 2, classes=classes, label_type=label_type)
+    targets = _numbers(source, y, X, inside)
+    if classify is None and _might_be_classes(y):
+        notes["targets"] = (
+            f"{len(np.unique(y))} distinct whole numbers, read as quantities; classify=true reads classes"
+        )
+    return replace(data, targets=targets, per_step=targets.ndim == 3)
+
+
+def _typed(source: str, y: np.ndarray, recordings: Recordings, classify: bool | None) -> np.ndarray:
+    """Return labels as integers or text, and numbers as floats, as the option or the file says."""
+    wanted = recordings.are_labels if classify is None else classify
+    if wanted is None or wanted == (y.dtype.kind in "iubUS"):
+        return y
+    if not wanted:
+        if y.dtype.kind in "US":
+            try:
+                return y.astype(np.float64)
+            except ValueError as error:
+                raise DataError(f"{source}: classify=false, but the targets are text: {error}") from None
+        return y.astype(np.float64)
+    if y.dtype.kind != "f" or not np.isfinite(y).all() or (y % 1 != 0).any():
+        raise DataError(
+            f"{source}: the targets are to be classes, but are {y.dtype} with fractions: expected text or whole numbers"
+        )
+    return y.astype(np.int64)
+
+
+def _labels(
+    source: str, y: np.ndarray, X: np.ndarray, inside: np.ndarray, recordings: Recordings
+) -> tuple[np.ndarray, tuple[str, ...], str]:
+    """Return the class of each target, the names of the classes, and the type of the labels."""
+    if y.ndim > 2 or (y.ndim == 2 and y.shape[1] != X.shape[1]):
+        raise DataError(
+            f"{source}: y has labels of shape {y.shape}: expected ({len(X)},), or {X.shape[:2]} for one per step"
+        )
+    labels, indices = np.unique(y if y.ndim == 1 else y[inside], return_inverse=True)
+    names = texts(labels)
+    label_type = {"i": "integer", "u": "integer", "b": "boolean"}.get(y.dtype.kind, "text")
+    classes = tuple(names)
+    if recordings.classes is not None:
+        classes, order = class_order(source, recordings.classes, labels)
+        indices = order[indices]
+        label_type = label_type if set(classes) >= set(names) and label_type == "integer" else "text"
+        if label_type == "integer" and not all(name.lstrip("-").isdigit() for name in classes):
+            label_type = "text"
+    if len(labels) < 2:
+        raise DataError(f"{source}: y has {len(labels)} class: expected at least two")
+    targets = np.zeros(y.shape, np.int64)
+    targets[... if y.ndim == 1 else inside] = indices
+    return targets, classes, label_type
+
+
+def class_order(source: str, classes: tuple[str, ...], labels: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
+    """Return the classes that a file names, and the index of each label: by its text, or 0, 1, … by position."""
+    if len(set(classes)) < len(classes):
+        raise DataError(f"{source}: the classes {', '.join(classes[:10])} are not unique: expected each name once")
+    index = {name: i for i, name in enumerate(classes)}
+    names = texts(labels)
+    if all(name in index for name in names):
+        return classes, np.array([index[name] for name in names])
+    if labels.dtype.kind in "iu" and labels.min() >= 0 and labels.max() < len(classes):
+        return classes, labels.astype(np.int64)
+    unknown = next(name for name in names if name not in index)
+    raise DataError(
+        f"{source}: the label {unknown!r} is not one of the classes {', '.join(classes[:10])}: expected their names, "
+        f"or integers from 0 to {len(classes) - 1}"
+    )
+
+
+def _numbers(source: str, y: np.ndarray, X: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """Return targets as (N, K), or (N, T, K) per step."""
     if y.ndim == 2 and y.shape[1] == X.shape[1]:
         y = y[..., None]  # one value per step
     if y.dtype.kind != "f" or y.ndim > 3 or (y.ndim == 3 and y.shape[1] != X.shape[1]):
         raise DataError(
-            f"{path}: y is {y.dtype} of shape {y.shape}: expected labels (integers or text), or floats of shape "
+            f"{source}: y is {y.dtype} of shape {y.shape}: expected labels (integers or text), or floats of shape "
             f"({len(X)},), ({len(X)}, K), or ({len(X)}, {X.shape[1]}, K) for targets per step"
         )
     y = y.astype(np.float64)[:, None] if y.ndim == 1 else y.astype(np.float64)
@@ -99,29 +182,37 @@ def from_npz(path: Path) -> UserData:
         y = np.where(inside[..., None], y, 0)
     if not np.isfinite(y).all():
         raise DataError(
-            f"{path}: y has NaN or infinity, first in row {np.argwhere(~np.isfinite(y))[0][0]}: expected finite numbers"
+            f"{source}: y has NaN or infinity, first in row {np.argwhere(~np.isfinite(y))[0][0]}: expected finite "
+            "numbers"
         )
-    return UserData(X, y, y.ndim == 3, names, lengths)
+    return y
 
 
-def npz_lengths(path: Path, arrays: dict[str, np.ndarray], X: np.ndarray) -> np.ndarray | None:
-    """Return the lengths of the sequences, if the file has them."""
-    lengths = arrays.get("lengths")
-    if lengths is None:
-        return None
-    if lengths.shape != (len(X),) or lengths.dtype.kind not in "iu" or lengths.min() < 1 or lengths.max() > X.shape[1]:
-        raise DataError(
-            f"{path}: lengths is {lengths.dtype} of shape {lengths.shape}: expected {len(X)} integers from 1 to "
-            f"{X.shape[1]}"
-        )
-    return lengths.astype(np.int64)
+def _tokens(X: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the index of each token, padded, and the vocabulary."""
+    values, indices = np.unique(X[inside], return_inverse=True)
+    dtype, padding = token_storage(len(values))
+    tokens: np.ndarray = np.full(X.shape, padding, dtype)
+    tokens[inside] = indices
+    return tokens, tuple(texts(values))
 
 
-def from_folder(path: Path) -> UserData:
-    """Read a folder with one subfolder per class and pad its sequences."""
-    sequences, labels, classes, names = readers.read_folder(path)
-    lengths = np.array([len(sequence) for sequence in sequences], np.int64)
-    padded = np.zeros((len(sequences), int(lengths.max()), sequences[0].shape[1]))
-    for row, sequence in zip(padded, sequences, strict=True):
-        row[: len(sequence)] = sequence
-    return UserData(padded, labels, False, names, lengths, classes)
+def token_storage(size: int) -> tuple[type, int]:
+    """Return the type of stored tokens and their padding: a token of at least the vocabulary's size is padding."""
+    return (np.uint8, PADDING) if size <= PADDING else (np.int32, size)
+
+
+def _might_be_tokens(X: np.ndarray, inside: np.ndarray) -> bool:
+    if X.shape[2] != 1 or X.shape[1] < 2:
+        return False
+    values = X[inside]
+    return bool((values % 1 == 0).all() and values.min() >= 0 and len(np.unique(values)) <= FEW)
+
+
+def _might_be_classes(y: np.ndarray) -> bool:
+    return bool(y.ndim == 1 and (y % 1 == 0).all() and len(np.unique(y)) <= min(FEW, len(y) // 3))
+
+
+def label_texts(y: np.ndarray) -> list[str]:
+    """Return labels as text; whole floats without a decimal point."""
+    return [number_text(v) for v in y.tolist()] if y.dtype.kind == "f" else texts(y)

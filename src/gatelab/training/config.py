@@ -6,7 +6,7 @@ import json
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -242,8 +242,15 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Choice) else value
 
 
+def _literals(annotation: Any) -> list[Any]:
+    """The values of a Literal, also of one that may be left out."""
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    return [value for inner in get_args(annotation) for value in _literals(inner)] if annotation is not None else []
+
+
 def _description(field: FieldInfo) -> str:
     """What a field means, and what it can be."""
-    values = getattr(field.annotation, "__args__", ()) if "Literal" in str(field.annotation) else ()
+    values = _literals(field.annotation)
     choices = f" ({' | '.join(map(str, values))})" if values else ""
     return f"{field.description or ''}{choices}"

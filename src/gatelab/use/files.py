@@ -10,9 +10,11 @@ import numpy as np
 from scipy.special import softmax
 
 from gatelab.errors import DataError, GatelabError
-from gatelab.tasks import readers, table_files, timestamps, user_data
+from gatelab.tasks import files, readers, series_files, table_files, timestamps, user_data, wide_tables
 from gatelab.tasks.files import TABLES
 from gatelab.tasks.preparation import Preparation
+from gatelab.tasks.reading import Reading
+from gatelab.tasks.recordings import Recordings
 from gatelab.use import inputs, text_files
 from gatelab.use.inputs import Sequences
 from gatelab.use.trained import TrainedModel
@@ -57,19 +59,41 @@ def predict(trained: TrainedModel, path: Path, proba: bool = False) -> Predictio
 
 
 def read(path: Path, preparation: Preparation) -> Data:
-    """Read the sequences and targets of a file or folder."""
-    if path.is_dir():
-        return _folder(path, preparation)
-    if not path.is_file():
-        raise DataError(
-            f"there is no file or folder {path}: expected a table, an .npy or .npz file, or a folder of sequences"
-        )
-    if path.suffix.lower() == ".npz":
-        return _npz(path, preparation)
-    if path.suffix.lower() in (*TABLES, ".npy"):
-        sequences, _ = readers.read_sequences([path], _columns(preparation))
-        return Data(_checked(path, sequences, preparation), [path.name])
-    raise DataError(f"{path} ends in {path.suffix!r}: expected {', '.join(TABLES)}, .npy, .npz, or a folder")
+    """Read the sequences and targets of a file or folder, the way the training data was read."""
+    if path.suffix.lower() == ".npz" and preparation.kind == "image":
+        return _images(path, preparation)
+    reading = reading_of(preparation)
+    columns = _columns(preparation)
+    if path.is_file() and path.suffix.lower() in (*TABLES, ".npy"):
+        table = None if path.suffix.lower() == ".npy" else table_files.read_table(path, preparation.header)
+        layout = None if table is None else _layout(table, preparation)
+        if layout is None:
+            sequences, _ = readers.read_sequences([path], columns, reading.fill)
+            return Data(_checked(str(path), sequences, preparation), [path.name])
+        reading = reading.resolved(layout=layout)
+    is_tokens = preparation.kind == "tokens"
+    if is_tokens and reading.layout == "long":
+        columns = preparation.reading.columns if preparation.reading else ()
+    found = files.recordings(path, reading, columns, is_tokens, need_target=False, classes=preparation.classes)
+    X, lengths = (found.rows(), None) if is_tokens else (found.values, found.lengths)
+    sequences_read = _checked(found.source, X, preparation, lengths)
+    return Data(sequences_read, found.names, _targets(found, sequences_read, preparation))
+
+
+def reading_of(preparation: Preparation) -> Reading:
+    """Return how files were read in training; the split of training does not matter for new files."""
+    reading = preparation.reading or Reading()
+    return reading.resolved(split=None, group=None, header=preparation.header)
+
+
+def _layout(table: table_files.Table, preparation: Preparation) -> str | None:
+    """Return the layout of a table with several sequences; None for one with the steps of a single sequence."""
+    reading = preparation.reading or Reading()
+    if reading.layout == "long":
+        return "long" if reading.id in table.names else None
+    univariate = preparation.kind == "numbers" and preparation.input_size == 1
+    is_archive = wide_tables.looks_like_ucr(table) and wide_tables.is_clearly_ucr(table)
+    return "wide" if reading.layout == "wide" or (univariate and is_archive) else None
 
 
 def _columns(preparation: Preparation) -> tuple[str, ...]:
@@ -78,36 +102,35 @@ def _columns(preparation: Preparation) -> tuple[str, ...]:
     return () if preparation.columns in ((), numbered) else preparation.columns
 
 
-def _checked(path: Path, X: Any, preparation: Preparation, lengths: Any = None) -> Sequences:
+def _checked(source: str, X: Any, preparation: Preparation, lengths: Any = None) -> Sequences:
     try:
         return inputs.read(X, preparation, lengths)
     except ValueError as error:
-        raise DataError(f"{path}: {error}") from None
+        raise DataError(f"{source}: {error}") from None
 
 
-def _npz(path: Path, preparation: Preparation) -> Data:
+def _images(path: Path, preparation: Preparation) -> Data:
     arrays = readers.read_npz(path)
     if "X" not in arrays:
-        raise DataError(
-            f"{path} has the arrays {', '.join(arrays) or 'none'}: expected X, and optionally y and lengths"
-        )
+        raise DataError(f"{path} has the arrays {', '.join(arrays) or 'none'}: expected X, and optionally y")
     X = arrays["X"]
-    if X.ndim < 2 or not len(X):
-        raise DataError(f"{path}: X has the shape {X.shape}: expected sequences, (N, T, D)")
-    lengths = user_data.npz_lengths(path, arrays, X)
-    sequences = _checked(path, X, preparation, lengths)
-    if sequences.single:  # an .npz always has several sequences: (N, T) must not be read as (T, D)
-        shape = f"expected ({len(X)}, T, {preparation.input_size})"
-        raise DataError(f"{path}: X has the shape {X.shape}: {shape}")
-    return Data(sequences, [str(i) for i in range(len(X))], _npz_targets(path, arrays.get("y"), sequences, preparation))
+    sequences = _checked(str(path), X, preparation)
+    if sequences.single:
+        raise DataError(f"{path}: X has the shape {X.shape}: expected several images, (N, …)")
+    names = [str(i) for i in range(len(X))]
+    found = Recordings(str(path), "", sequences.values, names, (), targets=arrays.get("y"))
+    return Data(sequences, names, _targets(found, sequences, preparation))
 
 
-def _npz_targets(path: Path, y: np.ndarray | None, X: Sequences, preparation: Preparation) -> Any:
-    """Return the targets: class names, or numbers (N, K) or (N, T, K)."""
-    if y is None:
+def _targets(found: Recordings, X: Sequences, preparation: Preparation) -> Any:
+    """Return the targets: class names, or numbers (N, K) or (N, T, K); None if the file has none."""
+    y, path = found.targets, found.source
+    if y is None or (found.classes is not None and preparation.classes is None):  # subfolders that are not classes
         return None
     N, T, K = *X.values.shape[:2], preparation.output_size
     per_step, classes = preparation.per_step, preparation.classes is not None
+    if per_step and y.shape == (N,) and found.are_labels:
+        return None
     shapes: list[tuple[int, ...]] = [(N, T) if per_step else (N,)] if classes or K == 1 else []
     shapes += [] if classes else [(N, T, K) if per_step else (N, K)]
     if y.shape not in shapes or (not classes and (y.dtype.kind not in "iuf" or not np.isfinite(y).all())):
@@ -116,27 +139,14 @@ def _npz_targets(path: Path, y: np.ndarray | None, X: Sequences, preparation: Pr
         raise DataError(f"{path}: y is {y.dtype} of shape {y.shape}: expected {kind} of shape {expected}, or no y")
     if not classes:
         return y.astype(np.float64).reshape(N, *((T, K) if per_step else (K,)))
-    names = [c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in y.ravel()]
+    labels = y.ravel()
+    if labels.dtype.kind == "f" and (labels % 1 == 0).all():
+        labels = labels.astype(np.int64)  # classes that were written as floats
+    names = user_data.label_texts(labels)
+    if found.classes is not None:
+        known, order = user_data.class_order(path, found.classes, labels)
+        names = [known[i] for i in order]
     return [names[i * T : (i + 1) * T] for i in range(N)] if per_step else names
-
-
-def _folder(path: Path, preparation: Preparation) -> Data:
-    """Read a folder of sequences, or of subfolders named after the classes."""
-    folders = sorted(f for f in path.iterdir() if f.is_dir() and not f.name.startswith("."))
-    if files := readers.sequence_files(path):
-        targets = None
-    else:
-        pairs = [(folder.name, file) for folder in folders for file in readers.sequence_files(folder)]
-        files, targets = [file for _, file in pairs], [name for name, _ in pairs]
-    if not files:
-        raise DataError(
-            f"{path} has no sequences: expected {', '.join(readers.SEQUENCES)} files, or subfolders of them"
-        )
-    sequences, _ = readers.read_sequences(files, _columns(preparation))
-    names = [str(file.relative_to(path)) for file in files]
-    if preparation.classes is None or preparation.per_step:
-        targets = None  # the subfolders are not classes
-    return Data(_checked(path, sequences, preparation), names, targets)
 
 
 def _by_step(data: Data, output: np.ndarray) -> tuple[Data, np.ndarray]:
@@ -205,16 +215,16 @@ def _predict_series(trained: TrainedModel, path: Path) -> Predictions:
     if path.suffix.lower() not in TABLES or not path.is_file():
         raise DataError(f"{path} is not a table: expected a series ({', '.join(TABLES)}), as in training")
     prepared = trained.preparation
-    table = table_files.read_table(path, prepared.header)
-    values = table.pick(prepared.columns)
+    series = series_files.read(path, prepared.columns, reading_of(prepared))
+    values = series.values
     if len(values) < 2:
         raise DataError(f"{path} has {len(values)} row: expected at least two, one to read and one to predict")
     K = prepared.output_size
     predicted, true = prepared.decode(_next_values(trained, values[:-1]), values[:-1]), values[1:, :K]
-    names = [str(line) for line in table.lines[1:]]
+    names = [str(line) for line in series.lines[1:]]
     title = "line"
-    if table.stamps is not None and len(table.stamps) == len(values):
-        names, title = timestamps.format_times(table.stamps)[1:], "time"
+    if series.stamps is not None and len(series.stamps) == len(values):
+        names, title = timestamps.format_times(series.stamps)[1:], "time"
     columns = prepared.columns[:K]
     rows = [[name, *a, *b] for name, a, b in zip(names, predicted, true, strict=True)]
     persistence = float(np.abs(true - values[:-1, :K]).mean())

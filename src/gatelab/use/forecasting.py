@@ -11,7 +11,8 @@ import torch
 
 from gatelab.errors import GatelabError
 from gatelab.models import Forecaster, StepPredictor
-from gatelab.tasks import table_files, timestamps
+from gatelab.tasks import series_files, table_files, timestamps
+from gatelab.tasks.reading import Reading
 from gatelab.tasks.series import Ending
 from gatelab.training import kept
 from gatelab.training.process import denormals_flushed
@@ -50,8 +51,9 @@ def _last_window(trained: TrainedModel, data: Any) -> Ending:
     """Return the last window of newer values of the series."""
     prepared = trained.preparation
     if isinstance(data, (str, Path)):
-        table = table_files.read_table(Path(data), prepared.header)
-        values, times = table.pick(prepared.columns), table.stamps
+        reading = (prepared.reading or Reading()).resolved(split=None, header=prepared.header)
+        series = series_files.read(Path(data), prepared.columns, reading)
+        values, times = series.values, series.stamps
     else:
         sequences = inputs.read(data, prepared)
         if len(sequences.values) != 1:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gatelab.errors import GatelabError, unknown
-from gatelab.tasks.examples import PADDING
 from gatelab.tasks.images import permutation
 from gatelab.tasks.preparation import Preparation
 from gatelab.tasks.text import encode
+from gatelab.tasks.user_data import token_storage
 
 
 class Sequences(NamedTuple):
@@ -48,7 +48,8 @@ def _padded(sequences: list[np.ndarray], preparation: Preparation) -> Sequences:
         raise GatelabError(f"sequence {lengths.argmin()} of X has no steps: expected at least one")
     tokens = preparation.kind == "tokens"
     shape = (len(sequences), int(lengths.max()), *sequences[0].shape[1:])
-    values = np.full(shape, PADDING if tokens else 0, np.uint8 if tokens else np.float64)
+    dtype, padding = token_storage(preparation.input_size) if tokens else (np.float64, 0)
+    values = np.full(shape, padding, dtype)
     for row, sequence in zip(values, sequences, strict=True):
         row[: len(sequence)] = sequence
     return Sequences(values, None if (lengths == lengths[0]).all() else lengths, False)
@@ -216,7 +217,8 @@ def _tokens(X: Any, preparation: Preparation) -> list[np.ndarray] | tuple[np.nda
         return [(_words if row and isinstance(row[0], str) else _indices)(row, preparation) for row in rows]
     array = np.asarray(X)
     if array.dtype.kind == "f" and array.ndim in (2, 3) and array.shape[-1] == preparation.input_size:
-        array = _from_one_hot(array)
+        indices = _stored(_from_one_hot(array), preparation)
+        return (indices[None], True) if indices.ndim == 1 else (indices, False)
     if array.ndim not in (1, 2):
         raise GatelabError(f"X has the shape {array.shape}: expected words, or their indices as (T,) or (N, T)")
     indices = _indices(array, preparation)
@@ -228,17 +230,36 @@ def _words(words: list[Any], preparation: Preparation) -> np.ndarray:
     for word in words:
         if word not in index:
             raise unknown("word in X:", word, preparation.vocabulary)
-    return np.array([index[word] for word in words], np.uint8)
+    return _stored(np.array([index[word] for word in words]), preparation)
 
 
 def _indices(tokens: Any, preparation: Preparation) -> np.ndarray:
     array = np.asarray(tokens)
+    if preparation.reading is not None and preparation.reading.tokens == "integer":
+        return _values(array, preparation)
     if array.dtype.kind not in "iu" or (array.size and not (array.min() >= 0 and array.max() < preparation.input_size)):
         raise GatelabError(
             f"X has {str(tokens)[:80]}: expected words, or their indices in the vocabulary, integers from 0 to "
             f"{preparation.input_size - 1}"
         )
-    return array.astype(np.uint8)
+    return _stored(array, preparation)
+
+
+def _values(array: np.ndarray, preparation: Preparation) -> np.ndarray:
+    """Return the indices of integer tokens, which need not count from 0."""
+    vocabulary = np.array([int(name) for name in preparation.vocabulary])  # in order
+    if array.dtype.kind not in "iu" or not np.isin(array, vocabulary).all():
+        strange = array[~np.isin(array, vocabulary)][:1] if array.dtype.kind in "iu" else array.ravel()[:1]
+        raise GatelabError(
+            f"X has {str(strange)[:80]}: expected the integers of training, {', '.join(preparation.vocabulary[:20])}"
+            f"{', …' if len(vocabulary) > 20 else ''}"
+        )
+    return _stored(np.searchsorted(vocabulary, array), preparation)
+
+
+def _stored(indices: np.ndarray, preparation: Preparation) -> np.ndarray:
+    """Return tokens in the type that training stores."""
+    return indices.astype(token_storage(preparation.input_size)[0])
 
 
 def _from_one_hot(array: np.ndarray) -> np.ndarray:

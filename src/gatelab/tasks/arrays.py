@@ -1,0 +1,238 @@
+"""Arrays in memory as a task: NumPy, PyTorch, lists or data frames."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+from typing_extensions import Self
+
+from gatelab.errors import DataError
+from gatelab.tasks import gaps, npz_files, own_splits, series
+from gatelab.tasks.own_data import OwnData
+from gatelab.tasks.reading import Fill, Reading
+from gatelab.tasks.recordings import Recordings, padded
+from gatelab.tasks.user_data import UserData, assembled
+
+SOURCE = "the arrays"
+
+
+class Arrays(OwnData):
+    """Your own data in memory: `tasks.from_arrays(X, y)`."""
+
+    name = "arrays"
+    source = "arrays in memory"
+
+    sha256: str = Field(description="checksum of the arrays: equal arrays are equal tasks")
+    columns: tuple[str, ...] = Field((), description="names of the features, or of the columns of a series")
+
+    @cached_property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays; only the program that passed them has them."""
+        raise DataError(
+            "the data of this task was passed as arrays, which are not stored: pass them again, as "
+            "tasks.from_arrays(X, y)"
+        )
+
+    def is_here(self) -> bool:
+        """Return whether the arrays are in memory."""
+        return "arrays" in self.__dict__
+
+    def with_options(self, **changes: Any) -> Self:
+        """Return the same task with some options changed, and the same arrays."""
+        task = super().with_options(**changes)
+        if self.is_here():
+            task.__dict__["arrays"] = self.arrays
+        return task
+
+    @cached_property
+    def content(self) -> UserData:
+        """The data in one form."""
+        arrays, reading = self.arrays, Reading(fill=self.fill)
+        if "y" not in arrays:
+            return self._series_content(arrays)
+        count = len(arrays["X"])
+        split, groups = (
+            None if name not in arrays else npz_files.labels_of_sequences(SOURCE, name, arrays[name], count)
+            for name in ("split", "groups")
+        )
+        read = npz_files.from_arrays(
+            SOURCE, arrays["X"], arrays["y"], arrays.get("lengths"), reading, tokens=self.tokens, split=split,
+            groups=groups, columns=self.columns,
+        )  # fmt: skip
+        return assembled(self._with_names(read), self.classify)
+
+    def _with_names(self, read: Recordings) -> Recordings:
+        return replace(read, split_by="by the argument split")
+
+    def _series_content(self, arrays: dict[str, np.ndarray]) -> UserData:
+        """Return a series to forecast."""
+        X = arrays["X"]
+        X = X[:, None] if X.ndim == 1 else X
+        if X.ndim != 2 or 0 in X.shape or X.dtype.kind not in "iufb":
+            raise DataError(
+                f"X is {X.dtype} of shape {X.shape} without y: expected a series to forecast, (S,) or (S, D); "
+                "sequences need targets, from_arrays(X, y)"
+            )
+        if refused := [name for name in ("lengths", "groups") if name in arrays]:
+            raise DataError(f"{refused[0]} are for sequences with targets: leave them out, or pass y")
+        names = self.columns or tuple(str(i + 1) for i in range(X.shape[1]))
+        if len(names) != X.shape[1]:
+            raise DataError(f"{len(names)} names of columns: expected {X.shape[1]}, one per column of X")
+        values = gaps.fill_missing(X.astype(np.float64), self.fill)
+        if not np.isfinite(values).all():
+            row, column = np.argwhere(~np.isfinite(values))[0]
+            advice = gaps.unfilled(self.fill) if np.isnan(values[row, column]) else "expected finite numbers"
+            raise DataError(f"X[{row}, {column}] is {values[row, column]}: {advice}")
+        parts = None
+        if "split" in arrays:
+            texts = npz_files.labels_of_sequences(SOURCE, "split", arrays["split"], len(X)).tolist()
+            parts = own_splits.codes(texts, SOURCE, [f"step {i}" for i in range(len(X))])
+            own_splits.boundaries(parts, np.arange(len(X)), SOURCE)
+        elif min(series.window_counts(len(values), self.length)) < 1:
+            raise DataError(
+                f"X has {len(values):,} steps: expected at least {series.least_steps(self.length)} for windows of "
+                f"{self.length} steps in training, validation and test set; choose a smaller length"
+            )
+        return UserData(
+            values, None, True, names, num_targets=len(names), source=SOURCE, layout="series: one row per step",
+            parts=parts, split_by="by the argument split", reading=Reading(fill=self.fill),
+        )  # fmt: skip
+
+
+def from_arrays(
+    X: Any,
+    y: Any = None,
+    *,
+    lengths: Any = None,
+    split: Any = None,
+    groups: Any = None,
+    classify: bool | None = None,
+    tokens: bool = False,
+    columns: Sequence[str] = (),
+    length: int = 50,
+    difference: bool | None = None,
+    fill: Fill | None = None,
+    seed: int = 0,
+) -> Arrays:
+    """Return arrays in memory as a task, to train on or to look at.
+
+    X: sequences (N, T, D) or (N, T), or a list of sequences (T, D) of any length; tensors, lists and data frames are
+       converted. With `tokens`, integers or text (N, T), or a list of them.
+    y: labels or numbers, per sequence (N,), (N, K) or per step (N, T), (N, T, K), or a list of one array per sequence.
+       Without y, X is one series (S,) or (S, D) to forecast.
+    lengths: of padded sequences (N,). split: train, validation or test for each sequence or step. groups: sequences of
+       one group (a speaker, a patient) stay in one part. The other arguments are options of the task `files`.
+    """
+    inputs, ends, names = _inputs(X, y is not None, tokens)
+    arrays: dict[str, np.ndarray] = {"X": inputs}
+    if ends is not None and lengths is not None:
+        raise DataError("lengths were given with a list of sequences, which have their own lengths: leave them out")
+    if y is not None:
+        arrays["y"] = _targets(y, inputs)
+    for name, values in (("lengths", ends if ends is not None else lengths), ("split", split), ("groups", groups)):
+        if values is not None:
+            arrays[name] = _array(values, name)
+    task = Arrays.make(
+        {
+            "sha256": _digest(arrays), "columns": tuple(columns) or names, "classify": classify, "tokens": tokens,
+            "length": length, "difference": difference, "fill": fill, "seed": seed,
+        }
+    )  # fmt: skip
+    task.__dict__["arrays"] = arrays  # fills the cached property
+    return task
+
+
+def _inputs(X: Any, are_sequences: bool, tokens: bool) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
+    """Return X as one array, the lengths of a list of sequences, and the names of the columns of data frames."""
+    if _is_table(X):
+        values, names = _columns(X)
+        return values, None, names
+    if are_sequences and isinstance(X, (list, tuple)) and len(X):
+        if all(_is_table(one) for one in X):
+            read = [_columns(one) for one in X]
+            different = [names for _, names in read if names != read[0][1]]
+            if different:
+                raise DataError(
+                    f"X has data frames with the columns {', '.join(different[0])} and {', '.join(read[0][1])}: "
+                    "expected the same in all"
+                )
+            return *_listed([values for values, _ in read], tokens), read[0][1]
+        return *_listed([_array(one, f"sequence {i} of X") for i, one in enumerate(X)], tokens), ()
+    return _array(X, "X"), None, ()
+
+
+def _listed(sequences: list[np.ndarray], tokens: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    """Pad a list of sequences."""
+    depth = 1 if tokens else sequences[0].ndim
+    for index, one in enumerate(sequences):
+        wrong_size = one.ndim == 2 and one.shape[1:] != sequences[0].shape[1:]
+        if one.ndim != depth or one.ndim not in (1, 2) or not len(one) or wrong_size:
+            expected = "(T,)" if tokens else "(T, D) or (T,), with the same D in all"
+            raise DataError(f"sequence {index} of X has the shape {one.shape}: expected {expected}, at least one step")
+    kinds = {"text" if one.dtype.kind in "US" else "numbers" for one in sequences}
+    if len(kinds) > 1:
+        raise DataError("X has sequences of text and of numbers: expected one kind")
+    return padded(sequences)
+
+
+def _targets(y: Any, X: np.ndarray) -> np.ndarray:
+    """Return y as one array; a list with the targets of each step is padded."""
+    if isinstance(y, (list, tuple)) and len(y) and not isinstance(y[0], (str, bytes)) and np.ndim(_numpy(y[0])):
+        rows = [_array(one, f"y[{i}]") for i, one in enumerate(y)]
+        if any(len(row) > X.shape[1] for row in rows):
+            raise DataError(f"y has {max(map(len, rows))} targets in a sequence: expected at most {X.shape[1]} steps")
+        values = padded(rows)[0] if all(row.shape[1:] == rows[0].shape[1:] for row in rows) else _array(y, "y")
+        if len({len(row) for row in rows}) > 1 and values.shape[1] < X.shape[1]:
+            values = np.concatenate([values, np.zeros_like(values[:, :1]).repeat(X.shape[1] - values.shape[1], 1)], 1)
+        return values
+    return _array(y, "y")
+
+
+def _numpy(values: Any) -> Any:
+    return values.detach().cpu().numpy() if hasattr(values, "detach") else values
+
+
+def _array(values: Any, name: str) -> np.ndarray:
+    """Return anything array-like as a plain array of numbers or text."""
+    try:
+        array = np.asarray(_numpy(values))
+    except ValueError:
+        raise DataError(f"{name} is {str(values)[:60]}: expected an array of numbers or text") from None
+    if array.dtype.kind == "O":  # as data frames store text
+        items = array.ravel().tolist()
+        if not all(isinstance(item, (str, bytes)) for item in items):
+            raise DataError(f"{name} has objects of different kinds: expected numbers or text")
+        array = np.array(items).reshape(array.shape)
+    return array
+
+
+def _is_table(X: Any) -> bool:
+    return isinstance(X, Mapping) or (hasattr(X, "columns") and hasattr(X, "__getitem__"))
+
+
+def _columns(table: Any) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the columns of a data frame or dictionary as (T, D), and their names."""
+    keys = list(table if isinstance(table, Mapping) else table.columns)
+    columns = [_array(table[key], f"the column {key!r}") for key in keys]
+    if not columns or any(column.ndim != 1 or len(column) != len(columns[0]) for column in columns):
+        raise DataError(f"X has the columns {', '.join(map(str, keys)) or 'none'}: expected columns of equal length")
+    for key, column in zip(keys, columns, strict=True):
+        if column.dtype.kind not in "iufb":
+            raise DataError(f"the column {key!r} of X is not numeric: leave it out")
+    return np.stack(columns, -1), tuple(map(str, keys))
+
+
+def _digest(arrays: dict[str, np.ndarray]) -> str:
+    """Return a checksum of all arrays."""
+    total = hashlib.sha256()
+    for name, values in arrays.items():
+        plain = np.char.encode(values, "utf-8") if values.dtype.kind == "U" else values
+        total.update(f"{name} {plain.dtype.str} {plain.shape} ".encode())
+        total.update(np.ascontiguousarray(plain).tobytes())
+    return total.hexdigest()

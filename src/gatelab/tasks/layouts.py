@@ -1,0 +1,85 @@
+"""Which layout a table has: the steps of one series, steps of many sequences, or one sequence per row."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from gatelab.errors import DataError
+from gatelab.tasks import roles, series_files, time_columns, wide_tables
+from gatelab.tasks.reading import Reading
+from gatelab.tasks.table_files import Table
+
+
+def recognise(table: Table, reading: Reading, columns: tuple[str, ...]) -> Literal["series", "long", "wide"]:
+    """Return the layout: as the option says, or where it is clear; otherwise an error names the options."""
+    if reading.layout != "auto":
+        return reading.layout
+    if wide_tables.looks_like_ucr(table) and not columns:
+        if wide_tables.is_clearly_ucr(table):
+            return "wide"
+        raise DataError(
+            f"{table.path} has no header, few distinct values in its first column and {len(table.names) - 1} further "
+            "columns: layout=wide if each row is a sequence with its label first, layout=series if each row is "
+            "a step of one series"
+        )
+    label = roles.label_column(table, reading.label)
+    special = (
+        label,
+        roles.split_column(table, reading.split),
+        reading.group,
+        reading.id or roles.named_as(table, roles.IDS),
+    )
+    one_each = reading.id is None or _one_row_each(table, reading.id)
+    if label is not None and not columns and one_each and roles.numbered_columns(table, special):
+        return "wide"
+    if reading.id is not None:
+        roles.column(table, reading.id, "id")
+        return "long"
+    if roles.id_column(table, None) is not None and (label is not None or not columns):
+        return "long"
+    if columns and reading.label is None:
+        return "series"
+    if not columns:
+        _refuse_restart(table, reading)
+    if label is not None:
+        raise _unclear(table, label)
+    return "series"
+
+
+def _unclear(table: Table, label: str) -> DataError:
+    values = series_files.forecast_columns(table, (), (label,))[:3] or (label,)
+    return DataError(
+        f"{table.path} has a column {label!r}, and it is not clear what a row is: if the rows are steps of many "
+        "sequences, name the column that tells these apart, id=COLUMN; if each row is one sequence, layout=wide; to "
+        f"forecast a series, name what to forecast, columns={'+'.join(values)}"
+    )
+
+
+def _one_row_each(table: Table, name: str) -> bool:
+    return name in table.names and len(set(table.cells(name))) == len(table.lines)
+
+
+def _refuse_restart(table: Table, reading: Reading) -> None:
+    """Refuse a table whose times start again: it has more than one sequence."""
+    found = time_columns.restart(table) if reading.time is None else None
+    if found is None:
+        return
+    name, rows = found
+    likely = _likely_id(table, name, rows)
+    advice = f"id={likely}" if likely else "name the column that tells these apart, id=COLUMN"
+    raise DataError(
+        f"{table.path}, line {table.lines[rows[0]]}, column {name!r}: the times start again: if the rows are steps of "
+        f"many sequences, {advice}; if {name!r} is a value and no time, layout=series and time=none"
+    )
+
+
+def _likely_id(table: Table, time: str, rows: np.ndarray) -> str | None:
+    """Return the column that changes exactly where the times start again, and has a new value each time."""
+    for name in table.names:
+        cells = np.array(table.cells(name))
+        changes = np.flatnonzero(cells[1:] != cells[:-1]) + 1
+        if name != time and np.array_equal(changes, rows) and len(set(cells[[0, *rows]])) == len(rows) + 1:
+            return name
+    return None

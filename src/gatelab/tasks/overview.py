@@ -1,0 +1,172 @@
+"""What was understood of the user's own data, in words and numbers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gatelab.formatting import counted
+from gatelab.tasks import timestamps
+from gatelab.tasks.own_splits import PARTS
+
+if TYPE_CHECKING:
+    from gatelab.tasks.own_data import OwnData
+    from gatelab.tasks.user_data import UserData
+
+BARS = "▁▂▃▄▅▆▇█"
+NAMED = 12  # names in a list, at most
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """One column in numbers, and its course as a line of text."""
+
+    name: str
+    role: str
+    low: float
+    mean: float
+    high: float
+    course: str
+
+
+def remarks(task: OwnData) -> dict[str, str]:
+    """Return the layout, the use of the columns, lengths, classes, times and gaps."""
+    content = task.content
+    facts = {"layout": content.layout}
+    if content.is_series:
+        by_use = {
+            "forecast": content.names[: content.num_targets],
+            "exogenous inputs": content.names[content.num_targets :],
+            "ignored": content.ignored,
+        }
+        facts["columns"] = "; ".join(f"{use}: {', '.join(names)}" for use, names in by_use.items() if names)
+        facts["forecast of"] = task.drift_remark()
+    else:
+        facts |= _of_sequences(content)
+    missing = _classes_without_training(task)
+    if missing:
+        facts["caution"] = f"no training examples of {shortened(missing)}"
+    return {**facts, **content.notes}
+
+
+def _of_sequences(content: UserData) -> dict[str, str]:
+    ends = content.ends
+    facts = {"sequences": f"{len(ends):,} of {_range(ends)}"}
+    if content.vocabulary:
+        facts["tokens"] = f"{len(content.vocabulary):,} different: {shortened(content.vocabulary)}"
+    elif content.names not in (("value",), tuple(str(i + 1) for i in range(len(content.names)))):
+        facts["channels"] = f"{len(content.names)}: {shortened(content.names)}"
+    if content.classes is not None and content.targets is not None:
+        labels = content.targets if not content.per_step else content.targets[_inside(content)]
+        counts = np.bincount(labels.ravel(), minlength=len(content.classes))
+        facts["classes"] = shortened([f"{n} ({c:,})" for n, c in zip(content.classes, counts, strict=True)])
+    if content.ignored:
+        facts["ignored"] = shortened(content.ignored)
+    return facts
+
+
+def _classes_without_training(task: OwnData) -> list[str]:
+    content = task.content
+    if content.classes is None or content.targets is None or content.per_step:
+        return []
+    known = set(content.targets[task.indices[0]].tolist())
+    return [name for index, name in enumerate(content.classes) if index not in known]
+
+
+def _range(ends: np.ndarray) -> str:
+    if ends.min() == ends.max():
+        return counted(int(ends[0]), "step")
+    return f"{ends.min():,}–{ends.max():,} steps (median {np.median(ends):,.0f})"
+
+
+def _inside(content: UserData) -> np.ndarray:
+    return np.arange(content.inputs.shape[1]) < content.ends[:, None]
+
+
+def shortened(names: list[str] | tuple[str, ...]) -> str:
+    """Return a list of names, of which only the first are shown."""
+    return ", ".join(names[:NAMED]) + (f", … ({len(names):,})" if len(names) > NAMED else "")
+
+
+def split_text(task: OwnData) -> str:
+    """Return how the data is split, in its own terms."""
+    content = task.content
+    if content.is_series:
+        rule = "70 / 15 / 15 %" if content.parts is None else content.split_by
+        if content.parts is not None and not (content.parts == 1).any():
+            rule += ", the last 15 % of training for validation"
+        return f"chronological, {rule}{_dates(task)}; no window crosses a boundary"
+    if content.parts is not None:
+        rule = content.split_by
+        if not (content.parts == 1).any():
+            rule += "; 15 % of the training examples for validation, " + _random(content)
+    elif content.groups is not None:
+        rule = "random, whole groups stay together, near 70 / 15 / 15 %"
+    else:
+        rule = f"70 / 15 / 15 %, {_random(content)}"
+    return rule + (_groups(task) if content.groups is not None else "")
+
+
+def _random(content: UserData) -> str:
+    if content.groups is not None:
+        return "whole groups at random"
+    return "random" if content.classes is None or content.per_step else "random, stratified by label"
+
+
+def _groups(task: OwnData) -> str:
+    groups = task.content.groups
+    assert groups is not None
+    numbers = [len(np.unique(groups[indices])) for indices in task.indices]
+    return "; {} training, {} validation, {} test groups".format(*numbers)
+
+
+def _dates(task: OwnData) -> str:
+    """Return where validation and test set begin."""
+    stamps = task.content.stamps
+    if stamps is None or len(stamps) != len(task.content.inputs):
+        return ""
+    validation, test = timestamps.format_times(stamps[list(task.cuts[1:3])], stamps[:2])
+    return f": validation from {validation}, test from {test}"
+
+
+def columns(task: OwnData) -> Iterator[ColumnSummary]:
+    """Yield each column of numbers: of a series its course, of sequences the mean at each step."""
+    content = task.content
+    if content.vocabulary:
+        return
+    for index, name in enumerate(content.names):
+        if content.is_series:
+            role = "forecast" if index < content.num_targets else "input"
+            values = content.inputs[:, index]
+            yield ColumnSummary(name, role, values.min(), values.mean(), values.max(), sparkline(values))
+        else:
+            inside = _inside(content)
+            values = content.inputs[..., index]
+            totals, counts = np.where(inside, values, 0).sum(0), inside.sum(0)
+            course = sparkline(totals / np.maximum(counts, 1))
+            known = values[inside]
+            yield ColumnSummary(name, "input", known.min(), known.mean(), known.max(), course)
+    if content.targets is not None and content.classes is None:
+        known = content.targets[_inside(content)] if content.per_step else content.targets
+        for index, name in enumerate(task.target_names):
+            values = known[:, index]
+            histogram = np.histogram(values, 16)[0]
+            yield ColumnSummary(name, "target", values.min(), values.mean(), values.max(), sparkline(histogram))
+
+
+def sparkline(values: np.ndarray, width: int = 24) -> str:
+    """Return a course as a line of bars: the mean of each of `width` sections."""
+    sections = [section.mean() for section in np.array_split(values, min(width, len(values)))]
+    low, high = min(sections), max(sections)
+    if not high > low:
+        return BARS[3] * len(sections)
+    return "".join(BARS[int((value - low) / (high - low) * (len(BARS) - 1) + 0.5)] for value in sections)
+
+
+def part_sizes(task: OwnData) -> Iterator[tuple[str, int, int]]:
+    """Yield the parts of a series with their boundaries."""
+    yield from ((name, a, b) for name, (a, b) in zip(PARTS, itertools.pairwise(task.cuts), strict=True))

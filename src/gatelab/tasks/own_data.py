@@ -1,0 +1,275 @@
+"""The user's own data as a task, whether it comes from files or from arrays in memory."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from gatelab.errors import DataError
+from gatelab.tasks import overview, own_pictures, own_splits, series
+from gatelab.tasks.baseline import Baseline, persistence
+from gatelab.tasks.examples import Examples, Floats, Parts, TokenIndices
+from gatelab.tasks.preparation import Preparation, ScalingParameters
+from gatelab.tasks.reading import Fill, Reading
+from gatelab.tasks.task import Task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from gatelab.tasks.user_data import UserData
+
+DRIFT = 0.1  # fraction of validation values outside the training range above which a series is differenced
+
+
+class OwnData(Task):
+    """Data of the user's own. A subclass reads it: `content` has it in one form."""
+
+    from_disk = True
+    split_rule = "70 / 15 / 15 %: chronological for a series; random for sequences, stratified by their labels"
+
+    length: int = Field(50, ge=1, description="series: steps per window")
+    difference: bool | None = Field(
+        None,
+        description="series: forecast differences instead of levels, for series that drift; by default if more "
+        f"than {100 * DRIFT:.0f} % of the validation values are outside the range of the training values",
+    )
+    classify: bool | None = Field(
+        None, description="whether targets are classes; by default text and integers are, and floats are not"
+    )
+    tokens: bool = Field(False, description="whether each step is a token, an integer or text, and not a quantity")
+    fill: Fill | None = Field(
+        None,
+        description="missing values and steps: interpolate (which looks ahead to the next value), previous (which does "
+        "not), none (missing steps are passed over); refused by default",
+    )
+
+    @cached_property
+    def content(self) -> UserData:
+        """The data in one form, read on first use."""
+        raise NotImplementedError
+
+    # Shapes and classes come from the data, or from the record of a run.
+
+    @cached_property
+    def preparation(self) -> Preparation:
+        """The preprocessing, fitted on the training set."""
+        content = self.content
+        values = content.num_targets if content.targets is None else content.targets.shape[-1]
+        scaling, is_tokens = self.target_scaling, bool(content.vocabulary)
+        reading = content.reading if content.reading != Reading() else None
+        return Preparation(
+            kind="tokens" if is_tokens else "numbers",
+            input_size=len(content.vocabulary) if is_tokens else content.inputs.shape[-1],
+            steps=self.length if content.is_series else content.inputs.shape[1],
+            header=getattr(self, "header", None),
+            columns=() if is_tokens else content.names,
+            vocabulary=content.vocabulary,
+            scaling=None if is_tokens else ScalingParameters.of(self.scaling),
+            per_step=content.per_step,
+            forecasts=content.is_series,
+            classes=content.classes,
+            label_type=content.label_type,
+            output_size=values if content.classes is None else len(content.classes),
+            target_scaling=scaling and ScalingParameters.of(scaling),
+            differenced=self.is_differenced,
+            reading=reading,
+        )
+
+    @cached_property
+    def is_differenced(self) -> bool:
+        """Whether differences are forecast: as the option says, or by default if the validation values drift."""
+        if not self.content.is_series:
+            return False
+        return self._drift > DRIFT if self.difference is None else self.difference
+
+    @property
+    def _drift(self) -> float:
+        return series.outside_training_range(self.content.inputs, self.content.num_targets, self.cuts)
+
+    @cached_property
+    def cuts(self) -> tuple[int, int, int, int]:
+        """The boundaries of the parts of a series: its own, or 70 / 15 / 15 %."""
+        content = self.content
+        if content.parts is None:
+            return series.cuts(len(content.inputs))
+        cuts = own_splits.boundaries(content.parts, np.arange(len(content.parts)) + 1, content.source)
+        shortest = min(b - a for a, b in itertools.pairwise(cuts))
+        if shortest <= self.length:
+            raise DataError(
+                f"{content.source}: the shortest part of its split has {shortest:,} steps: expected at least "
+                f"{self.length + 1} for windows of {self.length} steps; choose a smaller length"
+            )
+        return cuts
+
+    @cached_property
+    def _series(self) -> np.ndarray:
+        """The whole series before scaling: levels, or differences of the target columns."""
+        content = self.content
+        return series.differenced(content.inputs, content.num_targets) if self.is_differenced else content.inputs
+
+    @property
+    def input_size(self) -> int:
+        """D: the number of features per step, or the size of the vocabulary."""
+        return self.preparation.input_size
+
+    @property
+    def steps(self) -> int:
+        """T: the window of a series, or the longest sequence."""
+        return self.preparation.steps
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The class names; None for regression."""
+        return self.preparation.classes
+
+    @property
+    def output_size(self) -> int:
+        """The number of classes, or of target values."""
+        return self.preparation.output_size
+
+    @property
+    def per_step(self) -> bool:  # type: ignore[override]
+        """Whether there is a target at every step."""
+        return self.preparation.per_step
+
+    @property
+    def forecasts(self) -> bool:  # type: ignore[override]
+        """Whether the data is a series to forecast."""
+        return self.preparation.forecasts
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The text of each token; empty for numbers."""
+        return self.preparation.vocabulary
+
+    def ending(self) -> series.Ending | None:
+        """Return the last window of a series in its original units."""
+        content = self.content
+        if content.targets is not None:
+            return None
+        return series.Ending(
+            content.inputs[-self.length :], None if content.stamps is None else content.stamps[-self.length :]
+        )
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """The number of training, validation and test examples."""
+        if self.content.is_series:
+            train, validation, test = (b - a - self.length for a, b in itertools.pairwise(self.cuts))
+        else:
+            train, validation, test = map(len, self.indices)
+        return train, validation, test
+
+    @cached_property
+    def scaling(self) -> series.Scaling:
+        """The scaling of the inputs, fitted on the training set."""
+        if self.content.is_series:
+            return series.Scaling.of(self._series[: self.cuts[1]])
+        return series.Scaling.of(self._training_steps(self.content.inputs))
+
+    @cached_property
+    def target_scaling(self) -> series.Scaling | None:
+        """The scaling of regression targets, fitted on the training set; a series uses that of its inputs."""
+        content = self.content
+        if content.classes is not None:
+            return None
+        if content.targets is None:
+            return series.Scaling(
+                self.scaling.mean[: content.num_targets], self.scaling.deviation[: content.num_targets]
+            )
+        if not content.per_step:
+            return series.Scaling.of(content.targets[self.indices[0]])
+        return series.Scaling.of(self._training_steps(content.targets))
+
+    def _training_steps(self, values: np.ndarray) -> np.ndarray:
+        """Return the steps of all training sequences without padding, (M, D)."""
+        train, steps = self.indices[0], np.arange(values.shape[1])
+        inside: np.ndarray = values[train][steps < self.content.ends[train][:, None]]
+        return inside
+
+    @cached_property
+    def indices(self) -> list[np.ndarray]:
+        """The sequences of training, validation and test set."""
+        content = self.content
+        labels = content.targets if content.classes is not None and not content.per_step else None
+        return own_splits.indices(len(content.inputs), labels, content.parts, content.groups, self.seed, content.source)
+
+    def load(self) -> Parts:
+        """Scale, pad and split the data."""
+        content = self.content
+        if content.targets is None:
+            scaled = self._scaled(self.scaling, self._series)
+            return series.windows(scaled, self.length, content.num_targets, self.preparation.encoding, self.cuts)
+        targets = content.targets
+        if self.target_scaling is not None:
+            targets = self._scaled(self.target_scaling, targets)
+        x, y = torch.from_numpy(self._stored()), torch.from_numpy(targets)
+        encoding = TokenIndices() if content.vocabulary else Floats()
+        lengths = None if content.lengths is None else torch.from_numpy(content.lengths)
+        ends = [None if lengths is None else lengths[indices] for indices in self.indices]
+        return Parts(
+            *(Examples(x[i], y[i], encoding, end, self.per_step) for i, end in zip(self.indices, ends, strict=True))
+        )
+
+    def streams(self) -> Parts | None:
+        """For a series: return each part as one sequence."""
+        content = self.content
+        if not content.is_series:
+            return None
+        return series.streams(self._scaled(self.scaling, self._series), content.num_targets, self.cuts)
+
+    def _stored(self) -> np.ndarray:
+        """Return the inputs of all sequences: tokens, or scaled numbers padded with zeros."""
+        content = self.content
+        if content.vocabulary:
+            return content.inputs
+        inputs = self._scaled(self.scaling, content.inputs)
+        if content.lengths is not None:
+            inputs[np.arange(inputs.shape[1]) >= content.lengths[:, None]] = 0
+        return inputs
+
+    def _scaled(self, scaling: series.Scaling, values: np.ndarray) -> np.ndarray:
+        scaled = scaling.apply(values)
+        if not np.isfinite(scaled).all():
+            raise DataError(
+                f"{self.content.source}: scaled values exceed the range of float32: expected values of similar "
+                "magnitude"
+            )
+        return scaled
+
+    # Description.
+
+    def split_text(self) -> str:
+        """Return how the data is split."""
+        return overview.split_text(self)
+
+    def remarks(self) -> dict[str, str]:
+        """Return what was understood: layout, columns, lengths, classes, times and gaps."""
+        return overview.remarks(self)
+
+    def drift_remark(self) -> str:
+        """Return whether levels or differences of a series are forecast, and why."""
+        quantity = "differences" if self.is_differenced else "levels"
+        quantity += "" if self.difference is None else ", as set by the option difference"
+        reason = f"{100 * self._drift:.0f} % of the validation values are outside the range of the training values"
+        return f"{quantity} ({reason})"
+
+    def persistence_forecast(self, x: Tensor) -> Tensor:
+        """Return the current values, or a difference of 0."""
+        if not self.is_differenced:
+            return super().persistence_forecast(x)
+        return torch.tensor(self.preparation.no_change).expand(*x.shape[:2], -1)
+
+    def baseline(self) -> Baseline:
+        """Return the persistence baseline of a series, or that of the base class."""
+        return persistence(self) if self.content.is_series else super().baseline()
+
+    def picture(self) -> Figure:
+        """Draw windows of a series, or examples of each class."""
+        return own_pictures.draw(self)

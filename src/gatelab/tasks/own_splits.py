@@ -1,0 +1,110 @@
+"""Splits that the data itself prescribes, and splits that keep groups together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gatelab.errors import DataError
+from gatelab.formatting import listed
+from gatelab.tasks.sampling import split, split_groups, stream
+
+PARTS = ("training", "validation", "test")
+VALUES = {
+    **dict.fromkeys(("train", "training"), 0),
+    **dict.fromkeys(("validation", "valid", "val", "dev"), 1),
+    **dict.fromkeys(("test", "testing"), 2),
+}
+HELD_OUT = 0.15  # share of the examples in validation and test set, each
+
+
+def looks_like_split(values: Sequence[str]) -> bool:
+    """Return whether some of the values name a part; then the others have to as well."""
+    return any(value.strip().lower() in VALUES for value in set(values))
+
+
+def codes(values: Sequence[str], source: str, where: Sequence[str]) -> np.ndarray:
+    """Return 0, 1, 2 for training, validation and test; `where` locates each value in `source`."""
+    for value, place in zip(values, where, strict=True):
+        if value.strip().lower() not in VALUES:
+            raise DataError(
+                f"{source}, {place}: the split is {value!r}: expected train, validation (or val, valid, dev) or test"
+            )
+    parts = np.array([VALUES[value.strip().lower()] for value in values], np.int8)
+    for part in (0, 2):
+        if not (parts == part).any():
+            raise DataError(
+                f"{source}: its split has no {PARTS[part]} examples: expected train and test, and optionally validation"
+            )
+    return parts
+
+
+def check_groups(groups: np.ndarray, parts: np.ndarray, source: str, thing: str) -> None:
+    """Refuse a group, or an id, in two parts."""
+    for group in dict.fromkeys(groups.tolist()):
+        inside = np.unique(parts[groups == group])
+        if len(inside) > 1:
+            raise DataError(
+                f"{source}: the {thing} {group!r} is in the {listed([PARTS[i] for i in inside])} set: expected each "
+                f"{thing} in one of them"
+            )
+
+
+def indices(
+    count: int, labels: np.ndarray | None, parts: np.ndarray | None, groups: np.ndarray | None, seed: int, source: str
+) -> list[np.ndarray]:
+    """Return the examples of training, validation and test set.
+
+    parts: the split of the data itself, if it has one; without validation examples, some training examples are taken.
+    groups: the group of each example, which stays together. labels: of each example, for a stratified split.
+    """
+    if parts is not None:
+        found = [np.flatnonzero(parts == part) for part in range(3)]
+        return found if len(found[1]) else _with_validation(found, labels, groups, seed, source)
+    if groups is not None:
+        names = np.unique(groups)
+        if len(names) < 3:
+            raise DataError(
+                f"{source} has {len(names)} groups: expected at least three, for training, validation and test set"
+            )
+        return split_groups(groups, labels, (1 - 2 * HELD_OUT, HELD_OUT, HELD_OUT), stream(seed, "groups"))
+    held_out = max(1, round(HELD_OUT * count))
+    return split(labels, count, (count - 2 * held_out, held_out, held_out), stream(seed, "division"))
+
+
+def _with_validation(
+    found: list[np.ndarray], labels: np.ndarray | None, groups: np.ndarray | None, seed: int, source: str
+) -> list[np.ndarray]:
+    """Take 15 % of the training examples for validation; whole groups, if there are groups."""
+    train, count = found[0], len(found[0])
+    inner = None if labels is None else labels[train]
+    if groups is not None:
+        if len(np.unique(groups[train])) < 2:
+            raise DataError(
+                f"{source} has one group in the training set and no validation set: expected at least two groups, one "
+                "of which is taken for validation"
+            )
+        kept, taken = split_groups(groups[train], inner, (1 - HELD_OUT, HELD_OUT), stream(seed, "validation groups"))
+    else:
+        if count < 2:
+            raise DataError(f"{source} has {count} training example and no validation set: expected at least two")
+        held_out = max(1, round(HELD_OUT * count))
+        kept, taken = split(inner, count, (count - held_out, held_out), stream(seed, "validation"))
+    return [train[kept], train[taken], found[2]]
+
+
+def boundaries(parts: np.ndarray, lines: np.ndarray, source: str) -> tuple[int, int, int, int]:
+    """Return the boundaries of a series whose rows name their part: blocks in the order of time."""
+    backwards = np.flatnonzero(np.diff(parts) < 0)
+    if len(backwards):
+        row = backwards[0] + 1
+        raise DataError(
+            f"{source}, line {lines[row]}: {PARTS[parts[row]]} after {PARTS[parts[row - 1]]}: expected one block of "
+            "rows each for training, validation and test, in the order of time"
+        )
+    steps = len(parts)
+    train_end, validation_end = (int(np.searchsorted(parts, part)) for part in (1, 2))
+    if train_end == validation_end:
+        train_end -= max(1, round(HELD_OUT * validation_end))
+    return 0, train_end, validation_end, steps

@@ -1,0 +1,93 @@
+"""What the columns of a table are by their names and values: label, sequence id, split, group, position."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from gatelab.errors import DataError, unknown
+from gatelab.tasks import own_splits
+from gatelab.tasks.table_files import Table
+
+LABELS = ("label", "labels", "class", "class_label", "classlabel", "target", "y", "category", "anomaly", "is_anomaly")
+IDS = (
+    "id", "sequence", "sequence_id", "seq", "seq_id", "series_id", "unique_id", "sample_id", "recording",
+    "recording_id", "trial", "trial_id", "example_id", "case_id", "session_id", "episode", "episode_id",
+)  # fmt: skip
+SPLITS = ("split", "set", "subset", "partition")
+GROUPS = (
+    "group",
+    "speaker",
+    "speaker_id",
+    "subject",
+    "subject_id",
+    "patient",
+    "patient_id",
+    "person",
+    "user",
+    "user_id",
+)
+INDEXES = ("index", "idx", "row", "row_id", "no", "nr", "obs", "#", "unnamed: 0", *IDS)
+NUMBERED = re.compile(r"(?:|t|ts|time|step|timestep|value|v)[_ .-]?(\d+)", re.IGNORECASE)
+
+
+def column(table: Table, name: str, option: str) -> str:
+    """Return the name if the table has such a column, or raise an error that names the option."""
+    if name not in table.names:
+        raise DataError(f"{table.path}: {option}={name}: {unknown('column', name, table.names)}")
+    return name
+
+
+def named_as(table: Table, known: tuple[str, ...]) -> str | None:
+    """Return the first column with one of these names, in any case."""
+    return next((name for name in table.names if name.strip().lower() in known), None)
+
+
+def label_column(table: Table, option: str | None) -> str | None:
+    """Return the column of the labels, as named or by its usual name."""
+    return named_as(table, LABELS) if option is None else column(table, option, "label")
+
+
+def id_column(table: Table, option: str | None) -> str | None:
+    """Return the column that says which sequence a row belongs to: it repeats its values."""
+    if option is not None:
+        return column(table, option, "id")
+    name = named_as(table, IDS)
+    if name is None:
+        return None
+    distinct = len(set(table.cells(name)))
+    return name if 1 < distinct < len(table.lines) else None
+
+
+def split_column(table: Table, option: str | None) -> str | None:
+    """Return the column that says which part a row belongs to: named, or with a usual name and such values."""
+    if option is not None:
+        return column(table, option, "split")
+    for name in table.texts:
+        if name.strip().lower() in SPLITS and own_splits.looks_like_split(table.texts[name]):
+            return name
+    return None
+
+
+def numbered_columns(table: Table, without: tuple[str | None, ...]) -> tuple[str, ...]:
+    """Return the columns t0, t1, … or 0, 1, … of a table with one sequence per row, if all others are known."""
+    names = tuple(name for name in table.columns if name not in without)
+    matches = [NUMBERED.fullmatch(name) for name in names]
+    numbers = [int(match[1]) for match in matches if match]
+    if len(numbers) < max(3, len(names)) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        return ()
+    return names
+
+
+def empty_columns(table: Table) -> set[str]:
+    """Return the columns without a single value."""
+    return {name for name, values in table.columns.items() if np.isnan(values).all()}
+
+
+def is_index(table: Table, name: str) -> bool:
+    """Return whether a column only counts the rows: it has a usual name, and its values only increase or decrease."""
+    if name.strip().lower() not in INDEXES or name not in table.columns:
+        return False
+    changes = np.diff(table.columns[name])
+    return len(changes) > 0 and bool((changes > 0).all() or (changes < 0).all())

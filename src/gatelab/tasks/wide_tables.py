@@ -1,0 +1,116 @@
+"""A table with one sequence per row: a label and the values at all steps, as in the UCR archive."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gatelab.errors import DataError
+from gatelab.tasks import gaps, roles
+from gatelab.tasks.reading import Reading
+from gatelab.tasks.recordings import Recordings, target_column
+from gatelab.tasks.table_files import Table
+
+
+def read(table: Table, reading: Reading, need_label: bool, classes: tuple[str, ...] | None = None) -> Recordings:
+    """Read all rows. Missing values at the end of a row mean that its sequence is shorter.
+
+    For predictions a label is not needed; without a header, the first column is one if it has names of the `classes`.
+    """
+    if reading.tokens is not None:
+        raise DataError(f"{table.path}: tokens are for long tables and arrays, not for layout=wide: leave tokens out")
+    label = _label(table, reading.label, need_label, classes)
+    split = roles.split_column(table, reading.split)
+    group = reading.group
+    if group is not None:
+        group = roles.column(table, group, "group") if need_label or group in table.names else None
+    name = roles.column(table, reading.id, "id") if reading.id in table.names else roles.named_as(table, roles.IDS)
+    special = (label, split, group, name)
+    columns = _columns(table, special)
+    values, lengths = _lengths(table, table.number_columns(columns))
+    values, filled = gaps.fill_sequences(values[..., None], lengths, reading.fill, f"{table.path}, rows as sequences")
+    targets = None if label is None else target_column(table, label, need_label)
+    is_ucr = not table.has_header and reading.label is None
+    if is_ucr and targets is not None and targets.dtype.kind == "f" and (targets % 1 == 0).all():
+        targets = targets.astype(np.int64)  # the archive writes 1.0000000e+00
+    return Recordings(
+        str(table.path),
+        f"wide table: one sequence per row, the label in column {label!r}",
+        values,
+        table.cells(name) if name is not None else [f"line {line}" for line in table.lines],
+        ("value",),
+        lengths,
+        targets,
+        split=None if split is None else np.array(table.cells(split)),
+        groups=None if group is None else np.array(table.cells(group)),
+        split_by=f"by the column {split!r}",
+        ignored=tuple(name for name in table.names if name not in (*special, *columns)),
+        notes={"missing values": f"{filled:,} filled ({reading.fill})"} if filled else {},
+        reading=reading.resolved(
+            layout="wide",
+            label=label if table.has_header else reading.label,
+            split=split or reading.split,
+            group=group or reading.group,
+        ),
+    )
+
+
+def _label(table: Table, option: str | None, needed: bool, classes: tuple[str, ...] | None) -> str | None:
+    """Return the label column: named, by its usual name, or the first of a table without a header."""
+    if option is not None and (needed or option in table.names):
+        return roles.column(table, option, "label")
+    label = roles.named_as(table, roles.LABELS)
+    if label is None and not table.has_header and len(table.names) > 1:
+        return "1" if needed or classes is None or set(table.cells("1")) <= set(classes) else None
+    if label is None and needed:
+        raise DataError(
+            f"{table.path} has one sequence per row and no label: name its column, label=COLUMN; its columns: "
+            f"{', '.join(table.names[:10])}{', …' if len(table.names) > 10 else ''}"
+        )
+    return label
+
+
+def _columns(table: Table, special: tuple[str | None, ...]) -> tuple[str, ...]:
+    """Return the columns of the steps, in the order of the file."""
+    columns = tuple(n for n in table.columns if n not in special and n.strip().lower() not in roles.GROUPS)
+    if numbered := roles.numbered_columns(table, special):
+        return numbered
+    if not columns:
+        raise DataError(f"{table.path} has no numeric columns beside the label: expected the values of all steps")
+    return columns
+
+
+def _lengths(table: Table, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the values without trailing NaN, and the lengths of the rows."""
+    known = ~np.isnan(values)
+    lengths = values.shape[1] - known[:, ::-1].argmax(1)
+    if not known.any(1).all():
+        row = int(np.flatnonzero(~known.any(1))[0])
+        raise DataError(f"{table.path}, line {table.lines[row]}: no values: expected at least one step per row")
+    if (lengths == values.shape[1]).all():
+        return values, None
+    longest = int(lengths.max())
+    values = np.where(np.arange(values.shape[1]) < lengths[:, None], values, 0.0)[:, :longest]
+    return values, None if (lengths == longest).all() else lengths.astype(np.int64)
+
+
+def looks_like_ucr(table: Table) -> bool:
+    """Return whether a table without a header has a class in its first column and a sequence in the others."""
+    if table.has_header or set(table.texts) - {"1"} or len(table.names) < 6 or len(table.lines) < 2:
+        return False
+    distinct = len(set(table.cells("1")))
+    is_label = "1" in table.texts or bool((table.columns["1"] % 1 == 0).all())
+    return is_label and distinct >= 2 and 2 * distinct <= len(table.lines)
+
+
+def is_clearly_ucr(table: Table) -> bool:
+    """Return whether such a table also is named like the archive's, or has rows that are standardized or end early."""
+    if table.path.stem.upper().endswith(("_TRAIN", "_TEST")):
+        return True
+    values = np.stack([column for name, column in table.columns.items() if name != "1"], -1)
+    if np.isnan(values[:, -1]).any():
+        return True
+    if not np.isfinite(values).all():
+        return False
+    centred = np.abs(values.mean(1)) < 1e-3
+    scaled = np.abs(values.std(1) - 1) < 0.5 / np.sqrt(values.shape[1])
+    return bool((centred & scaled).all())

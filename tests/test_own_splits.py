@@ -1,0 +1,197 @@
+"""Splits that the data prescribes, and groups that stay together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatelab import tasks
+from gatelab.errors import DataError
+from gatelab.tasks.sampling import split_groups, stream
+
+RANDOM = np.random.RandomState(0)
+X = RANDOM.normal(size=(60, 5, 2))
+Y = np.arange(60) % 3
+
+
+def npz(folder: Path, **more: object) -> Path:
+    np.savez(folder / "d.npz", X=X, y=Y, **more)
+    return folder / "d.npz"
+
+
+def members(task: tasks.Task) -> list[set[int]]:
+    return [set(indices.tolist()) for indices in task.indices]
+
+
+@pytest.mark.parametrize(
+    "names", [("train", "val", "test"), ("Training", "dev", "TEST"), ("train", "valid", "testing")]
+)
+def test_an_array_says_which_part(tmp_path, names):
+    parts = RANDOM.choice(3, 60, p=[0.6, 0.2, 0.2])
+    task = tasks.get("files", path=npz(tmp_path, split=np.array(names)[parts]))
+    assert members(task) == [set(np.flatnonzero(parts == part).tolist()) for part in range(3)]
+    assert task.describe().split == "by the array 'split'"
+    mean = X[parts == 0].reshape(-1, 2).mean(0)
+    np.testing.assert_allclose(task.scaling.mean, mean)  # fitted on that training set only
+
+
+def test_without_validation_a_stratified_part_of_training_is_taken(tmp_path):
+    parts = np.where(np.arange(60) < 40, "train", "test")
+    task = tasks.get("files", path=npz(tmp_path, split=parts))
+    train, validation, test = members(task)
+    assert (len(train), len(validation), test) == (34, 6, set(range(40, 60)))
+    assert train | validation == set(range(40))
+    assert np.bincount(Y[list(validation)]).tolist() == [2, 2, 2]
+    assert members(task.with_options(seed=1))[2] == test
+    assert members(task.with_options(seed=1))[1] != validation
+    assert "15 % of the training examples for validation, random, stratified by label" in task.describe().split
+
+
+def test_arrays_named_after_their_part(tmp_path):
+    path = tmp_path / "d.npz"
+    np.savez(path, x_test=X[40:], y_test=Y[40:], x_train=X[:40], y_train=Y[:40])
+    task = tasks.get("files", path=path)
+    assert (len(task.indices[2]), task.sizes) == (20, (34, 6, 20))
+    np.testing.assert_array_equal(task.content.inputs[task.indices[2]], X[40:])
+    np.savez(path, X_train=X[:40], X_test=X[40:], y_train=Y[:40])
+    with pytest.raises(DataError, match=r"y of train, test has the shapes \(40,\): expected one array for each part"):
+        tasks.get("files", path=path).load()
+
+
+@pytest.mark.parametrize(
+    ("more", "options", "message"),
+    [
+        ({"split": np.full(60, "train")}, {}, "its split has no test examples: expected train and test"),
+        ({"split": np.full(60, "test")}, {}, "its split has no training examples"),
+        ({"split": np.arange(60) % 2}, {}, "sequence 0: the split is '0': expected train, validation"),
+        ({"split": np.where(np.arange(60) < 9, "train", "tset")}, {}, "sequence 9: the split is 'tset'"),
+        (
+            {"split": np.full(9, "train")},
+            {},
+            r"split is <U5 of shape \(9,\): expected text or integers of shape \(60,\)",
+        ),
+        ({}, {"split": "fold"}, "has no array 'fold'; its arrays: X, y"),
+        ({}, {"group": "who"}, "has no array 'who'; its arrays: X, y"),
+        ({"who": np.arange(60) % 2}, {"group": "who"}, "has 2 groups: expected at least three"),
+        (
+            {"who": np.arange(60) // 20, "split": np.where(np.arange(60) < 30, "train", "test")},
+            {"group": "who"},
+            "the group '1' is in the training and test set: expected each group in one of them",
+        ),
+        (
+            {"who": np.arange(60) // 30, "split": np.where(np.arange(60) < 30, "train", "test")},
+            {"group": "who"},
+            "has one group in the training set and no validation set",
+        ),
+    ],
+)
+def test_a_split_that_cannot_be_is_refused(tmp_path, more, options, message):
+    with pytest.raises(DataError, match=message):
+        tasks.get("files", path=npz(tmp_path, **more), **options).load()
+
+
+def test_a_column_says_which_part_of_a_table(tmp_path):
+    lines = [f"{i},{v},{'ab'[i % 2]},{'train' if i < 14 else 'test'}" for i in range(20) for v in range(3)]
+    path = tmp_path / "t.csv"
+    path.write_text("id,v,label,Set\n" + "\n".join(lines))
+    task = tasks.get("files", path=path)
+    assert members(task)[2] == set(range(14, 20))
+    assert "by the column 'Set'" in task.describe().split
+    path.write_text("id,v,label,Set\n" + "\n".join([*lines, "3,1,b,test"]))
+    with pytest.raises(DataError, match="line 62: the sequence '3' has the part 'test' and 'train': expected one part"):
+        tasks.get("files", path=path).load()
+    path.write_text("id,v,label,fold\n" + "\n".join(line.replace("train", "one") for line in lines))
+    assert tasks.get("files", path=path).content.parts is None  # another column, with other values
+    with pytest.raises(DataError, match="sequence 0: the split is 'one'"):
+        tasks.get("files", path=path, split="fold").load()
+
+
+def series(folder: Path, parts: list[str]) -> Path:
+    path = folder / "s.csv"
+    lines = [f"2024-01-01 {i // 60:02}:{i % 60:02},{np.sin(i):.3f},{part}" for i, part in enumerate(parts)]
+    path.write_text("\n".join(["time,v,split", *lines]))
+    return path
+
+
+def test_a_series_has_its_own_boundaries(tmp_path):
+    task = tasks.get("files", path=series(tmp_path, ["train"] * 50 + ["val"] * 20 + ["test"] * 30), length=4)
+    assert (task.cuts, task.sizes) == ((0, 50, 70, 100), (46, 16, 26))
+    values = task.content.inputs[:50, 0]
+    np.testing.assert_allclose(task.scaling.mean, values.mean())
+    scaled = (task.content.inputs[50:54, 0] - values.mean()) / values.std()
+    np.testing.assert_allclose(task.validation.stored[0, :, 0], scaled, rtol=1e-5)
+    assert (
+        task.describe().split == "chronological, by the column 'split': validation from 2024-01-01 00:50:00, "
+        "test from 2024-01-01 01:10:00; no window crosses a boundary"
+    )
+    without = tasks.get("files", path=series(tmp_path, ["train"] * 80 + ["test"] * 20), length=4)
+    assert without.cuts == (0, 68, 80, 100)
+    assert "the last 15 % of training for validation" in without.describe().split
+    with pytest.raises(DataError, match="line 52: training after validation: expected one block of rows each"):
+        tasks.get("files", path=series(tmp_path, ["train"] * 40 + ["val"] * 10 + ["train"] * 9 + ["test"] * 9)).load()
+    with pytest.raises(DataError, match="the shortest part of its split has 5 steps: expected at least 10 for windows"):
+        tasks.get("files", path=series(tmp_path, ["train"] * 90 + ["val"] * 5 + ["test"] * 50), length=9).load()
+
+
+def test_folders_are_parts(tmp_path):
+    for part, count in (("train", 9), ("test", 4)):
+        for name in ("left", "right"):
+            (tmp_path / part / name).mkdir(parents=True)
+            for i in range(count):
+                np.save(
+                    tmp_path / part / name / f"{i}.npy", np.full((3 + i % 2, 1), float(part == "test")) + RANDOM.rand()
+                )
+    task = tasks.get("files", path=tmp_path)
+    assert (task.classes, sum(task.sizes), task.sizes[2]) == (("left", "right"), 26, 8)
+    assert (task.content.inputs[task.indices[2], 0] >= 1).all()
+    assert "by the folders test and train" in task.describe().split
+    for file in (tmp_path / "test" / "left").iterdir():
+        file.unlink()
+    with pytest.raises(DataError, match=r"left has 0 sequences .*: expected at least one"):
+        tasks.get("files", path=tmp_path).load()
+
+
+@settings(max_examples=25)
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=3, max_size=25),
+    seed=st.integers(0, 5),
+    labelled=st.booleans(),
+)
+def test_groups_stay_together_near_the_wanted_sizes(sizes, seed, labelled):
+    groups = np.repeat([f"g{i}" for i in range(len(sizes))], sizes)
+    labels = np.arange(len(groups)) % 2 if labelled else None
+    shares = (0.7, 0.15, 0.15)
+    parts = split_groups(groups, labels, shares, stream(seed, "groups"))
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(groups)))
+    held = [set(groups[part]) for part in parts]
+    assert all(held)
+    assert len(set.union(*held)) == sum(map(len, held))
+    again = split_groups(groups, labels, shares, stream(seed, "groups"))
+    assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
+    if len(sizes) >= 10:
+        for part, share in zip(parts, shares, strict=True):
+            assert abs(len(part) - share * len(groups)) <= 1.5 * max(sizes)
+
+
+def test_speakers_stay_together(tmp_path):
+    speakers = np.array([f"s{i}" for i in range(20)])[RANDOM.permutation(60) % 20]
+    task = tasks.get("files", path=npz(tmp_path, who=speakers), group="who")
+    held = [set(speakers[indices]) for indices in task.indices]
+    assert [len(each) for each in held] == [14, 3, 3]
+    assert len(set.union(*held)) == 20
+    assert "whole groups stay together" in task.describe().split
+    assert "14 training, 3 validation, 3 test groups" in task.describe().split
+    assert task.indices[2].tolist() != task.with_options(seed=1).indices[2].tolist()
+    split = np.where(np.isin(speakers, ["s0", "s1", "s2"]), "test", "train")
+    own = tasks.get("files", path=npz(tmp_path, who=speakers, split=split), group="who")
+    assert set(speakers[own.indices[2]]) == {"s0", "s1", "s2"}
+    assert not set(speakers[own.indices[0]]) & set(speakers[own.indices[1]])
+
+
+def test_a_class_that_is_never_trained_is_named(tmp_path):
+    task = tasks.get("files", path=npz(tmp_path, split=np.where(Y == 2, "test", "train")))
+    assert task.remarks()["caution"] == "no training examples of 2"
