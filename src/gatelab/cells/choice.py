@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gatelab.errors import CellError, DataError, GatelabError, unknown
+from gatelab.errors import CellError, DataError, GatelabError, short, unknown
 from gatelab.lang import Cell
 from gatelab.lang.document import from_document, to_document
 
@@ -53,7 +53,9 @@ def choose(source: Any, library: dict[str, Cell]) -> Choice:
     if isinstance(source, dict):
         return _read(source, library)
     if not isinstance(source, str):
-        raise GatelabError(f"the name of a cell is {source!r}: expected one of {', '.join(library)}, or FILE.py:NAME")
+        raise GatelabError(
+            f"the name of a cell is {short(source)}: expected one of {', '.join(library)}, or FILE.py:NAME"
+        )
     file, colon, own_name = source.rpartition(":")
     if colon and file.endswith(".py"):
         path = Path(file)

@@ -9,11 +9,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from torch import Tensor
 
 from gatelab.errors import invalid
 from gatelab.formatting import counted
+from gatelab.numerals import before_validation
 from gatelab.tasks.baseline import Baseline, majority_class, training_mean
 from gatelab.tasks.examples import Examples, Parts, inside
 from gatelab.tasks.preparation import Preparation, ScalingParameters
@@ -42,7 +43,12 @@ class Task(BaseModel):
     forecasts: ClassVar[bool] = False  # whether the target at a step is the input at the next step
     from_disk: ClassVar[bool] = False  # whether the data is read from files, which may be moved or deleted
 
-    seed: int = Field(0, ge=0, description="random seed of the data: split, noise and synthetic examples")
+    seed: int = Field(0, ge=0, lt=2**63, description="random seed of the data: split, noise and synthetic examples")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_written(cls, value: Any, info: ValidationInfo) -> Any:
+        return before_validation(value, cls.model_fields[info.field_name or ""].annotation)
 
     @classmethod
     def make(cls, options: dict[str, Any]) -> Self:
