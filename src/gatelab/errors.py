@@ -22,6 +22,15 @@ class DataError(GatelabError):
     """Missing, damaged or invalid data."""
 
 
+def bug_report(error: BaseException, version: str, command: str) -> str:
+    """The line after the traceback of an error that is not about the input: what to report, and where."""
+    what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    return (
+        f"this is a bug in gatelab {version} ({what}). Please report it to the project's issue tracker, with the lines "
+        f"above and the command: {command}"
+    )
+
+
 def short(value: object, longest: int = 200) -> str:
     """A value in an error message: its repr, cut if it is long."""
     text = repr(value)

@@ -43,6 +43,6 @@ def before_validation(value: Any, annotation: Any) -> Any:
     return value
 
 
-def fits_float32(value: float) -> bool:
+def fits_float32(value: Any) -> bool:
     """Whether a number is finite in the precision of models."""
-    return -FLOAT32_MAX <= value <= FLOAT32_MAX
+    return bool(-FLOAT32_MAX <= value <= FLOAT32_MAX)

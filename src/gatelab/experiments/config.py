@@ -30,13 +30,16 @@ from gatelab.training.spec import (
 
 NAME = re.compile(r"[^\W_][\w.+=,-]*")
 STUDIES = "studies"
+MAX_SEED = 2**63
 ALIASES = {"a-gru": "agru", "a_gru": "agru", "vanilla": "rnn"}
 
 
 class Design(Section):
     """How models are compared."""
 
-    runs: int = Field(3, ge=1, description="number of runs per model, with seeds training.seed, training.seed + 1, …")
+    runs: int = Field(
+        3, ge=1, le=1000, description="number of runs per model, with seeds training.seed, training.seed + 1, …"
+    )
     match: Literal["none", "parameters"] = Field(
         "none",
         description="parameters: choose hidden sizes so that all models have about as many parameters as the first",
@@ -168,6 +171,11 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
     design, wrong = config.validated(Design, {name: content[name] for name in Design.model_fields if name in content})
     yield from wrong
     parts |= design.model_dump() if design is not None else {}
+    training = parts.get("training")
+    if isinstance(training, TrainingSpec) and training.seed + parts.get("runs", 0) > MAX_SEED:
+        yield Problem(
+            ("training", "seed"), f"this is {training.seed}, and the last run would have a seed beyond 63 bits"
+        )
     models, base = content.get("models", {}), content.get("model", {})
     if not isinstance(base, dict) or "enabled" in base:
         yield Problem(("model",), f"this is {short(base)}: expected keys that all models share, such as hidden_size")

@@ -15,13 +15,15 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+import gatelab
 from gatelab.disk import whole_file, within
-from gatelab.errors import DataError
+from gatelab.errors import DataError, GatelabError, bug_report
 from gatelab.training import config, train
 from gatelab.training.reporter import Reporter
 from gatelab.training.run import LOG, PROGRESS
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from gatelab.training.objective import Tally
 
 STATUSES = {0: "done", 3: "diverged", 130: "interrupted"}  # by exit code
+REFUSED, BUG = 2, 70  # exit codes of failures, as on the command line
 
 
 class ProgressFile(Reporter):
@@ -103,4 +106,12 @@ def main() -> None:
         outcome = train(config.parse(job["spec"], "the plan"), path, ProgressFile(path))
     except KeyboardInterrupt:
         sys.exit(130)
+    except (GatelabError, OSError, MemoryError) as error:  # about the input or the machine: a message is enough
+        print("; ".join(str(error).splitlines()) or type(error).__name__, flush=True)
+        sys.exit(REFUSED)
+    except Exception as error:
+        traceback.print_exc()
+        command = f"the worker of {path}"
+        print(bug_report(error, gatelab.__version__, command), file=sys.stderr, flush=True)
+        sys.exit(BUG)
     sys.exit(next(code for code, status in STATUSES.items() if status == outcome.status))

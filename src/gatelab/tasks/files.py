@@ -40,7 +40,7 @@ class Files(Task):
         (), description="tables only: columns to forecast, a+b; by default all numeric columns"
     )
     inputs: tuple[str, ...] = Field((), description="tables only: exogenous inputs, read but not forecast, a+b")
-    length: int = Field(50, ge=1, description="tables only: steps per window")
+    length: int = Field(50, ge=1, lt=2**31, description="tables only: steps per window")
     difference: bool | None = Field(
         None,
         description="tables only: forecast differences instead of levels, for series that drift; by default if more "

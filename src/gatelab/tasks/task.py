@@ -12,6 +12,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from torch import Tensor
 
+from gatelab import memory
 from gatelab.errors import invalid
 from gatelab.formatting import counted
 from gatelab.numerals import before_validation
@@ -175,9 +176,27 @@ class Task(BaseModel):
         """Generate or read the data; `parts` caches it."""
         raise NotImplementedError
 
+    def data_bytes(self) -> int:
+        """Return the memory that loading takes, estimated from the options; 0 if it follows from files, whose readers
+        estimate it.
+        """
+        return 0
+
+    def refuse_size(self) -> None:
+        """Raise an error if the data does not fit into memory, before anything is generated."""
+        memory.refuse(self.data_bytes(), f"the data of the task {self.name!r}", f"make {self._outsized()} smaller")
+
+    def _outsized(self) -> str:
+        """Return the option that is largest in relation to its default, with its value."""
+        fields = type(self).model_fields
+        options = {n: v for n, v in self.options().items() if isinstance(v, int) and v is not True and n != "seed"}
+        name = max(options, key=lambda n: options[n] / (fields[n].default or 1), default="")
+        return f"its option {name} ({options[name]:,})" if name else "it"
+
     @cached_property
     def parts(self) -> Parts:
         """The training, validation and test set, loaded on first use."""
+        self.refuse_size()
         return self.load()
 
     @property
