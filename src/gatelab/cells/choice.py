@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gatelab.disk import read_regular
 from gatelab.errors import CellError, DataError, GatelabError, short, unknown
 from gatelab.lang import Cell
 from gatelab.lang.document import from_document, to_document
@@ -95,7 +96,7 @@ def _shared(cell: Cell, library: dict[str, Cell]) -> Cell:
 
 def _from_file(path: Path) -> tuple[dict[str, Cell], str]:
     """The cells that a file defines, and its text."""
-    if not path.is_file():
+    if not path.exists():
         raise GatelabError(
             f"there is no file {path}: expected a path, relative to the current folder, of a Python file with cells"
         )
@@ -107,11 +108,7 @@ def _from_file(path: Path) -> tuple[dict[str, Cell], str]:
 
 
 def _content(path: Path) -> bytes:
-    with path.open("rb") as file:
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise GatelabError(f"{path} has more than {MAX_BYTES:,} bytes: expected a Python file that defines cells")
-    return content
+    return read_regular(path, MAX_BYTES)
 
 
 @functools.cache
@@ -126,8 +123,8 @@ def _execute(path: Path, content: bytes) -> dict[str, Cell]:
     sys.modules[spec.name] = module  # so that its functions can be pickled
     try:
         exec(compile(content, str(path), "exec"), vars(module))
-    except CellError:
-        raise
-    except Exception as error:
+    except CellError as error:
+        raise error if str(path) in str(error) else CellError(f"{path}: {error}") from error
+    except (Exception, SystemExit) as error:
         raise GatelabError(f"{path} could not be executed: {type(error).__name__}: {error}") from error
     return {key: value for key, value in vars(module).items() if isinstance(value, Cell)}

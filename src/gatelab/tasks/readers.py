@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from gatelab.errors import DataError
-from gatelab.sealed import UNREADABLE, plain_arrays
+from gatelab.sealed import UNREADABLE, plain_array, plain_arrays
 from gatelab.tasks.table_files import read_table
 
 SEQUENCES = (".csv", ".tsv", ".txt", ".npy")
@@ -37,17 +37,13 @@ def read_sequence(path: Path, columns: tuple[str, ...] = ()) -> tuple[np.ndarray
         names = columns or tuple(table.columns)
         return table.pick(names), names
     try:
-        with path.open("rb") as raw:
-            values = np.load(raw, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        values = plain_array(path)
+    except UNREADABLE as error:
         raise DataError(f"{path} cannot be read as an .npy array: {error}") from error
-    if (
-        not isinstance(values, np.ndarray)
-        or values.ndim not in (1, 2)
-        or values.size == 0
-        or values.dtype.kind not in "iufb"
-    ):
-        raise DataError(f"{path} holds {getattr(values, 'shape', values)}: expected numbers of shape (T, D) or (T,)")
+    if values.ndim not in (1, 2) or values.size == 0 or values.dtype.kind not in "iufb":
+        raise DataError(
+            f"{path} holds {values.dtype} of shape {values.shape}: expected numbers of shape (T, D) or (T,)"
+        )
     values = values.astype(np.float64).reshape(len(values), -1)
     if not np.isfinite(values).all():
         step, column = np.argwhere(~np.isfinite(values))[0]
@@ -66,6 +62,12 @@ def read_folder(path: Path) -> tuple[list[np.ndarray], np.ndarray, tuple[str, ..
         members = sequence_files(folder)
         if len(members) < 3:
             raise DataError(f"{folder} has {len(members)} sequences ({', '.join(SEQUENCES)}): expected at least three")
+        try:
+            folder.name.encode()
+        except UnicodeEncodeError:
+            raise DataError(
+                f"{folder} has a name that is not UTF-8: rename it, since it is the name of a class"
+            ) from None
         files += members
         labels += [label] * len(members)
     sequences, names = read_sequences(files)

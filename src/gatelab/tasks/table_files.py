@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from gatelab.errors import DataError
+from gatelab import memory
+from gatelab.disk import read_regular
+from gatelab.errors import DataError, short
 from gatelab.tasks import timestamps
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", " ": "spaces"}
 MISSING = {"", "na", "n/a", "nan", "null", "none", "-"}
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
+
+CSV_FACTOR = 20  # bytes of memory per byte of a CSV file: cells are Python objects until all are numbers
+PARQUET_CELL = 32  # bytes of memory per cell
+SHORTER = "split it, or remove columns and rows that are not needed"
 
 Row = tuple[int, list[str]]  # line number in the file, and the cells
 
@@ -31,8 +39,9 @@ class Table:
 
     def pick(self, names: tuple[str, ...]) -> np.ndarray:
         """Return these columns as (N, D); every value must be a finite number."""
+        others = set(self.others)
         for name in names:
-            if name in self.others:
+            if name in others:
                 raise DataError(f"{self.path}: the column {name!r} is not numeric; numeric columns: {self.known()}")
             if name not in self.columns:
                 raise DataError(f"{self.path} has no column {name!r}; numeric columns: {self.known()}")
@@ -53,7 +62,7 @@ class Table:
 
 def read_table(path: Path, header: bool | None = None) -> Table:
     """Read a CSV or Parquet table. `header`: whether the first line has column names; None detects it."""
-    if not path.is_file():
+    if not path.exists():
         raise DataError(f"there is no file {path}: expected a table, .csv or .parquet")
     return _read_parquet(path) if path.suffix.lower() == ".parquet" else read_csv(path, header)
 
@@ -61,7 +70,9 @@ def read_table(path: Path, header: bool | None = None) -> Table:
 def read_csv(path: Path, header: bool | None = None) -> Table:
     """Read a CSV table; the separator is detected."""
     try:
-        text = path.read_text(encoding="utf-8-sig").rstrip()
+        content = read_regular(path)
+        memory.refuse(CSV_FACTOR * len(content), f"{path}, a CSV file of {memory.amount(len(content))},", SHORTER)
+        text = content.decode("utf-8-sig").rstrip()
         separator = _separator(text)
         rows = _rows(text, separator)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -94,7 +105,8 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
             raise DataError(f"{path}, line {line}, column {name!r}: {cells[i]!r}: expected a number")
         else:
             columns[name] = np.array(column, np.float64)
-    texts = ([cells[i] for _, cells in rows] for i, name in enumerate(names) if name in others)
+    not_numeric = [i for i, name in enumerate(names) if name not in columns and name]
+    texts = ([cells[i] for _, cells in rows] for i in not_numeric)
     return Table(path, columns, tuple(others), lines, next(filter(_is_known, map(timestamps.parse, texts)), None))
 
 
@@ -130,6 +142,8 @@ def _number(cell: str, separator: str) -> float | None:
     cell = cell.strip()
     if cell.lower() in MISSING:
         return np.nan
+    if "_" in cell:  # Python reads 1_000 as a number
+        return None
     if separator != "," and DECIMAL_COMMA.fullmatch(cell):
         cell = cell.replace(",", ".")
     try:
@@ -147,9 +161,9 @@ def _mostly_numbers(column: list[float | None]) -> bool:
 
 def _names(path: Path, cells: list[str]) -> list[str]:
     names = [cell.strip() for cell in cells]
-    for name in names:
-        if name and names.count(name) > 1:
-            raise DataError(f"{path}: the header has {name!r} twice: expected unique column names")
+    for name, count in Counter(names).items():
+        if name and count > 1:
+            raise DataError(f"{path}: the header has {short(name)} twice: expected unique column names")
     return names
 
 
@@ -160,16 +174,27 @@ def _read_parquet(path: Path) -> Table:
     except ImportError:
         raise DataError(f"to read {path}, install pyarrow: pip install 'gatelab[parquet]'") from None
     try:
-        table = pyarrow.parquet.read_table(path)
-    except (OSError, pyarrow.ArrowException) as error:
+        file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(read_regular(path)))
+        rows, names = file.metadata.num_rows, file.schema_arrow.names
+        needed = PARQUET_CELL * max(0, rows) * max(1, len(names))
+        memory.refuse(needed, f"{path}, a Parquet file of {rows:,} rows and {len(names):,} columns,", SHORTER)
+        _names(path, names)
+        table = file.read()
+        return _from_arrow(path, table)
+    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
         raise DataError(f"{path} cannot be read as Parquet: {error}") from error
+
+
+def _from_arrow(path: Path, table: Any) -> Table:
+    from pyarrow import float64, types
+
     columns, others, times = {}, [], None
     for name, column in zip(table.column_names, table.columns, strict=True):
         kind = column.type
-        if times is None and (pyarrow.types.is_temporal(kind) or pyarrow.types.is_string(kind)):
+        if times is None and (types.is_temporal(kind) or types.is_string(kind)):
             times = timestamps.parse([str(value) for value in column.to_pylist()])
-        if pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind):
-            columns[name] = column.cast(pyarrow.float64(), safe=False).to_numpy()
+        if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+            columns[name] = column.cast(float64(), safe=False).to_numpy()
         else:
             others.append(name)
     return Table(path, columns, tuple(others), np.arange(table.num_rows) + 1, times)

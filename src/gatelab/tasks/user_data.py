@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from gatelab import memory
 from gatelab.errors import DataError
 from gatelab.tasks import readers, series, table_files
+
+FLOAT64_COPIES = 8 * 3  # bytes per value: as read, scaled, and in the three parts
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ def from_table(
     names = columns or tuple(name for name in table.columns if name not in inputs)
     if not names:
         raise DataError(f"{path} has no numeric column to forecast; its columns: {', '.join(table.others) or 'none'}")
-    if repeated := [name for name in (*columns, *inputs) if (*columns, *inputs).count(name) > 1]:
+    if repeated := [name for name, count in Counter((*columns, *inputs)).items() if count > 1]:
         raise DataError(f"{path}: {repeated[0]!r} is named twice in columns and inputs: name each column once")
     values = table.pick((*names, *inputs))
     if min(series.window_counts(len(values), length)) < 1:
@@ -43,7 +48,8 @@ def from_table(
             f"{path} has {len(values):,} rows: expected at least {series.least_steps(length)} for windows of {length} "
             "steps in training, validation and test set; choose a smaller length"
         )
-    ignored = (*table.others, *(name for name in table.columns if name not in (*names, *inputs)))
+    used = {*names, *inputs}
+    ignored = (*table.others, *(name for name in table.columns if name not in used))
     return UserData(values, None, True, (*names, *inputs), num_targets=len(names), ignored=ignored, stamps=table.stamps)
 
 
@@ -67,6 +73,7 @@ def from_npz(path: Path) -> UserData:
             f"{path} has {len(X)} sequences: expected at least three, for training, validation and test set"
         )
     lengths = npz_lengths(path, arrays, X)
+    memory.refuse(FLOAT64_COPIES * X.size, f"{path} with X of shape {X.shape}", "split it")
     X = X.astype(np.float64)
     inside = np.ones(X.shape[:2], bool) if lengths is None else np.arange(X.shape[1]) < lengths[:, None]
     if not np.isfinite(X[inside]).all():
@@ -84,7 +91,7 @@ def from_npz(path: Path) -> UserData:
             raise DataError(f"{path}: y has {len(labels)} class: expected at least two")
         targets = np.zeros(y.shape, np.int64)
         targets[... if y.ndim == 1 else inside] = indices
-        classes = tuple(c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in labels)
+        classes = _class_names(path, labels)
         label_type = {"i": "integer", "u": "integer", "b": "boolean"}.get(y.dtype.kind, "text")
         return UserData(X, targets, y.ndim == 2, names, lengths, classes, label_type=label_type)
     if y.ndim == 2 and y.shape[1] == X.shape[1]:
@@ -104,6 +111,16 @@ def from_npz(path: Path) -> UserData:
     return UserData(X, y, y.ndim == 3, names, lengths)
 
 
+def _class_names(path: Path, labels: np.ndarray) -> tuple[str, ...]:
+    """Return the labels as text that can be written to a file."""
+    try:
+        names = tuple(c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in labels)
+        "".join(names).encode()
+    except ValueError as error:  # NumPy's text may have any code point
+        raise DataError(f"{path}: y has labels that are not text: {error}") from None
+    return names
+
+
 def npz_lengths(path: Path, arrays: dict[str, np.ndarray], X: np.ndarray) -> np.ndarray | None:
     """Return the lengths of the sequences, if the file has them."""
     lengths = arrays.get("lengths")
@@ -121,6 +138,12 @@ def from_folder(path: Path) -> UserData:
     """Read a folder with one subfolder per class and pad its sequences."""
     sequences, labels, classes, names = readers.read_folder(path)
     lengths = np.array([len(sequence) for sequence in sequences], np.int64)
+    shape = (len(sequences), int(lengths.max()), sequences[0].shape[1])
+    memory.refuse(
+        FLOAT64_COPIES * math.prod(shape),
+        f"{path} with {shape[0]:,} sequences, padded to the longest of {shape[1]:,} steps,",
+        "cut the longest ones",
+    )
     padded = np.zeros((len(sequences), int(lengths.max()), sequences[0].shape[1]))
     for row, sequence in zip(padded, sequences, strict=True):
         row[: len(sequence)] = sequence

@@ -81,7 +81,7 @@ def _kept_values(model: ModelSpec) -> int:
     graph = model.equations().graph
     operations = [node.op for node in graph.nodes(*graph.new_states)]
     if model.engine == "eager":
-        return 2 + sum(op not in LEAVES and op not in ("add", "sub", "product") for op in operations)
+        return 2 + sum(op not in LEAVES and op not in ("add", "sub") for op in operations)
     return 3 + len(graph.states) + sum(op in EXPENSIVE and op != "product" for op in operations)
 
 
