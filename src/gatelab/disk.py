@@ -101,9 +101,14 @@ def within(folder: Path, path: Path) -> Path:
     """The path, if it is inside the folder after resolving links; otherwise raises `DataError`. An untrusted directory
     must not give access to other files.
     """
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise DataError(f"{path} leads out of {folder}, to {path.resolve()}: replace the link by a copy")
+    if not resolved(path).is_relative_to(resolved(folder)):
+        raise DataError(f"{path} leads out of {folder}, to {resolved(path)}: replace the link by a copy")
     return path
+
+
+def resolved(path: Path) -> Path:
+    """The path without links. One that leads to itself stays as it is; `Path.resolve` raises RuntimeError then."""
+    return Path(os.path.realpath(path))
 
 
 def _umask() -> int:

@@ -125,6 +125,8 @@ def _execute(path: Path, content: bytes) -> dict[str, Cell]:
         exec(compile(content, str(path), "exec"), vars(module))
     except CellError as error:
         raise error if str(path) in str(error) else CellError(f"{path}: {error}") from error
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # it is the user's code, which may raise anything, also SystemExit
         raise GatelabError(f"{path} could not be executed: {type(error).__name__}: {error}") from error
     return {key: value for key, value in vars(module).items() if isinstance(value, Cell)}

@@ -19,6 +19,7 @@ from gatelab.training import yaml_reader
 from gatelab.training.spec import RunSpec, Section, disagreements, name_and_options
 
 Key = yaml_reader.Key
+MOST_PROBLEMS = 30  # in one message
 
 
 class Problem(NamedTuple):
@@ -99,7 +100,9 @@ def refuse_located(problems: list[Problem], source: str, lines: Mapping[Key, int
         key = ".".join(str(part) for part in problem.key)
         messages.append((line, f"{where}: {key + ': ' if key else ''}{problem.message}"))
     if messages:
-        raise GatelabError("\n".join(text for _, text in sorted(messages, key=lambda pair: pair[0])))
+        texts = [text for _, text in sorted(messages, key=lambda pair: pair[0])]
+        more = [f"… and {len(texts) - MOST_PROBLEMS:,} more problems"] if len(texts) > MOST_PROBLEMS else []
+        raise GatelabError("\n".join([*texts[:MOST_PROBLEMS], *more]))
 
 
 def _problems(content: dict[str, Any], sections: dict[str, Any]) -> Iterator[Problem]:
@@ -123,7 +126,7 @@ def section_problems(content: dict[str, Any], sections: dict[str, Any]) -> Itera
         values = content.get(name, {})
         section = cast("type[BaseModel] | None", field.annotation)
         if name == "task":
-            section, values, wrong = _named_task(values or {"name": "digits"})
+            section, values, wrong = _named_task(content.get(name, {"name": "digits"}))
             yield from (Problem(("task", *problem.key), problem.message) for problem in wrong)
         if section is None:
             continue
