@@ -4,11 +4,11 @@ python benchmarks/hostile.py                          600 cases, about five minu
 python benchmarks/hostile.py --seed 3 --count 2000
 python benchmarks/hostile.py --seed 3 --only 17       one of them again, with all it said
 
-Each case is one command in a process of its own, forked from one that has imported everything, with a limit of time and
-memory. Trainings end after their first batch. Whatever comes is refused in words that name the file or the key (exit code
-2), or read right: as without the mutation, or with the one other meaning that it has. Exit code 1 if anything else was
-seen: a traceback, a crash, more than 5 seconds, a success that is wrong, a refusal of what is right, or one that does not
-say where.
+Each case is one command in a process of its own, forked from one that has imported everything, with a limit of time
+and memory. Trainings end after their first batch. Whatever comes is refused in words that name the file or the key
+(exit code 2), or read right: as without the mutation, or with the one other meaning that it has. Exit code 1 if
+anything else was seen: a traceback, a crash, more than 5 seconds, a success that is wrong, a refusal of what is right,
+or one that does not say where.
 """
 
 from __future__ import annotations
@@ -120,9 +120,8 @@ def _child(case: Case, folder: Path) -> None:
     for number, name in ((0, os.devnull), (1, ".output"), (2, ".errors")):
         handle = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
         os.dup2(handle, number)
-    sys.stdout, sys.stderr = (
-        open(n, "w", encoding="utf-8", errors=e) for n, e in ((1, "strict"), (2, "backslashreplace"))
-    )
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8")
+    sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace")
     held = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, held + MEMORY))
     _stop_at_first_batch()
@@ -238,9 +237,15 @@ def chosen(seed: int, count: int | None) -> list[Case]:
     return cases
 
 
-def subjects_in(folder: Path) -> Path:
+def needs_runs(case: Case) -> bool:
+    return case.kind == "use" or case.command[0] in ("predict", "forecast")
+
+
+def subjects_in(folder: Path, needed: bool) -> Path:
     """Trained runs and an experiment, made by another process: this one must not run a kernel."""
-    if not folder.exists():
+    if not needed:
+        folder.mkdir()
+    else:
         script = f"import hostile_use; hostile_use.make({str(folder)!r})"
         subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parent, stdout=subprocess.DEVNULL)
     return folder
@@ -251,16 +256,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=600)
     parser.add_argument("--all", action="store_true", help="the whole catalogue")
+    parser.add_argument("--without-runs", action="store_true", help="no case that needs a trained run: a quicker start")
     parser.add_argument("--only", type=int, help="one case again")
     options = parser.parse_args()
     imported()
     cases = chosen(options.seed, None if options.all else options.count)
+    if options.without_runs:
+        cases = [case for case in cases if not needs_runs(case)]
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
         sys.exit(campaign(cases, Path(folder), options.seed, options.only))
 
 
 def campaign(cases: list[Case], folder: Path, seed: int, only: int | None) -> int:
-    subjects, begin = subjects_in(folder / "subjects"), time.perf_counter()
+    subjects, begin = subjects_in(folder / "subjects", any(map(needs_runs, cases))), time.perf_counter()
     _used[0] = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     originals: dict[tuple[str, tuple[str, ...]], Answer] = {}
     counts: dict[str, Counter[str]] = {}

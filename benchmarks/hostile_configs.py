@@ -48,10 +48,33 @@ COMMANDS = {name: (name, FILE, "--output-dir", "out") for name in BASES}
 
 LONG = "a" * 10_000
 NO_NUMBER = [
-    ".nan", ".inf", "-.inf", "1e400", "abc", "true", "yes", "[]", "[1]", "{}", "{a: 1}", "2024-01-01", "1:30", "0b11",
-    '"\\0"', '"1\\n2"', "1,5", "1 2", "!!binary aGk=", "!!python/name:os.system x", "!!set {1}", LONG, "'", "*unknown",
-    "1" * 5000, "''",
-]  # fmt: skip
+    ".nan",
+    ".inf",
+    "-.inf",
+    "1e400",
+    "abc",
+    "true",
+    "yes",
+    "[]",
+    "[1]",
+    "{}",
+    "{a: 1}",
+    "2024-01-01",
+    "1:30",
+    "0b11",
+    '"\\0"',
+    '"1\\n2"',
+    "1,5",
+    "1 2",
+    "!!binary aGk=",
+    "!!python/name:os.system x",
+    "!!set {1}",
+    LONG,
+    "'",
+    "*unknown",
+    "1" * 5000,
+    "''",
+]
 NO_INTEGER = [*NO_NUMBER, "-1", "1.5", "15e-1", "1e300", "1" * 39, "18446744073709551616", "-18446744073709551616"]
 NO_TRUTH = ["2", "abc", "[]", "{}", "1.5", ".nan", "null", LONG, '"\\0"', "2024-01-01"]
 NO_CHOICE = ["abc", "1", "[]", "{}", "true", "1.5", "null", LONG, '"\\0"', "2024-01-01"]
@@ -59,7 +82,19 @@ TWELVE = ["12", "12.0", "1.2e1", "0xc", "0o14", "'12'", "012", "+12", "120E-1", 
 QUARTER = ["0.25", ".25", "2.5e-1", "25E-2", "+0.25", "'0.25'", "0.250", "!!float 0.25", "2.5e-01"]
 BY_NAME = {
     "gate_bias": (
-        ["1", "abc", "[r]", "{q: 1}", "{r: .nan}", "{r: 1e300}", "{r: abc}", "{r: true}", "{r: null}", "{r: [1]}", "null"],
+        [
+            "1",
+            "abc",
+            "[r]",
+            "{q: 1}",
+            "{r: .nan}",
+            "{r: 1e300}",
+            "{r: abc}",
+            "{r: true}",
+            "{r: null}",
+            "{r: [1]}",
+            "null",
+        ],
         {"{r: 1e-1}": {"r": 0.1}, "{r: 1}": {"r": 1.0}},
     ),
     "remove": (
@@ -69,18 +104,28 @@ BY_NAME = {
     "options": (["1", "abc", "[]", "{epsilon: 1}", "{1: 2}", "null"], {"{}": {}}),
     "freeze": (["1", "abc", "[q]", "[1]", "{a: 1}", "[null]", "[[b.z]]", "null"], {"[b.r, b.z]": ["b.r", "b.z"]}),
     "record": (["1", "abc", "[1]", "{a: 1}", "[null]", "null"], {"gradients": ["gradients"]}),
-    "cell": (["1", "abc", "[]", "{}", "null", LONG, '"\\0"', "a.py", "a.py:b", "/:b", ".py:x", "true"], {"'gru'": "gru"}),
-}  # fmt: skip
+    "cell": (
+        ["1", "abc", "[]", "{}", "null", LONG, '"\\0"', "a.py", "a.py:b", "/:b", ".py:x", "true"],
+        {"'gru'": "gru"},
+    ),
+}
 # What is too large, and what is only large.
 HUGE = {
-    "model.hidden_size": ["1e9", "1e6"], "model.num_layers": ["1e9", "1e6"], "training.threads": ["1e5", "100000"],
-    "model.freeze_at": ["1e300", "-1e39"], "runs": ["1e9", "1e5"],
-}  # fmt: skip
+    "model.hidden_size": ["1e9", "1e6"],
+    "model.num_layers": ["1e9", "1e6"],
+    "training.threads": ["1e5", "100000"],
+    "model.freeze_at": ["1e300", "-1e39"],
+    "runs": ["1e9", "1e5"],
+}
 LARGE = {"training.batch_size": "1e9", "training.num_epochs": "1e9", "training.patience": "1e9", "model.chrono": "1e9"}
 TOO_LARGE_TASKS = {
-    "adding": ("length", "size"), "copy": ("length", "pause", "size"), "recall": ("delay", "size"),
-    "agreement": ("gap", "size"), "sine": ("duration", "length"), "digits": ("noise_pad",),
-}  # fmt: skip
+    "adding": ("length", "size"),
+    "copy": ("length", "pause", "size"),
+    "recall": ("delay", "size"),
+    "agreement": ("gap", "size"),
+    "sine": ("duration", "length"),
+    "digits": ("noise_pad",),
+}
 
 
 def rendered(config: dict[str, Any]) -> str:
@@ -143,7 +188,9 @@ def of_keys() -> Iterator[Case]:
             yield key_case("train", f"{section}.{name}", "1", refused(FILE, section))
     for key, values in HUGE.items():
         for value in values:
-            yield key_case("bench" if key == "runs" else "train", key, value, refused(key.rpartition(".")[2]))
+            yield key_case(
+                "bench" if key == "runs" else "train", key, value, refused(key.rpartition(".")[2].removesuffix("_at"))
+            )
     for key, value in LARGE.items():
         yield key_case("train", key, value, means(in_record(key, int(float(value)))))
     yield key_case("bench", "training.seed", str(2**63 - 1), refused(FILE, "seed"))
@@ -330,14 +377,17 @@ def of_texts() -> Iterator[Case]:
         "flow": flow,
         "other order": rendered(dict(reversed(TRAIN.items()))),
         "blank lines": text.replace("\n", "\n\n"),
-        "an alias": text.replace("seed: 3", "seed: &s 3").replace("num_epochs: 1", "num_epochs: &e 1")
-        .replace("threads: 1", "threads: *e") if text.index("num_epochs") < text.index("threads") else text,
+        "an alias": text.replace("seed: 3", "seed: &s 3")
+        .replace("num_epochs: 1", "num_epochs: &e 1")
+        .replace("threads: 1", "threads: *e")
+        if text.index("num_epochs") < text.index("threads")
+        else text,
         "merged": text.replace("training:\n", "training:\n  <<: {seed: 99, batch_size: 32}\n"),
         "quoted keys": re.sub(r"(\w+):", r"'\1':", text),
         "tags": text.replace("hidden_size: 6", "hidden_size: !!int 6").replace("cell: gru", "cell: !!str gru"),
         "no line end": text.rstrip("\n"),
         "spaces": text.replace("\n", "   \n"),
-    }  # fmt: skip
+    }
     for name, right in same.items():
         yield config_case("train", name, right, Expected(SAME))
 
@@ -370,9 +420,13 @@ def of_arguments() -> Iterator[Case]:
     write = text_file(rendered(TRAIN))
     numbers = ("nan", "inf", "abc", "1.5", "", "1e300", "-1", "9" * 5000, "1e400", "true", "0x", "１.５")
     for flag, key in (
-        ("--hidden-size", "model.hidden_size"), ("--layers", "model.num_layers"), ("--seed", "training.seed"),
-        ("--batch-size", "training.batch_size"), ("--epochs", "training.num_epochs"), ("--threads", "training.threads"),
-    ):  # fmt: skip
+        ("--hidden-size", "model.hidden_size"),
+        ("--layers", "model.num_layers"),
+        ("--seed", "training.seed"),
+        ("--batch-size", "training.batch_size"),
+        ("--epochs", "training.num_epochs"),
+        ("--threads", "training.threads"),
+    ):
         for value in numbers:
             name = key.rpartition(".")[2]
             word = name if value in ("-1", "1e300") else flag
@@ -390,13 +444,36 @@ def of_arguments() -> Iterator[Case]:
         "model.gate_bias={r: 1e-1}": means(in_record("model.gate_bias", {"r": 0.1})),
         "model.gate_bias.r=1e-1": means(in_record("model.gate_bias", {"r": 0.1})),
         "task.limit=5e1": means(in_record("task.limit", 50)),
-        **{text: refused() for text in (
-            "", "=", "=1", "model", "model=", "model=7", "model.=1", ".=1", "..=2", "model.hidden_size", "model..x=1",
-            "model.hidden_size=", "model.hidden_size=[", f"model.hidden_size={'[' * 5000}", "a" * 10_000 + "=1",
-            "model.hidden_size=&a [*a]", "model.hidden_size=!!python/name:x y", "training.seed=1e30", "x\ny=1",
-            "model.hidden_size=1e9", "task=null", "task.name=nothing", "training=[]", "model.cell=7",
-        )},
-    }  # fmt: skip
+        **{
+            text: refused()
+            for text in (
+                "",
+                "=",
+                "=1",
+                "model",
+                "model=",
+                "model=7",
+                "model.=1",
+                ".=1",
+                "..=2",
+                "model.hidden_size",
+                "model..x=1",
+                "model.hidden_size=",
+                "model.hidden_size=[",
+                f"model.hidden_size={'[' * 5000}",
+                "a" * 10_000 + "=1",
+                "model.hidden_size=&a [*a]",
+                "model.hidden_size=!!python/name:x y",
+                "training.seed=1e30",
+                "x\ny=1",
+                "model.hidden_size=1e9",
+                "task=null",
+                "task.name=nothing",
+                "training=[]",
+                "model.cell=7",
+            )
+        },
+    }
     for text, expected in settings.items():
         yield Case("argument", f"--set {text[:40]}", (*train, "--set", text), expected, write, base("train"))
     texts: dict[str, Expected] = {
@@ -404,18 +481,47 @@ def of_arguments() -> Iterator[Case]:
         "sine:noise=1e-2,duration=4e2,length=1e1": means(in_record("task.noise", 0.01)),
         "adding:size=2e1,length=1e1": means(in_record("task.length", 10)),
         " digits : limit = 100 ": Expected(SAME),
-        **{text: refused() for text in (
-            "", ":", "digits:", ":limit=100", "digits:limit", "digits:=3", "digits:limit=", "digits:limit=1,limit=2",
-            "sine:length=nan", "sine:length=1e9", "sine:period=inf", "sine:noise=1e400", "digits:noise_pad=1e9",
-            "files:path=", "files:path=.", "files:path=/dev/zero", "files", "files:nothing", LONG, "digits:a=" + LONG,
-            "digits\n", "x\ny", "recall:delay=1e12", "adding:size=1e12", "digits:seed=1e30", "digits:limit=1.5",
-            "mnist:data_dir=/dev/zero", "\udcff", "files:path=\udcff.csv",
-        ) if text != "digits:"},
-    }  # fmt: skip
+        "digits:limit=100\n": Expected(SAME),
+        **{
+            text: refused()
+            for text in (
+                "",
+                ":",
+                "digits:",
+                ":limit=100",
+                "digits:limit",
+                "digits:=3",
+                "digits:limit=",
+                "digits:limit=1,limit=2",
+                "sine:length=nan",
+                "sine:length=1e9",
+                "sine:period=inf",
+                "sine:noise=1e400",
+                "digits:noise_pad=1e9",
+                "files:path=",
+                "files:path=.",
+                "files:path=/dev/zero",
+                "files",
+                "files:nothing",
+                LONG,
+                "digits:a=" + LONG,
+                "x\ny",
+                "recall:delay=1e12",
+                "adding:size=1e12",
+                "digits:seed=1e30",
+                "digits:limit=1.5",
+                "mnist:data_dir=/dev/zero",
+                "\udcff",
+                "files:path=\udcff.csv",
+            )
+            if text != "digits:"
+        },
+    }
     for text, expected in texts.items():
         yield Case("argument", f"--task {text[:40]!r}", (*train, "--task", text), expected, write, base("train"))
         if expected.kind == REFUSED and text not in ("files",):
-            yield Case("argument", f"tasks {text[:40]!r}", ("tasks", text), refused())
+            described = Expected(SOUND) if text.startswith("mnist") else refused()  # without its data
+            yield Case("argument", f"tasks {text[:40]!r}", ("tasks", text), described)
             yield Case("argument", f"config --task {text[:40]!r}", ("config", "--task", text), Expected(SOUND))
     for name in ("file", "a" * 300, "a\0b"[:1], "/proc/x", "/dev/null/x", f"{FILE}/x"):
         made = ("train", FILE, "--output-dir", name)
@@ -447,17 +553,30 @@ def mine(x, h, W, U, b):
 
 def of_cells() -> Iterator[Case]:
     texts: dict[str, str | bytes] = {
-        "empty": "", "a syntax error": "def f(:\n", "an error": "1 / 0\n", "an exit": "raise SystemExit(0)\n",
-        "a quit": "import sys; sys.exit()\n", "NUL": b"x = 1\0\n", "latin-1": b"x = '\xe9'\n", "UTF-16": CELL.encode("utf-16"),
-        "bytes": bytes(range(256)), "large": "# " + "x" * 2_000_000, "deep": "x = " + "(" * 5000 + ")" * 5000,
-        "deep lists": "x = " + "[" * 100_000, "recursion": "def f(): return f()\nf()\n", "no cell": "mine = 7\n",
-        "no parameters": CELL.replace("x, h, W, U, b", ""), "no return": CELL.partition("    return")[0],
+        "empty": "",
+        "a syntax error": "def f(:\n",
+        "an error": "1 / 0\n",
+        "an exit": "raise SystemExit(0)\n",
+        "a quit": "import sys; sys.exit()\n",
+        "NUL": b"x = 1\0\n",
+        "latin-1": b"x = '\xe9'\n",
+        "UTF-16": CELL.encode("utf-16"),
+        "bytes": bytes(range(256)),
+        "large": "# " + "x" * 2_000_000,
+        "deep": "x = " + "(" * 5000 + ")" * 5000,
+        "deep lists": "x = " + "[" * 100_000,
+        "recursion": "def f(): return f()\nf()\n",
+        "no cell": "mine = 7\n",
+        "no parameters": CELL.replace("x, h, W, U, b", ""),
+        "no return": CELL.partition("    return")[0],
         "a branch": CELL.replace("    return", "    if z > 0: return h\n    return"),
         "a loop": CELL.replace("    return", "    for i in z: pass\n    return"),
-        "a big number": CELL.replace("(1 - z)", "(1e400 - z)"), "a string": CELL.replace("(1 - z)", "('1' - z)"),
-        "memory": "x = [0] * 10**12\n", "a base exception": "class E(BaseException): pass\nraise E('no')\n",
+        "a big number": CELL.replace("(1 - z)", "(1e400 - z)"),
+        "a string": CELL.replace("(1 - z)", "('1' - z)"),
+        "memory": "x = [0] * 10**12\n",
+        "a base exception": "class E(BaseException): pass\nraise E('no')\n",
         "another name": CELL.replace("def mine", "def other"),
-    }  # fmt: skip
+    }
     for name, text in texts.items():
         yield cell_case(name, text, refused("cell.py"))
     yield cell_case("as it is", CELL, Expected(SAME))

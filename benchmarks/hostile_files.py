@@ -1,7 +1,7 @@
 """Hostile data: for each format that the task `files` reads, a valid file, and what is done to it.
 
-A format is a row of `FORMATS`: how its valid file is written, the options that the task needs, and an independent reader
-of its numbers. Mutations name the formats that they are for.
+A format is a row of `FORMATS`: how its valid file is written, the options that the task needs, and an independent
+reader of its numbers. Mutations name the formats that they are for.
 """
 
 from __future__ import annotations
@@ -117,17 +117,23 @@ FIRST = f"{np.flatnonzero(Y == 'down')[1]:02}"
 FORMATS = {
     one.name: one
     for one in (
-        Format("csv", "series.csv", write_csv, ", length: 8", use=("forecast", "series", "--data"), numbers=csv_numbers),
+        Format(
+            "csv", "series.csv", write_csv, ", length: 8", use=("forecast", "series", "--data"), numbers=csv_numbers
+        ),
         Format("tsv", "series.tsv", write_tsv, ", length: 8", use=("forecast", "series", "--data")),
         Format(
-            "parquet", "series.parquet", write_parquet, ", length: 8", use=("forecast", "series", "--data"),
+            "parquet",
+            "series.parquet",
+            write_parquet,
+            ", length: 8",
+            use=("forecast", "series", "--data"),
             numbers=parquet_numbers,
         ),
         Format("npz", "own.npz", write_npz, use=("predict", "own")),
         Format("folder of csv", "classes", write_csv_folder, victim=f"down/{FIRST}.csv"),
         Format("folder of npy", "classes", write_npy_folder, victim=f"down/{FIRST}.npy", use=("predict", "own")),
     )
-}  # fmt: skip
+}
 TABLES, SINGLE = ("csv", "tsv", "parquet"), ("csv", "tsv", "parquet", "npz")
 FOLDERS = ("folder of csv", "folder of npy")
 
@@ -228,11 +234,28 @@ def of_tables() -> Iterator[Mutation]:
     """Tables of text."""
     texts = ("csv", "tsv")
     for name, value in {
-        "a word": "abc", "nothing": "", "NaN": "nan", "infinity": "inf", "1e400": "1e400", "-1e400": "-1e400", "NUL": "1\0",
-        "underscores": "1_000", "a date": "2024-01-01", "a huge field": "9" * 500_000, "a long word": "x" * 500_000,
-        "a unit": "1.5 m", "two points": "1.2.3", "hex": "0x10", "a formula": "=1+1", "a comma": '"1,5"', "a quote": '"1',
-        "a percentage": "5%", "an open quote": '1"', "bytes": "\udcff", "true": "true", "dash": "-",
-    }.items():  # fmt: skip
+        "a word": "abc",
+        "nothing": "",
+        "NaN": "nan",
+        "infinity": "inf",
+        "1e400": "1e400",
+        "-1e400": "-1e400",
+        "NUL": "1\0",
+        "underscores": "1_000",
+        "a date": "2024-01-01",
+        "a huge field": "9" * 500_000,
+        "a long word": "x" * 500_000,
+        "a unit": "1.5 m",
+        "two points": "1.2.3",
+        "hex": "0x10",
+        "a formula": "=1+1",
+        "a quote": '"1',
+        "a percentage": "5%",
+        "an open quote": '1"',
+        "bytes": "\udcff",
+        "true": "true",
+        "dash": "-",
+    }.items():
         yield Mutation(f"{name} in a cell", text(cell(40, 1, value)), refused("FILE"), texts, for_use=True)
     for value, number in {
         "1e-2": 0.01,
@@ -246,9 +269,14 @@ def of_tables() -> Iterator[Mutation]:
         expected = SERIES.copy()
         expected[39, 0] = number
         yield Mutation(f"{value!r} in a cell", text(cell(40, 1, value)), reads(expected), texts)
+    comma = text(cell(40, 1, '"1,5"'))  # with tabs it is a decimal comma
+    yield Mutation("a comma in a cell", comma, refused("FILE"), ("csv",), for_use=True)
     no: dict[str, Callable[[str], str]] = {
-        "a cell more": lambda t: t.replace("\n2024-02-02", "\nx,2024-02-02").replace("x,", "x\t") if "\t" in t
-        else t.replace("\n2024-02-02", "\nx,2024-02-02"),
+        "a cell more": lambda t: (
+            t.replace("\n2024-02-02", "\nx,2024-02-02").replace("x,", "x\t")
+            if "\t" in t
+            else t.replace("\n2024-02-02", "\nx,2024-02-02")
+        ),
         "a cell less": lambda t: cell(40, 2, "")(t).replace(",\n", "\n", 1).replace("\t\n", "\n", 1),
         "an empty line": lambda t: t.replace("\n2024-02-02", "\n\n2024-02-02"),
         "only a header": lambda t: t.partition("\n")[0] + "\n",
@@ -257,7 +285,7 @@ def of_tables() -> Iterator[Mutation]:
         "only text": lambda t: "\n".join("a,b" for _ in t.split("\n")),
         "a comment": lambda t: t.replace("\n2024-02-02", "\n# note\n2024-02-02"),
         "a footer": lambda t: t + "total\n",
-    }  # fmt: skip
+    }
     for name, change in no.items():
         yield Mutation(name, text(change), refused("FILE"), texts)
     yield Mutation("UTF-16", rewrite(lambda c: c.decode().encode("utf-16")), refused("FILE"), texts, for_use=True)
@@ -274,9 +302,10 @@ def of_tables() -> Iterator[Mutation]:
         "semicolons": lambda t: table(";"),
         "decimal commas": lambda t: table(";").replace(".", ","),
         "a column of text": lambda t: "\n".join(
-            line + ("\t" if "\t" in t else ",") + ("note" if i == 0 else f"n{i}") for i, line in enumerate(t.rstrip().split("\n"))
+            line + ("\t" if "\t" in t else ",") + ("note" if i == 0 else f"n{i}")
+            for i, line in enumerate(t.rstrip().split("\n"))
         ),
-    }  # fmt: skip
+    }
     for name, change in same.items():
         yield Mutation(name, text(change), reads(SERIES), texts)
     yield Mutation(
@@ -401,22 +430,39 @@ def of_arrays() -> Iterator[Mutation]:
     ragged = np.empty(60, object)
     ragged[:] = [list(range(i % 3)) for i in range(60)]
     for name, change in {
-        "no X": arrays(X=None), "no y": arrays(y=None), "objects": arrays(X=ragged), "objects in y": arrays(y=ragged),
-        "text": arrays(X=X.astype(str)), "complex numbers": arrays(X=X + 1j), "times": arrays(X=X.astype("datetime64[s]")),
-        "four dimensions": arrays(X=X[..., None]), "one dimension": arrays(X=X[:, 0, 0]), "no dimension": arrays(X=np.array(1.0)),
-        "no sequences": arrays(X=X[:0], y=Y[:0], lengths=None), "no steps": arrays(X=X[:, :0], lengths=None),
-        "NaN": arrays(X=np.where(X > 2, np.nan, X)), "infinity": arrays(X=np.where(X > 2, np.inf, X)),
-        "fewer labels": arrays(y=Y[:-1]), "one class": arrays(y=np.zeros(60, int)), "NaN in y": arrays(y=np.full(60, np.nan)),
-        "y of no dimension": arrays(y=np.array(3)), "long lengths": arrays(lengths=LENGTHS + 9), "no lengths": arrays(lengths=LENGTHS * 0),
-        "negative lengths": arrays(lengths=-LENGTHS), "float lengths": arrays(lengths=LENGTHS * 1.0),
-        "two dimensions of lengths": arrays(lengths=LENGTHS[:, None]), "records": arrays(X=np.zeros(60, [("a", float)])),
-        "surrogates in y": arrays(y=np.array(["a\ud800", "b"] * 30)), "code points in y": _code_points,
-        "nothing": zipped([]), "no arrays": zipped([("X.npy", b"abc"), ("y.npy", b"abc")]),
+        "no X": arrays(X=None),
+        "no y": arrays(y=None),
+        "objects": arrays(X=ragged),
+        "objects in y": arrays(y=ragged),
+        "text": arrays(X=X.astype(str)),
+        "complex numbers": arrays(X=X + 1j),
+        "times": arrays(X=X.astype("datetime64[s]")),
+        "four dimensions": arrays(X=X[..., None]),
+        "one dimension": arrays(X=X[:, 0, 0]),
+        "no dimension": arrays(X=np.array(1.0)),
+        "no sequences": arrays(X=X[:0], y=Y[:0], lengths=None),
+        "no steps": arrays(X=X[:, :0], lengths=None),
+        "NaN": arrays(X=np.where(X > 2, np.nan, X)),
+        "infinity": arrays(X=np.where(X > 2, np.inf, X)),
+        "fewer labels": arrays(y=Y[:-1]),
+        "one class": arrays(y=np.zeros(60, int)),
+        "NaN in y": arrays(y=np.full(60, np.nan)),
+        "y of no dimension": arrays(y=np.array(3)),
+        "long lengths": arrays(lengths=LENGTHS + 9),
+        "no lengths": arrays(lengths=LENGTHS * 0),
+        "negative lengths": arrays(lengths=-LENGTHS),
+        "float lengths": arrays(lengths=LENGTHS * 1.0),
+        "two dimensions of lengths": arrays(lengths=LENGTHS[:, None]),
+        "records": arrays(X=np.zeros(60, [("a", float)])),
+        "surrogates in y": arrays(y=np.array(["a\ud800", "b"] * 30)),
+        "code points in y": _code_points,
+        "nothing": zipped([]),
+        "no arrays": zipped([("X.npy", b"abc"), ("y.npy", b"abc")]),
         "X twice": zipped([("X.npy", npy(X)), ("X", npy(X + 1)), ("y.npy", npy(Y))]),
         "compressed by LZMA": zipped([("X.npy", npy(X)), ("y.npy", npy(Y))], compression=zipfile.ZIP_LZMA),
         "compressed by BZIP2": zipped([("X.npy", npy(X)), ("y.npy", npy(Y))], compression=zipfile.ZIP_BZIP2),
         "a bomb": _bomb,
-    }.items():  # fmt: skip
+    }.items():
         yield Mutation(
             name,
             change,
@@ -435,9 +481,12 @@ def of_arrays() -> Iterator[Mutation]:
             )
     for name, change in {
         "compressed": lambda path: np.savez_compressed(path, X=X, y=Y, lengths=LENGTHS),
-        "Fortran order": arrays(X=np.asfortranarray(X)), "big endian": arrays(X=X.astype(">f8")), "more arrays": arrays(z=X),
-        "labels as bytes": arrays(y=Y.astype("S")), "short lengths": arrays(lengths=LENGTHS.astype(np.uint8)),
-    }.items():  # fmt: skip
+        "Fortran order": arrays(X=np.asfortranarray(X)),
+        "big endian": arrays(X=X.astype(">f8")),
+        "more arrays": arrays(z=X),
+        "labels as bytes": arrays(y=Y.astype("S")),
+        "short lengths": arrays(lengths=LENGTHS.astype(np.uint8)),
+    }.items():
         yield Mutation(name, change, Expected(SAME), ("npz",))
 
 
@@ -458,14 +507,24 @@ def _code_points(path: Path) -> None:
 
 def of_folders() -> Iterator[Mutation]:
     for name, values in {
-        "three dimensions": X, "no dimension": np.array(1.0), "no steps": X[0, :0], "text": X[0].astype(str), "NaN": X[0] * np.nan,
-        "other features": X[0, :, :1], "complex numbers": X[0] * 1j, "infinity": X[0] / 0.0 if False else X[0] * np.inf,
-    }.items():  # fmt: skip
+        "three dimensions": X,
+        "no dimension": np.array(1.0),
+        "no steps": X[0, :0],
+        "text": X[0].astype(str),
+        "NaN": X[0] * np.nan,
+        "other features": X[0, :, :1],
+        "complex numbers": X[0] * 1j,
+        "infinity": X[0] * np.inf,
+    }.items():
         change = replaced(partial(Path.write_bytes, data=npy(values)))
         yield Mutation(name, change, refused("FILE"), ("folder of npy",), for_use=True)
     for name, content in {
-        "other columns": "a,c\n1,2\n", "one column": "a\n1\n", "text": "a,b\n1,x\n2,y\n", "only a header": "a,b\n", "1e400": "a,b\n1,1e400\n",
-    }.items():  # fmt: skip
+        "other columns": "a,c\n1,2\n",
+        "one column": "a\n1\n",
+        "text": "a,b\n1,x\n2,y\n",
+        "only a header": "a,b\n",
+        "1e400": "a,b\n1,1e400\n",
+    }.items():
         change = replaced(partial(Path.write_text, data=content))
         yield Mutation(name, change, refused("FILE"), ("folder of csv",), for_use=True)
     for name, change in {

@@ -27,9 +27,25 @@ def make(folder: str) -> None:
     for command in (
         ["train", "--task", "files:path=made.csv,length=8", *small, "--output-dir", "series"],
         ["train", "--task", "files:path=made.npz", *small, "--output-dir", "own"],
-        ["bench", "--task", "digits:limit=50", "--cells", "gru,rnn", "--hidden-size", "3", "--epochs", "1", "--runs", "1",
-         "--quiet", "--jobs", "1", "--output-dir", "experiment"],
-    ):  # fmt: skip
+        [
+            "bench",
+            "--task",
+            "digits:limit=50",
+            "--cells",
+            "gru,rnn",
+            "--hidden-size",
+            "3",
+            "--epochs",
+            "1",
+            "--runs",
+            "1",
+            "--quiet",
+            "--jobs",
+            "1",
+            "--output-dir",
+            "experiment",
+        ],
+    ):
         sys.argv = ["gatelab", *command]
         try:
             main()
@@ -66,8 +82,14 @@ def _npz(folder: Path, write: object) -> None:
 
 def of_directories() -> Iterator[Case]:
     """What is not the directory of a run or an experiment."""
-    for command in (("predict", "DIR", "x.npz"), ("forecast", "DIR"), ("inspect", "DIR"), ("verify", "DIR"), ("report", "DIR"),
-                    ("train", "--resume", "DIR")):  # fmt: skip
+    for command in (
+        ("predict", "DIR", "x.npz"),
+        ("forecast", "DIR"),
+        ("inspect", "DIR"),
+        ("verify", "DIR"),
+        ("report", "DIR"),
+        ("train", "--resume", "DIR"),
+    ):
         for kind in PLACES:
             for name in ("a directory", "thing"):
                 if name == "thing" and kind != "empty directory":
@@ -77,8 +99,15 @@ def of_directories() -> Iterator[Case]:
         for name in ("nowhere", "/dev/null", "/dev/zero", "/proc/self", "a\nb", "\udcff", LONG, "", "."):
             words = tuple(name if word == "DIR" else word for word in command)
             yield Case("use", f"{command[0]} {name[:20]!r}", words, refused())
-    for command in (("forecast", "own"), ("predict", "series", "own.npz"), ("predict", "own", "made.csv"), ("report", "own"),
-                    ("inspect", "experiment"), ("forecast", "experiment"), ("predict", "own", "nowhere.npz")):  # fmt: skip
+    for command in (
+        ("forecast", "own"),
+        ("predict", "series", "own.npz"),
+        ("predict", "own", "made.csv"),
+        ("report", "own"),
+        ("inspect", "experiment"),
+        ("forecast", "experiment"),
+        ("predict", "own", "nowhere.npz"),
+    ):
         yield Case("use", " ".join(command), command, refused())
     for name in ("future", "data"):
         for place in ("nowhere.csv", "/dev/zero", ".", "", "series", LONG):
@@ -97,8 +126,17 @@ def of_directories() -> Iterator[Case]:
     yield Case("use", "verify as it is", ("verify", "own"), Expected(SOUND))
 
 
-PLACES = ("empty directory", "a file", "a pipe", "a link to itself", "a manifest of nothing", "a manifest that is a pipe",
-          "a manifest that is a directory", "an experiment of nothing", "an experiment that is a pipe")  # fmt: skip
+PLACES = (
+    "empty directory",
+    "a file",
+    "a pipe",
+    "a link to itself",
+    "a manifest of nothing",
+    "a manifest that is a pipe",
+    "a manifest that is a directory",
+    "an experiment of nothing",
+    "an experiment that is a pipe",
+)
 
 
 def _place(folder: Path, name: str, kind: str) -> None:
@@ -112,7 +150,7 @@ def _place(folder: Path, name: str, kind: str) -> None:
     else:
         path.mkdir()
     for file in ("manifest.json", "experiment.json"):
-        if kind.startswith(f"a {file[:8]}") or kind.startswith(f"an {file[:10]}"):
+        if kind.startswith((f"a {file[:8]}", f"an {file[:10]}")):
             if "pipe" in kind:
                 os.mkfifo(path / file)
             elif "directory" in kind:

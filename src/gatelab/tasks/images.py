@@ -45,6 +45,7 @@ class Images(Task):
     limit: int | None = Field(
         None,
         ge=10,
+        lt=2**31,
         description="number of training examples, balanced over classes; the validation set shrinks in proportion",
     )
 

@@ -22,6 +22,7 @@ DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
 
 CSV_FACTOR = 20  # bytes of memory per byte of a CSV file: cells are Python objects until all are numbers
 PARQUET_CELL = 32  # bytes of memory per cell
+SHOWN = 20  # names in a message
 SHORTER = "split it, or remove columns and rows that are not needed"
 
 Row = tuple[int, list[str]]  # line number in the file, and the cells
@@ -57,7 +58,12 @@ class Table:
 
     def known(self) -> str:
         """Return the names of the numeric columns, for messages."""
-        return ", ".join(self.columns) or "none"
+        return listed(tuple(self.columns))
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """Return the first names, for messages."""
+    return ", ".join(names[:SHOWN]) + (f", … ({len(names):,} in all)" if len(names) > SHOWN else "") or "none"
 
 
 def read_table(path: Path, header: bool | None = None) -> Table:

@@ -39,7 +39,7 @@ def from_table(
     table = table_files.read_table(path, header)
     names = columns or tuple(name for name in table.columns if name not in inputs)
     if not names:
-        raise DataError(f"{path} has no numeric column to forecast; its columns: {', '.join(table.others) or 'none'}")
+        raise DataError(f"{path} has no numeric column to forecast; its columns: {table_files.listed(table.others)}")
     if repeated := [name for name, count in Counter((*columns, *inputs)).items() if count > 1]:
         raise DataError(f"{path}: {repeated[0]!r} is named twice in columns and inputs: name each column once")
     values = table.pick((*names, *inputs))
