@@ -216,7 +216,7 @@ def test_odd_archives(tmp_path):
     with pytest.raises(DataError, match="the array 'X' twice"):
         tasks.get("files", path=path).parts  # noqa: B018
     np.savez(path, X=X, y=np.frombuffer(np.array([0x7FFFFFFF, 65] * 3, np.int32).tobytes(), "<U1"))
-    with pytest.raises(DataError, match="labels that are not text"):
+    with pytest.raises(DataError, match="code points that are not characters"):
         tasks.get("files", path=path).parts  # noqa: B018
 
 

@@ -191,8 +191,16 @@ def _array(content: bytearray) -> np.ndarray:
         raise ValueError(f"its header has the shape {shape}, {expected:,} bytes, and it has {found:,}")
     if not found:
         return np.empty(shape, dtype)
+    if dtype.kind == "U":
+        _check_text(np.frombuffer(content, np.dtype("u4").newbyteorder(dtype.byteorder), offset=file.tell()))
     values = np.frombuffer(content, dtype, offset=file.tell())
     return values.reshape(shape, order="F" if is_fortran else "C")
+
+
+def _check_text(codes: np.ndarray) -> None:
+    """Refuse code points that are not characters: Python fails on them, and files cannot have them."""
+    if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any():
+        raise ValueError("it has text with code points that are not characters")
 
 
 def _sum_of_arrays(arrays: dict[str, np.ndarray]) -> str:

@@ -42,7 +42,7 @@ class Sine(Task):
         if min(self.sizes) < 1:
             raise GatelabError(
                 f"duration is {self.duration}: expected at least {series.least_steps(self.length)} for windows of "
-                f"{self.length} steps in training, validation and test set; choose a smaller length or a longer duration"
+                f"{self.length} steps in training, validation and test set; choose a smaller length"
             )
         return self
 

@@ -91,7 +91,7 @@ def from_npz(path: Path) -> UserData:
             raise DataError(f"{path}: y has {len(labels)} class: expected at least two")
         targets = np.zeros(y.shape, np.int64)
         targets[... if y.ndim == 1 else inside] = indices
-        classes = _class_names(path, labels)
+        classes = tuple(c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in labels)
         label_type = {"i": "integer", "u": "integer", "b": "boolean"}.get(y.dtype.kind, "text")
         return UserData(X, targets, y.ndim == 2, names, lengths, classes, label_type=label_type)
     if y.ndim == 2 and y.shape[1] == X.shape[1]:
@@ -109,16 +109,6 @@ def from_npz(path: Path) -> UserData:
             f"{path}: y has NaN or infinity, first in row {np.argwhere(~np.isfinite(y))[0][0]}: expected finite numbers"
         )
     return UserData(X, y, y.ndim == 3, names, lengths)
-
-
-def _class_names(path: Path, labels: np.ndarray) -> tuple[str, ...]:
-    """Return the labels as text that can be written to a file."""
-    try:
-        names = tuple(c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in labels)
-        "".join(names).encode()
-    except ValueError as error:  # NumPy's text may have any code point
-        raise DataError(f"{path}: y has labels that are not text: {error}") from None
-    return names
 
 
 def npz_lengths(path: Path, arrays: dict[str, np.ndarray], X: np.ndarray) -> np.ndarray | None:
