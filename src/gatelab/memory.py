@@ -39,6 +39,11 @@ def available() -> int | None:
     return min(known) if known else None
 
 
+def is_exhausted(error: BaseException) -> bool:
+    """Whether an error means that memory ran out: Python's own, or torch's, which is a plain RuntimeError."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "allocate memory" in str(error))
+
+
 def amount(bytes_: int) -> str:
     """Bytes for people: 1.5 GB."""
     for unit, size in (("EB", 1e18), ("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):

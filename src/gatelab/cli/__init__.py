@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 import gatelab
+from gatelab import memory
 from gatelab.cli import ablate, bench, cells, config, doctor, forecast, inspect, predict, report, tasks, train, verify
 from gatelab.errors import GatelabError, bug_report
 
@@ -52,11 +53,12 @@ def main() -> None:
     except (GatelabError, OSError) as error:
         typer.echo(f"gatelab: {error}", err=True)
         sys.exit(2)
-    except MemoryError as error:
-        # Sizes are estimated beforehand; other processes may have taken the memory since.
-        typer.echo(f"gatelab: the memory of this machine was not enough ({error}): make the sizes smaller", err=True)
-        sys.exit(2)
     except Exception as error:
+        if memory.is_exhausted(error):  # sizes are estimated beforehand; other processes may have taken memory since
+            typer.echo(
+                f"gatelab: the memory of this machine was not enough ({error}): make the sizes smaller", err=True
+            )
+            sys.exit(2)
         traceback.print_exc()
         command = f"gatelab {shlex.join(sys.argv[1:])}"
         typer.echo(f"gatelab: {bug_report(error, gatelab.__version__, command)}", err=True)

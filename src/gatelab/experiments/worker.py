@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import gatelab
+from gatelab import memory
 from gatelab.disk import whole_file, within
 from gatelab.errors import DataError, GatelabError, bug_report
 from gatelab.training import config, train
@@ -106,10 +107,10 @@ def main() -> None:
         outcome = train(config.parse(job["spec"], "the plan"), path, ProgressFile(path))
     except KeyboardInterrupt:
         sys.exit(130)
-    except (GatelabError, OSError, MemoryError) as error:  # about the input or the machine: a message is enough
-        print("; ".join(str(error).splitlines()) or type(error).__name__, flush=True)
-        sys.exit(REFUSED)
     except Exception as error:
+        if isinstance(error, (GatelabError, OSError)) or memory.is_exhausted(error):  # a message is enough
+            print("; ".join(str(error).splitlines()) or type(error).__name__, flush=True)
+            sys.exit(REFUSED)
         traceback.print_exc()
         command = f"the worker of {path}"
         print(bug_report(error, gatelab.__version__, command), file=sys.stderr, flush=True)
