@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: .venv test lint types imports pytest campaigns bench bench-engine format clean
+.PHONY: .venv test lint types imports pytest campaigns test-hostile bench bench-engine format clean
 
 test: lint types imports pytest
 
@@ -20,10 +20,15 @@ imports: $(INSTALLED)
 pytest: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
-# Long checks that are run before a release: damaged files, killed processes.
-campaigns: $(INSTALLED)
+# Long checks that are run before a release: hostile input, damaged files, killed processes.
+campaigns: $(INSTALLED) test-hostile
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/damage.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/kills.py
+
+# 600 mutated configs, arguments and data files; `SEED=3` for others.
+SEED ?= 0
+test-hostile: $(INSTALLED)
+	$(BIN)/python benchmarks/hostile.py --seed $(SEED)
 
 bench: $(INSTALLED)
 	$(BIN)/gatelab bench configs/digits.yaml --output-dir experiments/digits

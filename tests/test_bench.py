@@ -22,11 +22,12 @@ from gatelab.errors import DataError
 from gatelab.experiments import config
 from gatelab.experiments.bench import Watcher, bench, gather_again, read_experiment, remarks
 from gatelab.experiments.executor import LocalExecutor
-from gatelab.experiments.plan import parameters, plan
+from gatelab.experiments.plan import plan
 from gatelab.experiments.results import read_results
 from gatelab.report.words.findings import findings
 from gatelab.training import Run, build, train
 from gatelab.training.config import changed as config_changed
+from gatelab.training.footprint import parameter_count
 
 GATELAB = Path(sys.executable).with_name("gatelab")
 ROOT = Path(__file__).parent.parent
@@ -64,14 +65,14 @@ def test_parameters_are_counted_as_they_are_made():
     ):  # fmt: skip
         spec = config.ModelSpec(hidden_size=9, **model)
         made = build.model(spec, tasks.get("digits"), 0)
-        assert parameters(spec, tasks.get("digits")) == sum(p.numel() for p in made.parameters())
+        assert parameter_count(spec, tasks.get("digits")) == sum(p.numel() for p in made.parameters())
 
 
 def test_matched_models_have_nearly_the_same_number_of_parameters():
     models = {"gru": {"hidden_size": 64}, "lstm": {"hidden_size": 64}, "rnn": {"hidden_size": 64}}
     spec = small(models=models, match="parameters")
-    counts = {run.model: parameters(run.spec.model, spec.task) for run in plan(spec)}
-    assert counts["gru"] == parameters(spec.models["gru"], spec.task)
+    counts = {run.model: parameter_count(run.spec.model, spec.task) for run in plan(spec)}
+    assert counts["gru"] == parameter_count(spec.models["gru"], spec.task)
     for count in counts.values():
         assert abs(count - counts["gru"]) / counts["gru"] < 0.02
     sizes = {run.model: run.spec.model.hidden_size for run in plan(spec)}

@@ -228,3 +228,39 @@ def test_a_world_writable_cache_is_not_used(cache):
 
 def test_cell_names_cannot_escape_the_cache(cache):
     assert compiler._library_path("../../gru(r=1)", SOURCE, compiler.FLAGS).parent == cache
+
+
+@pytest.mark.parametrize("hangs_at", ["--version", "-shared"])
+def test_a_compiler_that_hangs_is_ended(tmp_path, hangs_at):
+    """With the programs that it has started; auto falls back with the reason, and fused is an error."""
+    wrapper = tmp_path / "hanging"
+    wrapper.write_text(f'#!/bin/sh\nfor a; do [ "$a" = {hangs_at} ] && sleep 600; done\nexec g++ "$@"\n')
+    wrapper.chmod(0o755)
+    script = (
+        "import time; from gatelab.engine.fused import compiler\n"
+        "compiler.TIMEOUT = compiler.PROBE_TIMEOUT = 3\n"
+        "begin = time.time()\n"
+        + RUN_A_LAYER
+        + "gatelab.Recurrent('lstm', 2, 8)(torch.zeros(3, 4, 2))\nassert time.time() - begin < 12\n"
+        "try:\n    gatelab.Recurrent('gru', 2, 8, engine='fused')(torch.zeros(3, 4, 2))\n"
+        "except ValueError as error:\n    print(error)\n"
+    )
+    done = run(script, CXX=str(wrapper), GATELAB_CACHE=str(tmp_path / "cache"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("eager\nengine 'fused' is not available: the compiler")
+    assert done.stderr.count("UserWarning") == 1
+    assert f"{wrapper} did not end within 3 seconds" in done.stderr
+
+
+def test_doctor_reports_a_compiler_that_hangs(tmp_path):
+    wrapper = tmp_path / "hanging"
+    wrapper.write_text("#!/bin/sh\nsleep 600\n")
+    wrapper.chmod(0o755)
+    script = (
+        "import sys; from gatelab.engine.fused import compiler; from gatelab.cli import main\n"
+        "compiler.PROBE_TIMEOUT = 2; sys.argv = ['gatelab', 'doctor']; main()"
+    )
+    done = run(script, CXX=str(wrapper))
+    assert done.returncode == 1
+    assert "NO  compiler" in done.stdout
+    assert "did not end within 2 seconds" in done.stderr

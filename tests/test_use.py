@@ -339,7 +339,7 @@ def test_it_continues_as_the_network_itself_does(series):
     np.testing.assert_allclose(model.forecast(12, data=np.round(window, 6)), theirs, rtol=1e-6)
     np.testing.assert_allclose(model.forecast(12, data={"level": np.round(window, 6)}), theirs, rtol=1e-6)
     for steps in (0, 2.5, True):
-        with pytest.raises(ValueError, match="expected an integer of at least 1"):
+        with pytest.raises(ValueError, match="expected an integer from 1 to 100,000"):
             model.forecast(steps)
     with pytest.raises(ValueError, match="unknown column of X: 'levle'; did you mean 'level'"):
         model.forecast(1, data={"levle": window})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -22,6 +23,25 @@ def cache_folder(name: str) -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "gatelab" / name
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gatelab" / name
+
+
+def read_regular(path: Path, limit: int | None = None) -> bytes:
+    """The content of a regular file of at most `limit` bytes; raises `DataError`, or OSError if it cannot be opened.
+    Pipes and devices are refused: reading them could block, or never end.
+    """
+    with open(path, "rb", opener=_without_waiting) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise DataError(f"{path} is a pipe or a device: expected a regular file; save its content as one first")
+        content = file.read() if limit is None else file.read(limit + 1)
+    if limit is not None and len(content) > limit:
+        raise DataError(f"{path} has {max(status.st_size, len(content)):,} bytes: expected at most {limit:,}")
+    return content
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file, and a pipe without waiting for its writer."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 @contextmanager
@@ -81,9 +101,14 @@ def within(folder: Path, path: Path) -> Path:
     """The path, if it is inside the folder after resolving links; otherwise raises `DataError`. An untrusted directory
     must not give access to other files.
     """
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise DataError(f"{path} leads out of {folder}, to {path.resolve()}: replace the link by a copy")
+    if not resolved(path).is_relative_to(resolved(folder)):
+        raise DataError(f"{path} leads out of {folder}, to {resolved(path)}: replace the link by a copy")
     return path
+
+
+def resolved(path: Path) -> Path:
+    """The path without links. One that leads to itself stays as it is; `Path.resolve` raises RuntimeError then."""
+    return Path(os.path.realpath(path))
 
 
 def _umask() -> int:

@@ -22,14 +22,29 @@ class DataError(GatelabError):
     """Missing, damaged or invalid data."""
 
 
+def bug_report(error: BaseException, version: str, command: str) -> str:
+    """The line after the traceback of an error that is not about the input: what to report, and where."""
+    what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    return (
+        f"this is a bug in gatelab {version} ({what}). Please report it to the project's issue tracker, with the lines "
+        f"above and the command: {command}"
+    )
+
+
+def short(value: object, longest: int = 200) -> str:
+    """A value in an error message: its repr, cut if it is long."""
+    text = repr(value)
+    return text if len(text) <= longest else f"{text[: longest - 1]}… ({len(text):,} characters)"
+
+
 def unknown(kind: str, name: object, known: Iterable[str]) -> GatelabError:
     """The error for an unknown name, with the nearest known one as a hint."""
     names = list(known)
     by_lower = {each.lower(): each for each in names}
-    close = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(str(name).lower()[:100], by_lower, n=1, cutoff=0.6)
     hint = f"; did you mean {by_lower[close[0]]!r}?" if close else ""
     listed = ", ".join(names) if names else "there are none"
-    return GatelabError(f"unknown {kind} {name!r}{hint} (known: {listed})")
+    return GatelabError(f"unknown {kind} {short(name)}{hint} (known: {listed})")
 
 
 def expectation(message: str) -> str:
@@ -61,5 +76,5 @@ def invalid(kind: str, error: ValidationError, known: Iterable[str]) -> GatelabE
         elif problem["type"] == "value_error":
             lines.append(f"{kind}: {problem['ctx']['error']}")
         else:
-            lines.append(f"{kind}: {option} is {problem['input']!r}: {expectation(problem['msg'])}")
+            lines.append(f"{kind}: {option} is {short(problem['input'])}: {expectation(problem['msg'])}")
     return GatelabError("\n".join(lines))

@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import stat
 import struct
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -21,7 +23,8 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from gatelab.disk import whole_file, write_text
+from gatelab import memory
+from gatelab.disk import read_regular, whole_file, write_text
 from gatelab.errors import DataError
 
 CHECKSUM = "checksum"
@@ -29,7 +32,8 @@ LARGE = 1 << 28  # bytes; larger archives must not be compressed by more than a 
 MAX_DEFLATE_RATIO = 1032  # the largest compression ratio of deflate
 UNREADABLE = (
     OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, OverflowError, MemoryError, RecursionError,
-    NotImplementedError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error, SafetensorError,
+    NotImplementedError, RuntimeError, SyntaxError, tokenize.TokenError, struct.error, zipfile.BadZipFile, zlib.error,
+    SafetensorError,
 )  # fmt: skip
 
 
@@ -140,7 +144,19 @@ def plain_arrays(path: Path) -> dict[str, np.ndarray]:
         size, compressed_size = sum(m.file_size for m in archive.infolist()), path.stat().st_size
         if size > LARGE and size > 100 * compressed_size:
             raise ValueError(f"{compressed_size:,} bytes would decompress to {size:,}")
-        return {m.filename.removesuffix(".npy"): _array(_content(archive, m)) for m in archive.infolist()}
+        memory.refuse(2 * size, f"{path.name} with its {size:,} bytes of arrays", "split it")
+        names = [member.filename.removesuffix(".npy") for member in archive.infolist()]
+        if repeated := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"it has the array {repeated[0]!r} twice")
+        contents = (_content(archive, member) for member in archive.infolist())
+        return {name: _array(content) for name, content in zip(names, contents, strict=True)}
+
+
+def plain_array(path: Path) -> np.ndarray:
+    """The array of any .npy; raises one of `UNREADABLE`. The shape in its header is compared with the size of the file
+    before anything is allocated.
+    """
+    return _array(bytearray(read_regular(path)))
 
 
 def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytearray:
@@ -165,11 +181,26 @@ def _array(content: bytearray) -> np.ndarray:
     file = io.BytesIO(content)
     version = np.lib.format.read_magic(file)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
+        raise ValueError(f"it has version {version[0]}.{version[1]} of NumPy's format: expected 1.0 or 2.0")
     shape, is_fortran, dtype = readers[version](file)
     if dtype.hasobject:
         raise ValueError("it holds Python objects, whose unpickling could execute code")
+    expected, found = math.prod(shape) * dtype.itemsize, len(content) - file.tell()
+    if min(shape, default=0) < 0 or expected != found:
+        raise ValueError(f"its header has the shape {shape}, {expected:,} bytes, and it has {found:,}")
+    if not found:
+        return np.empty(shape, dtype)
+    if dtype.kind == "U":
+        _check_text(np.frombuffer(content, np.dtype("u4").newbyteorder(dtype.byteorder), offset=file.tell()))
     values = np.frombuffer(content, dtype, offset=file.tell())
     return values.reshape(shape, order="F" if is_fortran else "C")
+
+
+def _check_text(codes: np.ndarray) -> None:
+    """Refuse code points that are not characters: Python fails on them, and files cannot have them."""
+    if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any():
+        raise ValueError("it has text with code points that are not characters")
 
 
 def _sum_of_arrays(arrays: dict[str, np.ndarray]) -> str:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gatelab.disk import read_regular
 from gatelab.errors import GatelabError
 
 MAX_BYTES = 1_000_000  # size limit of a file
@@ -32,24 +33,20 @@ def parse(text: str) -> Source | None:
 
 def load(path: Path, what: str) -> tuple[dict[str, Any], str]:
     """Execute a file, once per content. Returns its global names and its text; `what` it defines is for messages."""
-    if not path.is_file():
+    if not path.exists():
         raise GatelabError(
             f"there is no file {path}: expected a path, relative to the current folder, of a Python file with {what}"
         )
-    code = content(path, what)
+    code = content(path)
     try:
         return _execute(path.absolute(), code), code.decode()
     except UnicodeDecodeError as error:
         raise GatelabError(f"{path} is not UTF-8 text: {error}") from error
 
 
-def content(path: Path, what: str) -> bytes:
-    """The bytes of a file, if it is not too large."""
-    with path.open("rb") as file:
-        code = file.read(MAX_BYTES + 1)
-    if len(code) > MAX_BYTES:
-        raise GatelabError(f"{path} has more than {MAX_BYTES:,} bytes: expected a Python file that defines {what}")
-    return code
+def content(path: Path) -> bytes:
+    """The bytes of a regular file, if it is not too large."""
+    return read_regular(path, MAX_BYTES)
 
 
 @functools.cache
@@ -64,8 +61,10 @@ def _execute(path: Path, code: bytes) -> dict[str, Any]:
     sys.modules[spec.name] = module  # so that its functions can be pickled
     try:
         exec(compile(code, str(path), "exec"), vars(module))
-    except GatelabError:
+    except GatelabError as error:
+        raise error if str(path) in str(error) else type(error)(f"{path}: {error}") from error
+    except KeyboardInterrupt:
         raise
-    except Exception as error:
+    except BaseException as error:  # it is the user's code, which may raise anything, also SystemExit
         raise GatelabError(f"{path} could not be executed: {type(error).__name__}: {error}") from error
     return vars(module)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gatelab import user_code
-from gatelab.errors import DataError, GatelabError, unknown
+from gatelab.errors import DataError, GatelabError, short, unknown
 from gatelab.lang import Cell
 from gatelab.lang.document import from_document, to_document
 
@@ -33,7 +33,7 @@ class Choice:
         if self.file is None or self.text is None or not (path := Path(self.file)).is_file():
             return None
         try:
-            return None if user_code.content(path, "cells") == self.text.encode() else self.file
+            return None if user_code.content(path) == self.text.encode() else self.file
         except OSError:
             return None
         except ValueError:
@@ -49,7 +49,9 @@ def choose(source: Any, library: dict[str, Cell]) -> Choice:
     if isinstance(source, dict):
         return _read(source, library)
     if not isinstance(source, str):
-        raise GatelabError(f"the name of a cell is {source!r}: expected one of {', '.join(library)}, or FILE.py:NAME")
+        raise GatelabError(
+            f"the name of a cell is {short(source)}: expected one of {', '.join(library)}, or FILE.py:NAME"
+        )
     if (named := user_code.parse(source)) is not None:
         values, text = user_code.load(named.file, "cells")
         own = {name: value for name, value in values.items() if isinstance(value, Cell)}

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 import gatelab
+from gatelab import memory
 from gatelab.cli import (
     ablate,
     bench,
@@ -25,7 +26,7 @@ from gatelab.cli import (
     train,
     verify,
 )
-from gatelab.errors import GatelabError
+from gatelab.errors import GatelabError, bug_report
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("cells")(cells.cells)
@@ -68,11 +69,12 @@ def main() -> None:
         typer.echo(f"gatelab: {error}", err=True)
         sys.exit(2)
     except Exception as error:
+        if memory.is_exhausted(error):  # sizes are estimated beforehand; other processes may have taken memory since
+            typer.echo(
+                f"gatelab: the memory of this machine was not enough ({error}): make the sizes smaller", err=True
+            )
+            sys.exit(2)
         traceback.print_exc()
-        what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        typer.echo(
-            f"gatelab: this is a bug in gatelab {gatelab.__version__} ({what}). Please report it to the project's "
-            f"issue tracker, with the lines above and the command: gatelab {shlex.join(sys.argv[1:])}",
-            err=True,
-        )
+        command = f"gatelab {shlex.join(sys.argv[1:])}"
+        typer.echo(f"gatelab: {bug_report(error, gatelab.__version__, command)}", err=True)
         sys.exit(70)

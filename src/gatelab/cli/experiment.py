@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gatelab.cli.settings import WHOLE
 from gatelab.errors import GatelabError
 
 if TYPE_CHECKING:
@@ -18,11 +19,15 @@ QUICK = {"runs": 2, "num_epochs": 2, "limit": 1000}
 
 Config = Annotated[Path | None, typer.Argument(help="Config file (YAML), such as those in configs/.")]
 TaskName = Annotated[str | None, typer.Option("--task", help="Task: digits, or mnist:order=pixels.")]
-HiddenSize = Annotated[int | None, typer.Option("--hidden-size", help="Hidden units per layer, for all models.")]
-Epochs = Annotated[int | None, typer.Option("--epochs", help="Maximum number of epochs.")]
-Runs = Annotated[int | None, typer.Option("--runs", help="Number of runs (seeds) per model.")]
+HiddenSize = Annotated[
+    int | None, typer.Option("--hidden-size", **WHOLE, help="Hidden units per layer, for all models.")
+]
+Epochs = Annotated[int | None, typer.Option("--epochs", **WHOLE, help="Maximum number of epochs.")]
+Runs = Annotated[int | None, typer.Option("--runs", **WHOLE, help="Number of runs (seeds) per model.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Quick trial: at most 2 runs, 2 epochs and 1,000 images.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", help="Number of parallel processes; by default one per core.")]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", **WHOLE, help="Number of parallel processes; by default one per core.")
+]
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", metavar="DIR", help="Directory with one subdirectory per data set.")
 ]

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from gatelab.cli.predict import refuse_overwriting, show
+from gatelab.cli.settings import WHOLE
 
 
 def forecast(
     run: Annotated[Path, typer.Argument(help="The directory of a run.", metavar="RUN")],
-    steps: Annotated[int, typer.Option(help="Steps to forecast.")] = 24,
+    steps: Annotated[int, typer.Option(**WHOLE, help="Steps to forecast.")] = 24,
     data: Annotated[Path | None, typer.Option(metavar="NEWER.csv", help="Forecast this series instead.")] = None,
     future: Annotated[
         Path | None,

@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
-from gatelab.cli.settings import AcceptChanges
+from gatelab.cli.settings import WHOLE, AcceptChanges
 
 
 def inspect(
     run: Annotated[Path, typer.Argument(help="Run directory.", metavar="RUN")],
-    sample: Annotated[int, typer.Option(help="Test example to show step by step, counted from 0.")] = 0,
-    layer: Annotated[int | None, typer.Option(help="Layer to inspect, counted from 0; by default the last.")] = None,
+    sample: Annotated[int, typer.Option(**WHOLE, help="Test example to show step by step, counted from 0.")] = 0,
+    layer: Annotated[
+        int | None, typer.Option(**WHOLE, help="Layer to inspect, counted from 0; by default the last.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Output directory; by default RUN/inspect.")] = None,
     accept_changes: AcceptChanges = False,
 ) -> None:

@@ -47,10 +47,11 @@ def predict(
 
 def _same_file(trained: TrainedModel, data: Path, accept_changes: bool) -> str:
     """Return a note if this is the training data; raise an error if that data has changed."""
+    from gatelab.disk import resolved
     from gatelab.training.identity import changed_cell, changed_data, refuse
 
     task = trained.run.spec().task.with_options()
-    if task.user_path is None or task.user_path.resolve() != data.resolve():
+    if task.user_path is None or resolved(task.user_path) != resolved(data):
         return ""
     if not accept_changes:
         changed = [*changed_cell(trained.run), *changed_data(trained.run, task)]
@@ -60,8 +61,10 @@ def _same_file(trained: TrainedModel, data: Path, accept_changes: bool) -> str:
 
 def refuse_overwriting(out: Path | None, *sources: Path | None) -> None:
     """Raise an error if the output would overwrite an input file."""
+    from gatelab.disk import resolved
+
     for path in sources:
-        if out is not None and path is not None and out.resolve() == path.resolve():
+        if out is not None and path is not None and resolved(out) == resolved(path):
             raise GatelabError(f"{out} would overwrite an input file: choose another name")
 
 

@@ -8,10 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatelab.errors import GatelabError
+from gatelab.numerals import whole
 
 if TYPE_CHECKING:
     from gatelab.training.config import Key
 
+
+def integer(value: str | int) -> int:
+    """Parse an integer option, also as 1e3; a default is an integer already."""
+    try:
+        return value if isinstance(value, int) else whole(value)
+    except GatelabError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+WHOLE: dict[str, Any] = {"parser": integer, "metavar": "INTEGER"}  # of an integer option
 
 AcceptChanges = Annotated[
     bool, typer.Option("--accept-changes", help="Continue although the cell's file or the data has changed.")

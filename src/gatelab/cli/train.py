@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gatelab.cli.settings import AcceptChanges, settings
+from gatelab.cli.settings import WHOLE, AcceptChanges, settings
 from gatelab.errors import GatelabError
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ def train(
     config: Annotated[Path | None, typer.Argument(help="Config file (YAML); `gatelab config` prints one.")] = None,
     task: Annotated[str | None, typer.Option(help="Task: mnist, or mnist:order=pixels,limit=1000.")] = None,
     cell: Annotated[str | None, typer.Option(help="Cell, or FILE.py:NAME for your own.")] = None,
-    hidden_size: Annotated[int | None, typer.Option(help="Hidden units per layer.")] = None,
-    layers: Annotated[int | None, typer.Option(help="Number of layers.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Number of epochs.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Batch size.")] = None,
+    hidden_size: Annotated[int | None, typer.Option(**WHOLE, help="Hidden units per layer.")] = None,
+    layers: Annotated[int | None, typer.Option(**WHOLE, help="Number of layers.")] = None,
+    epochs: Annotated[int | None, typer.Option(**WHOLE, help="Number of epochs.")] = None,
+    batch_size: Annotated[int | None, typer.Option(**WHOLE, help="Batch size.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed (initialization, order, dropout).")] = None,
+    seed: Annotated[int | None, typer.Option(**WHOLE, help="Random seed (initialization, order, dropout).")] = None,
     engine: Annotated[str | None, typer.Option(help="Engine: auto, fused, native or eager.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Number of CPU threads.")] = None,
+    threads: Annotated[int | None, typer.Option(**WHOLE, help="Number of CPU threads.")] = None,
     data_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Directory with one subdirectory per data set.")
     ] = None,

@@ -35,8 +35,9 @@ def check(engine: str, cell: Cell, where: str = "engine") -> None:
 def choose(engine: str, cell: Cell, x: Tensor, watch: bool) -> str:
     """The engine that will run; the environment variable GATELAB_ENGINE overrides the layer's.
 
-    "auto" is fused on the CPU, native on other devices where torch.nn has the cell, and eager otherwise. Fused falls
-    back to eager for dtypes other than float32 and without a compiler, native when gates are requested.
+    "auto" is fused on the CPU, native on other devices where torch.nn has the cell, and eager otherwise; without a
+    working compiler it is eager, with a warning. Fused falls back to eager for dtypes other than float32, and is an
+    error without a compiler; native falls back when gates are requested.
     """
     override = os.environ.get(OVERRIDE)
     check(override or engine, cell, OVERRIDE if override else "engine")
@@ -45,34 +46,46 @@ def choose(engine: str, cell: Cell, x: Tensor, watch: bool) -> str:
         raise GatelabError(f"engine 'fused' runs on the CPU and x is on {x.device}: use 'auto', 'native' or 'eager'")
     if engine == "auto":
         engine = "fused" if x.device.type == "cpu" else "native" if native.supports(cell) else "eager"
-    if engine == "fused" and (x.dtype != torch.float32 or not _compiles(cell, watch)):
+        if engine == "fused" and x.dtype == torch.float32 and (reason := _unavailable(cell, watch)) is not None:
+            _warn_once(cell, reason)
+            return "eager"
+    if engine == "fused" and x.dtype != torch.float32:
         return "eager"
+    if engine == "fused" and (reason := _unavailable(cell, watch)) is not None:
+        raise GatelabError(f"engine 'fused' is not available: {reason}. Use 'auto' or 'eager'; see `gatelab doctor`")
     return "eager" if engine == "native" and watch else engine
 
 
 @functools.cache
-def _compiles(cell: Cell, watch: bool) -> bool:
-    """Whether the kernel compiles. If not, warn once per machine, or once per cell that has no kernel."""
+def _unavailable(cell: Cell, watch: bool) -> compiler.CompilerError | None:
+    """Why there is no kernel; None if there is one. If the machine is the reason, it is not tried again: a compiler
+    that hangs would do so for every cell.
+    """
+    if _machine:
+        return _machine[0]
     try:
         function.kernel(cell, watch)
     except compiler.CompilerError as error:
-        subject = cell.name if isinstance(error, compiler.KernelError) else "this machine"
-        if subject not in _warned:
-            _warned.add(subject)
-            _warn(str(error))
-        return False
-    return True
+        if not isinstance(error, compiler.KernelError):
+            _machine.append(error)
+        return error
+    return None
 
 
+_machine: list[compiler.CompilerError] = []  # why no kernel can be compiled here, once that is known
 _warned: set[str] = set()
 
 
-def _warn(reason: str) -> None:
-    warnings.warn(
-        f"the fused engine is not available, falling back to eager, which is many times slower: {reason}. See `gatelab "
-        "doctor`; engine='native' is faster for gru, lstm and rnn",
-        stacklevel=2,
-    )
+def _warn_once(cell: Cell, reason: compiler.CompilerError) -> None:
+    """Once per machine, or once per cell that has no kernel."""
+    subject = cell.name if isinstance(reason, compiler.KernelError) else "this machine"
+    if subject not in _warned:
+        _warned.add(subject)
+        warnings.warn(
+            f"the fused engine is not available, falling back to eager, which is many times slower: {reason}. See "
+            "`gatelab doctor`; engine='native' is faster for gru, lstm and rnn",
+            stacklevel=2,
+        )
 
 
 def scan(

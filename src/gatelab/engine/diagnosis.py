@@ -42,7 +42,7 @@ def _compiler() -> list[Finding]:
     try:
         return [Finding("compiler", True, f"{compiler.version()} ({' '.join(compiler.command())})")]
     except compiler.CompilerError as error:
-        return [Finding("compiler", False, "none found", str(error))]
+        return [Finding("compiler", False, "none that works was found", str(error))]
 
 
 def _cache() -> list[Finding]:

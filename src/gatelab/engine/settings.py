@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any
 
 from gatelab.errors import GatelabError, unknown
 from gatelab.lang import Cell, Option
+from gatelab.numerals import fits_float32
 
 
 def resolve_options(cell: Cell, values: Mapping[str, Any], arguments: Iterable[str]) -> dict[str, Option]:
@@ -31,8 +31,8 @@ def check_gate_bias(cell: Cell, gate_bias: Any) -> None:
     for name, value in gate_bias.items():
         if name not in cell.graph.b:
             raise unknown(f"gate_bias of cell {cell.name!r}:", name, cell.graph.b)
-        if not isinstance(value, Real) or not math.isfinite(value):
-            raise GatelabError(f"gate_bias {name!r} is {value!r}: expected a finite number")
+        if not isinstance(value, Real) or not fits_float32(value):
+            raise GatelabError(f"gate_bias {name!r} is {value!r}: expected a finite number in the range of float32")
 
 
 def check_chrono(cell: Cell, longest: Any, gate_bias: Mapping[str, float]) -> None:
@@ -60,8 +60,8 @@ def check_chrono(cell: Cell, longest: Any, gate_bias: Mapping[str, float]) -> No
 
 def check_frozen(cell: Cell, options: Mapping[str, Option], names: Iterable[Any], at: Any) -> None:
     """Refuse to freeze parameters that the cell does not have, or at something that is not a number."""
-    if at is not None and (not isinstance(at, (int, float)) or not math.isfinite(at)):
-        raise GatelabError(f"freeze was given at={at!r}: expected a finite number")
+    if at is not None and (not isinstance(at, (int, float)) or not fits_float32(at)):
+        raise GatelabError(f"freeze was given at={at!r}: expected a finite number in the range of float32")
     graph = cell.graph
     families = {"W": graph.W, "U": graph.U, "b": graph.b}
     own = [name for name, option in options.items() if option.learned]

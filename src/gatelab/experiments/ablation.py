@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from gatelab.errors import GatelabError
+from gatelab.errors import GatelabError, short
 from gatelab.experiments.overlay import BY_NAME, overlaid
 from gatelab.lang import Cell
 from gatelab.training.config import Key, Problem
@@ -40,7 +40,7 @@ def as_comparison(content: dict[str, Any]) -> tuple[dict[str, Any], list[Problem
         ]
     base = content.get("model", {})
     if not isinstance(base, dict):
-        return content, [Problem(("model",), f"this is {base!r}: expected the base model, as {{cell: gru}}")]
+        return content, [Problem(("model",), f"this is {short(base)}: expected the base model, as {{cell: gru}}")]
     arms, design, wrong = _arms(content)
     models: dict[str, Any] = {}
     for name, changes in arms.items():
@@ -61,7 +61,7 @@ def _arms(content: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str,
     factors, named = content.get("factors", {}), content.get("arms", {})
     for key, value, example in (("factors", factors, "{init_z: [0, 1]}"), ("arms", named, "{no_r: {remove: {r: 1}}}")):
         if not isinstance(value, dict) or (key in content and not value):
-            return {}, {}, [Problem((key,), f"this is {value!r}: expected {example}")]
+            return {}, {}, [Problem((key,), f"this is {short(value)}: expected {example}")]
     levels: dict[str, dict[str, dict[str, Any]]] = {}
     for factor, value in factors.items():
         try:
@@ -80,7 +80,9 @@ def _arms(content: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str,
         arms[BASE] = {}
     for name, changes in named.items():
         if not isinstance(changes, dict | None):
-            wrong.append(Problem(("arms", str(name)), f"this is {changes!r}: expected changes, as {{freeze: [b.z]}}"))
+            wrong.append(
+                Problem(("arms", str(name)), f"this is {short(changes)}: expected changes, as {{freeze: [b.z]}}")
+            )
         elif str(name) in arms:
             taken = "the model without changes" if name == BASE else "a combination of the factors"
             wrong.append(Problem(("arms", str(name)), f"this is the name of {taken}: choose another"))
@@ -94,14 +96,16 @@ def _levels(factor: str, value: Any) -> dict[str, dict[str, Any]]:
     if isinstance(value, dict):
         levels = {str(label): changes or {} for label, changes in value.items()}
         if any(not isinstance(changes, dict) for changes in levels.values()):
-            raise GatelabError(f"this is {value!r}: expected changes for each level, as {{low: {{init: {{b.z: 0}}}}}}")
+            raise GatelabError(
+                f"this is {short(value)}: expected changes for each level, as {{low: {{init: {{b.z: 0}}}}}}"
+            )
     elif isinstance(value, list):
         gate = factor.removeprefix("init_")
         levels = {_label(v): {"init": {f"b.{gate}": v}} if gate != factor else {factor: v} for v in value}
     else:
-        raise GatelabError(f"this is {value!r}: expected a list of levels, as [0, 1]")
+        raise GatelabError(f"this is {short(value)}: expected a list of levels, as [0, 1]")
     if len(levels) < 2 or len(levels) < len(value) or "" in levels:
-        raise GatelabError(f"this is {value!r}: expected at least two levels, all different")
+        raise GatelabError(f"this is {short(value)}: expected at least two levels, all different")
     return levels
 
 
@@ -128,8 +132,8 @@ def _merged(by_factor: dict[str, dict[str, Any]]) -> dict[str, Any]:
                 merged[key] = {**other, **value}
             elif key in merged and other not in NONE and value not in NONE and other != value:
                 raise GatelabError(
-                    f"{factor} sets {key} to {value!r} and another factor to {other!r}: a model cannot have both. "
-                    "Let the factors change different keys, or list the arms under arms"
+                    f"{factor} sets {key} to {short(value)} and another factor to {short(other)}: a model cannot have "
+                    "both. Let the factors change different keys, or list the arms under arms"
                 )
             elif value not in NONE or key not in merged:
                 merged[key] = value

@@ -17,7 +17,7 @@ from gatelab.experiments.probe import refuse_alike
 from gatelab.experiments.record import EXPERIMENT, Family, described, planned_family, read_experiment
 from gatelab.experiments.results import Results, gather
 from gatelab.formatting import counted
-from gatelab.training import Run
+from gatelab.training import Run, footprint
 from gatelab.training.loop import FINAL
 from gatelab.training.process import alone_in, sigterm_interrupts
 from gatelab.training.run import differences
@@ -81,6 +81,8 @@ def checked(spec: BenchSpec, directory: Path) -> list[Planned]:
     """The plan, if it can be executed in this directory. Nothing is written."""
     runs = plan(spec)
     known = _refuse_another(spec, directory)
+    for run in {run.model: run for run in runs}.values():
+        footprint.refuse(run.spec, f"the model {run.model!r}: ")
     if spec.models.keys() - known:  # models already in the directory passed this check
         refuse_alike(spec, {run.model: run.spec.model for run in runs})
     return runs

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from gatelab.errors import GatelabError, unknown
+from gatelab.errors import GatelabError, short, unknown
 from gatelab.experiments import ablation
 from gatelab.experiments.overlay import hyperparameters_of, overlaid
 from gatelab.training import config
@@ -30,13 +30,16 @@ from gatelab.training.spec import (
 
 NAME = re.compile(r"[^\W_][\w.+=,-]*")
 STUDIES = "studies"
+MAX_SEED = 2**63
 ALIASES = {"a-gru": "agru", "a_gru": "agru", "vanilla": "rnn"}
 
 
 class Design(Section):
     """How models are compared."""
 
-    runs: int = Field(3, ge=1, description="number of runs per model, with seeds training.seed, training.seed + 1, …")
+    runs: int = Field(
+        3, ge=1, le=1000, description="number of runs per model, with seeds training.seed, training.seed + 1, …"
+    )
     match: Literal["none", "parameters"] = Field(
         "none",
         description="parameters: choose hidden sizes so that all models have about as many parameters as the first",
@@ -73,14 +76,14 @@ def load(path: Path, changes: Mapping[Key, Any] | None = None) -> dict[str, Benc
     studies = document.content[STUDIES]
     if not isinstance(studies, dict) or not studies:
         raise GatelabError(
-            f"{path}: {STUDIES}: this is {studies!r}: expected studies by name, as {{one: {{task: sine}}}}"
+            f"{path}: {STUDIES}: this is {short(studies)}: expected studies by name, as {{one: {{task: sine}}}}"
         )
     if ("task",) in changes:
         raise GatelabError(f"{path} holds {STUDIES}, each with its task: --task cannot be given for all of them")
     specs = {}
     for name, own in studies.items():
         if not NAME.fullmatch(str(name)) or not isinstance(own, dict):
-            raise GatelabError(f"{path}: {STUDIES}.{name}: this is {own!r}: expected a word and keys such as task")
+            raise GatelabError(f"{path}: {STUDIES}.{name}: this is {short(own)}: expected a word and keys such as task")
         lines = {key[2:]: line for key, line in document.lines.items() if key[:2] == (STUDIES, str(name)) and key[2:]}
         content = config.changed(shared, dict(_leaves(own)))
         try:
@@ -168,13 +171,18 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
     design, wrong = config.validated(Design, {name: content[name] for name in Design.model_fields if name in content})
     yield from wrong
     parts |= design.model_dump() if design is not None else {}
+    training = parts.get("training")
+    if isinstance(training, TrainingSpec) and training.seed + parts.get("runs", 0) > MAX_SEED:
+        yield Problem(
+            ("training", "seed"), f"this is {training.seed}, and the last run would have a seed beyond 63 bits"
+        )
     models, base = content.get("models", {}), content.get("model", {})
     if not isinstance(base, dict) or "enabled" in base:
-        yield Problem(("model",), f"this is {base!r}: expected keys that all models share, such as hidden_size")
+        yield Problem(("model",), f"this is {short(base)}: expected keys that all models share, such as hidden_size")
         base = {}
     if not isinstance(models, dict) or not models:
         yield Problem(
-            ("models",), f"this is {models!r}: expected models by name, as gru: {{hidden_size: 128}}, or arms"
+            ("models",), f"this is {short(models)}: expected models by name, as gru: {{hidden_size: 128}}, or arms"
         )
         return
     enabled, disabled = dict[str, ModelSpec](), set[str]()
@@ -186,13 +194,13 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
             )
             continue
         if entry is not None and not isinstance(entry, dict):
-            yield Problem(("models", str(name)), f"this is {entry!r}: expected keys such as hidden_size")
+            yield Problem(("models", str(name)), f"this is {short(entry)}: expected keys such as hidden_size")
             continue
         own = dict(entry or {})
         is_enabled = own.pop("enabled", True)
         options = overlaid({"cell": cell_of(str(name)), **base}, own)
         if not isinstance(is_enabled, bool):
-            yield Problem(("models", str(name), "enabled"), f"this is {is_enabled!r}: expected true or false")
+            yield Problem(("models", str(name), "enabled"), f"this is {short(is_enabled)}: expected true or false")
         model, wrong = _model(options)
         yield from (Problem(("models", str(name), *problem.key), problem.message) for problem in wrong)
         if is_enabled is False:

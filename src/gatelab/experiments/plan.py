@@ -9,6 +9,7 @@ from gatelab.errors import GatelabError
 from gatelab.experiments.config import BenchSpec, same
 from gatelab.formatting import file_name
 from gatelab.tasks import Task
+from gatelab.training.footprint import parameter_count
 from gatelab.training.spec import ModelSpec, RunSpec
 
 
@@ -65,7 +66,7 @@ def _refuse_same_directory(models: list[str]) -> None:
 
 def matched(bench: BenchSpec) -> dict[str, ModelSpec]:
     """The models with hidden sizes whose numbers of parameters are nearest to that of the first model."""
-    target = parameters(next(iter(bench.models.values())), bench.task)
+    target = parameter_count(next(iter(bench.models.values())), bench.task)
     models = {
         name: model.model_copy(update={"hidden_size": _nearest(model, bench.task, target)})
         for name, model in bench.models.items()
@@ -77,20 +78,11 @@ def matched(bench: BenchSpec) -> dict[str, ModelSpec]:
     return models
 
 
-def parameters(model: ModelSpec, task: Task) -> int:
-    """The number of parameters, without allocating them."""
-    cell, directions = model.equations(), 2 if model.bidirectional else 1
-    embedding = model.embedding(task)
-    inputs = [embedding or task.input_size] + [model.hidden_size * directions] * (model.num_layers - 1)
-    layers = sum(directions * cell.parameter_count(size, model.hidden_size, **model.options) for size in inputs)
-    return layers + (embedding or 0) * task.input_size + (model.hidden_size * directions + 1) * task.output_size
-
-
 def _nearest(model: ModelSpec, task: Task, target: int) -> int:
     """The hidden size whose number of parameters is nearest to `target`, by bisection."""
 
     def count(hidden_size: int) -> int:
-        return parameters(model.model_copy(update={"hidden_size": hidden_size}), task)
+        return parameter_count(model.model_copy(update={"hidden_size": hidden_size}), task)
 
     high = 1
     while count(high) < target:

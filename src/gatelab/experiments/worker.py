@@ -15,13 +15,16 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+import gatelab
+from gatelab import memory
 from gatelab.disk import whole_file, within
-from gatelab.errors import DataError
+from gatelab.errors import DataError, GatelabError, bug_report
 from gatelab.training import config, train
 from gatelab.training.reporter import Reporter
 from gatelab.training.run import LOG, PROGRESS
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from gatelab.training.objective import Tally
 
 STATUSES = {0: "done", 3: "diverged", 130: "interrupted"}  # by exit code
+REFUSED, BUG = 2, 70  # exit codes of failures, as on the command line
 
 
 class ProgressFile(Reporter):
@@ -103,4 +107,12 @@ def main() -> None:
         outcome = train(config.parse(job["spec"], "the plan"), path, ProgressFile(path))
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as error:
+        if isinstance(error, (GatelabError, OSError)) or memory.is_exhausted(error):  # a message is enough
+            print("; ".join(str(error).splitlines()) or type(error).__name__, flush=True)
+            sys.exit(REFUSED)
+        traceback.print_exc()
+        command = f"the worker of {path}"
+        print(bug_report(error, gatelab.__version__, command), file=sys.stderr, flush=True)
+        sys.exit(BUG)
     sys.exit(next(code for code, status in STATUSES.items() if status == outcome.status))

@@ -5,7 +5,6 @@ The result is an ordinary cell with a graph of its own, so engines, printing and
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from gatelab.lang.cell import Cell
 from gatelab.lang.interpret import Interpreter
 from gatelab.lang.recorded import Recorded
 from gatelab.lang.trace import trace_step
+from gatelab.numerals import fits_float32
 
 
 def hold(cell: Cell, gates: Mapping[str, float]) -> Cell:
@@ -21,7 +21,7 @@ def hold(cell: Cell, gates: Mapping[str, float]) -> Cell:
     for name, value in gates.items():
         if name not in cell.gates:
             raise unknown(f"gate of cell {cell.name!r}:", name, cell.gates)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not fits_float32(value):
             raise GatelabError(
                 f"gate {name!r} of cell {cell.name!r} cannot be held at {value!r}: expected a finite number"
             )

@@ -11,13 +11,13 @@ parameters are the cell's hyperparameters: numbers, fixed or learned.
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
 from gatelab.errors import CellError, GatelabError, unknown
+from gatelab.numerals import fits_float32
 
 SPACES = ("W", "U", "b")
 
@@ -110,6 +110,6 @@ def _option(cell: str, parameter: inspect.Parameter) -> Option:
 def _finite(what: str, value: Any) -> float:
     if isinstance(value, Option):
         raise GatelabError(f"{what} is learned({value.value}): pass the number, and learnable_...=True")
-    if type(value) is bool or not isinstance(value, Real) or not math.isfinite(value):
-        raise GatelabError(f"{what} is {value!r}: expected a finite number")
+    if type(value) is bool or not isinstance(value, Real) or not fits_float32(value):
+        raise GatelabError(f"{what} is {value!r}: expected a finite number in the range of float32")
     return float(value)

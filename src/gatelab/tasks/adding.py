@@ -26,7 +26,7 @@ class Adding(Synthetic):
     name = "adding"
     source = "synthetic; Hochreiter & Schmidhuber 1997, Long short-term memory"
 
-    length: int = Field(100, ge=2, description="steps per sequence")
+    length: int = Field(100, ge=2, lt=2**31, description="steps per sequence")
 
     @property
     def input_size(self) -> int:

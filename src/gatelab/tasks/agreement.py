@@ -39,10 +39,11 @@ class Agreement(Tokens):
     """
 
     name = "agreement"
+    bytes_per_step = 4
     source = "synthetic; after Elman 1991 and Linzen, Dupoux & Goldberg 2016"
 
-    gap: int = Field(12, ge=0, description="maximum number of words between subject and verb")
-    shortest_gap: int = Field(4, ge=0, description="minimum number of words between subject and verb")
+    gap: int = Field(12, ge=0, lt=2**31, description="maximum number of words between subject and verb")
+    shortest_gap: int = Field(4, ge=0, lt=2**31, description="minimum number of words between subject and verb")
 
     @model_validator(mode="after")
     def _in_order(self) -> Agreement:

@@ -25,12 +25,15 @@ class Copy(Tokens):
     """
 
     name = "copy"
+    bytes_per_step = 28
     source = "synthetic; Hochreiter & Schmidhuber 1997; this version Arjovsky, Shah & Bengio 2016"
     per_step = True
 
     symbols: int = Field(8, ge=2, le=26, description="size of the alphabet")
-    length: int = Field(10, ge=1, description="number of symbols to copy")
-    pause: int = Field(50, ge=1, description="steps between the last symbol and the first symbol of the target")
+    length: int = Field(10, ge=1, lt=2**31, description="number of symbols to copy")
+    pause: int = Field(
+        50, ge=1, lt=2**31, description="steps between the last symbol and the first symbol of the target"
+    )
 
     @property
     def vocabulary(self) -> tuple[str, ...]:

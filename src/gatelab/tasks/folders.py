@@ -43,8 +43,16 @@ def read(path: Path, reading: Reading, columns: tuple[str, ...] = (), need_label
 
 
 def subfolders(path: Path) -> list[Path]:
-    """Return the visible subfolders in alphabetical order."""
-    return sorted(f for f in path.iterdir() if f.is_dir() and not f.name.startswith("."))
+    """Return the visible subfolders in alphabetical order. Their names are those of parts and classes."""
+    folders = sorted(f for f in path.iterdir() if f.is_dir() and not f.name.startswith("."))
+    for folder in folders:
+        try:
+            folder.name.encode()
+        except UnicodeEncodeError:
+            raise DataError(
+                f"{folder} has a name that is not UTF-8: rename it, since it is the name of a class"
+            ) from None
+    return folders
 
 
 def _members(path: Path, need_label: bool) -> list[tuple[str | None, str | None, Path]]:

@@ -39,10 +39,13 @@ class Images(Task):
         description="one row per step, one pixel per step, or one pixel per step in the fixed order "
         "numpy.random.RandomState(0).permutation(pixels)",
     )
-    noise_pad: int = Field(0, ge=0, description="steps of Gaussian noise appended to the image, a test of memory")
+    noise_pad: int = Field(
+        0, ge=0, lt=2**31, description="steps of Gaussian noise appended to the image, a test of memory"
+    )
     limit: int | None = Field(
         None,
         ge=10,
+        lt=2**31,
         description="number of training examples, balanced over classes; the validation set shrinks in proportion",
     )
 
@@ -73,6 +76,14 @@ class Images(Task):
         if self.limit is None or self.limit >= train:
             return self.all_sizes
         return self.limit, max(len(self.names), round(validation * self.limit / train)), test
+
+    def data_bytes(self) -> int:
+        """Return the memory of the images, read, split and ordered, and of the noise tapes of the three parts."""
+        pixels = sum(self.all_sizes) * self.side**2 * self.channels
+        return 4 * pixels + (20 * self._tape_length() * self.input_size if self.noise_pad else 0)
+
+    def _tape_length(self) -> int:
+        return max(TAPE // self.input_size, 2 * self.noise_pad)
 
     def images(self) -> Arrays:
         """Return `train` and `test` as bytes (N, side, side, channels), with `train_labels` and `test_labels`."""
@@ -114,7 +125,7 @@ class Images(Task):
         encoding: Encoding = pixels
         if self.noise_pad:
             random = stream(self.seed, f"noise of {name}")
-            length = max(TAPE // self.input_size, 2 * self.noise_pad)
+            length = self._tape_length()
             tape = torch.from_numpy(random.standard_normal((length, self.input_size)).astype(np.float32))
             starts = torch.from_numpy(random.randint(0, length - self.noise_pad + 1, len(rows), dtype=np.int64))
             encoding = NoiseAfter(pixels, self.noise_pad, tape, starts)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from gatelab import memory
 from gatelab.errors import DataError
 from gatelab.tasks import gaps, readers
 from gatelab.tasks.own_splits import VALUES
 from gatelab.tasks.reading import Reading
-from gatelab.tasks.recordings import Recordings, token_type
+from gatelab.tasks.recordings import COPIES, Recordings, token_type
 
 
 def read(path: Path, reading: Reading, tokens: bool, need_target: bool) -> Recordings:
@@ -114,6 +115,7 @@ def from_arrays(
                 f"{source}: X is {X.dtype} of shape {X.shape}: expected numbers (N, T, D) or (N, T){advice}"
             )
     ends = checked_lengths(source, lengths, values)
+    memory.refuse(8 * COPIES * values.size, f"{source} with X of shape {X.shape}", "split it")
     filled = 0
     if not tokens:
         values, filled = gaps.fill_sequences(values.astype(np.float64), ends, reading.fill, source)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from gatelab.errors import DataError
-from gatelab.sealed import UNREADABLE, plain_arrays
+from gatelab.sealed import UNREADABLE, plain_array, plain_arrays
 from gatelab.tasks.gaps import FILLS, fill_missing
 from gatelab.tasks.reading import Fill
 from gatelab.tasks.table_files import read_table
@@ -42,17 +42,13 @@ def read_sequence(
         values = fill_missing(table.number_columns(names), fill)
         return (table.pick(names) if np.isnan(values).any() else values), names
     try:
-        with path.open("rb") as raw:
-            values = np.load(raw, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        values = plain_array(path)
+    except UNREADABLE as error:
         raise DataError(f"{path} cannot be read as an .npy array: {error}") from error
-    if (
-        not isinstance(values, np.ndarray)
-        or values.ndim not in (1, 2)
-        or values.size == 0
-        or values.dtype.kind not in "iufb"
-    ):
-        raise DataError(f"{path} holds {getattr(values, 'shape', values)}: expected numbers of shape (T, D) or (T,)")
+    if values.ndim not in (1, 2) or values.size == 0 or values.dtype.kind not in "iufb":
+        raise DataError(
+            f"{path} holds {values.dtype} of shape {values.shape}: expected numbers of shape (T, D) or (T,)"
+        )
     values = fill_missing(values.astype(np.float64).reshape(len(values), -1), fill)
     if not np.isfinite(values).all():
         step, column = np.argwhere(~np.isfinite(values))[0]

@@ -23,11 +23,12 @@ class Recall(Tokens):
     """
 
     name = "recall"
+    bytes_per_step = 12
     source = "synthetic; after the latching problem of Bengio, Simard & Frasconi 1994"
 
     symbols: int = Field(8, ge=2, le=26, description="number of different symbols to recall")
     distractors: int = Field(8, ge=1, le=26, description="number of different distractors")
-    delay: int = Field(50, ge=0, description="steps between the symbol and the cue")
+    delay: int = Field(50, ge=0, lt=2**31, description="steps between the symbol and the cue")
 
     @property
     def vocabulary(self) -> tuple[str, ...]:

@@ -88,6 +88,11 @@ class Recorded(Task):
         """The preprocessing, which `reopened` sets."""
         raise self._unavailable()
 
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Raise an error that says how to get the data."""
+        raise self._unavailable()
+
     def is_here(self) -> bool:
         """The data is never here."""
         return False

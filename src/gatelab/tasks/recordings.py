@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from gatelab import memory
 from gatelab.errors import DataError
 from gatelab.tasks.reading import Reading
 from gatelab.tasks.table_files import Table
+
+COPIES = 3  # of the values: as read, scaled, and in the three parts
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,13 @@ def padded(sequences: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray | No
     """Return sequences of any length in one array, and their lengths; None if all are equal."""
     lengths = np.array([len(sequence) for sequence in sequences], np.int64)
     kinds = np.result_type(*{sequence.dtype for sequence in sequences})
-    values = np.zeros((len(sequences), int(lengths.max()), *sequences[0].shape[1:]), kinds)
+    shape = (len(sequences), int(lengths.max()), *sequences[0].shape[1:])
+    memory.refuse(
+        COPIES * kinds.itemsize * math.prod(shape),
+        f"{shape[0]:,} sequences, padded to the longest of {shape[1]:,} steps,",
+        "shorten the longest ones, or use fewer",
+    )
+    values = np.zeros(shape, kinds)
     for row, sequence in zip(values, sequences, strict=True):
         row[: len(sequence)] = sequence
     return values, None if (lengths == lengths[0]).all() else lengths

@@ -30,17 +30,19 @@ class Sine(Task):
     per_step = True
     forecasts = True
 
-    length: int = Field(50, ge=2, description="steps per window")
-    duration: int = Field(3000, ge=20, description="steps of the whole wave")
+    length: int = Field(50, ge=2, lt=2**31, description="steps per window")
+    duration: int = Field(3000, ge=20, lt=2**53, description="steps of the whole wave")
     period: float = Field(25.0, gt=2, description="steps per period")
-    noise: float = Field(0.1, ge=0, description="standard deviation of the noise; the amplitude of the wave is 1")
+    noise: float = Field(
+        0.1, ge=0, le=1e100, description="standard deviation of the noise; the amplitude of the wave is 1"
+    )
 
     @model_validator(mode="after")
     def _long_enough(self) -> Sine:
         if min(self.sizes) < 1:
             raise GatelabError(
                 f"duration is {self.duration}: expected at least {series.least_steps(self.length)} for windows of "
-                f"{self.length} steps in training, validation and test set"
+                f"{self.length} steps in training, validation and test set; choose a smaller length"
             )
         return self
 
@@ -59,9 +61,14 @@ class Sine(Task):
         """The number of training, validation and test examples."""
         return series.window_counts(self.duration, self.length)
 
+    def data_bytes(self) -> int:
+        """Return the memory of the wave, its noise, and the scaled copies."""
+        return 32 * self.duration
+
     @cached_property
     def wave(self) -> np.ndarray:
         """The whole series (duration, 1) before scaling."""
+        self.refuse_size()
         random = stream(self.seed, self.name)
         wave = np.sin(2 * np.pi * (np.arange(self.duration) / self.period + random.uniform()))
         return (wave + self.noise * random.standard_normal(self.duration))[:, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from gatelab.tasks.examples import Encoding, Examples, Parts, TokenIndices
 from gatelab.tasks.sampling import stream
 from gatelab.tasks.task import Task
 
+ROW_BYTES = 600  # of the objects that keep one example apart
 Drawn = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # inputs (N, T, …), targets, lengths
 
 
@@ -22,14 +23,19 @@ class Synthetic(Task):
     """A task with randomly generated examples."""
 
     synthetic = True
+    bytes_per_step: ClassVar[int] = 40  # of one example, while examples are drawn and kept
     split_rule = "`size` training examples, a fifth of that each for validation and test; all sequences distinct"
 
-    size: int = Field(10_000, ge=5, description="number of training examples")
+    size: int = Field(10_000, ge=5, lt=2**31, description="number of training examples")
 
     @property
     def sizes(self) -> tuple[int, int, int]:
         """The number of training, validation and test examples."""
         return self.size, self.size // 5, self.size // 5
+
+    def data_bytes(self) -> int:
+        """Return the memory of the arrays of one draw, their distinct rows, and the three parts."""
+        return sum(self.sizes) * (self.steps * self.bytes_per_step + ROW_BYTES)
 
     def draw(self, count: int, random: np.random.RandomState) -> Drawn:
         """Draw `count` examples, which may repeat."""

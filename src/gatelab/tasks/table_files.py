@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from gatelab.errors import DataError
+from gatelab import memory
+from gatelab.disk import read_regular
+from gatelab.errors import DataError, short
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", " ": "spaces"}
 MISSING = {"", "na", "n/a", "nan", "null", "none", "-"}
 WHOLE = re.compile(r"[-+]?\d+")
 TELLING = {"label", "class", "target", "split", "id", "date", "time", "timestamp"}  # never the value of a cell
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
+
+CSV_FACTOR = 20  # bytes of memory per byte of a CSV file: cells are Python objects until all are numbers
+PARQUET_CELL = 32  # bytes of memory per cell
+SHOWN = 20  # names in a message
+SHORTER = "split it, or remove columns and rows that are not needed"
 
 Row = tuple[int, list[str]]  # line number in the file, and the cells
 
@@ -81,7 +90,12 @@ class Table:
 
     def known(self) -> str:
         """Return the names of the numeric columns, for messages."""
-        return ", ".join(self.columns) or "none"
+        return listed(tuple(self.columns))
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """Return the first names, for messages."""
+    return ", ".join(names[:SHOWN]) + (f", … ({len(names):,} in all)" if len(names) > SHOWN else "") or "none"
 
 
 def number_text(value: float) -> str:
@@ -93,7 +107,7 @@ def number_text(value: float) -> str:
 
 def read_table(path: Path, header: bool | None = None) -> Table:
     """Read a CSV or Parquet table. `header`: whether the first line has column names; None detects it."""
-    if not path.is_file():
+    if not path.exists():
         raise DataError(f"there is no file {path}: expected a table, .csv or .parquet")
     return _read_parquet(path) if path.suffix.lower() == ".parquet" else read_csv(path, header)
 
@@ -101,7 +115,9 @@ def read_table(path: Path, header: bool | None = None) -> Table:
 def read_csv(path: Path, header: bool | None = None) -> Table:
     """Read a CSV table; the separator is detected."""
     try:
-        text = path.read_text(encoding="utf-8-sig").rstrip()
+        content = read_regular(path)
+        memory.refuse(CSV_FACTOR * len(content), f"{path}, a CSV file of {memory.amount(len(content))},", SHORTER)
+        text = content.decode("utf-8-sig").rstrip()
         separator = _separator(text)
         rows = _rows(text, separator)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -181,6 +197,8 @@ def _number(cell: str, separator: str) -> float | None:
     cell = cell.strip()
     if cell.lower() in MISSING:
         return np.nan
+    if "_" in cell:  # Python reads 1_000 as a number
+        return None
     if separator != "," and DECIMAL_COMMA.fullmatch(cell):
         cell = cell.replace(",", ".")
     try:
@@ -198,9 +216,9 @@ def _mostly_numbers(column: list[float | None]) -> bool:
 
 def _names(path: Path, cells: list[str]) -> list[str]:
     names = [cell.strip() for cell in cells]
-    for name in names:
-        if name and names.count(name) > 1:
-            raise DataError(f"{path}: the header has {name!r} twice: expected unique column names")
+    for name, count in Counter(names).items():
+        if name and count > 1:
+            raise DataError(f"{path}: the header has {short(name)} twice: expected unique column names")
     return names
 
 
@@ -211,15 +229,26 @@ def _read_parquet(path: Path) -> Table:
     except ImportError:
         raise DataError(f"to read {path}, install pyarrow: pip install 'gatelab[parquet]'") from None
     try:
-        table = pyarrow.parquet.read_table(path)
-    except (OSError, pyarrow.ArrowException) as error:
+        file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(read_regular(path)))
+        rows, names = file.metadata.num_rows, file.schema_arrow.names
+        needed = PARQUET_CELL * max(0, rows) * max(1, len(names))
+        memory.refuse(needed, f"{path}, a Parquet file of {rows:,} rows and {len(names):,} columns,", SHORTER)
+        _names(path, names)
+        table = file.read()
+        return _from_arrow(path, table)
+    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
         raise DataError(f"{path} cannot be read as Parquet: {error}") from error
+
+
+def _from_arrow(path: Path, table: Any) -> Table:
+    from pyarrow import float64, types
+
     columns, texts, integers = {}, {}, set()
     for name, column in zip(table.column_names, table.columns, strict=True):
         kind = column.type
-        if pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind):
-            columns[name] = column.cast(pyarrow.float64(), safe=False).to_numpy()
-            if not pyarrow.types.is_floating(kind) and not column.null_count:
+        if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+            columns[name] = column.cast(float64(), safe=False).to_numpy()
+            if not types.is_floating(kind) and not column.null_count:
                 integers.add(name)
         else:
             texts[name] = ["" if value is None else str(value) for value in column.to_pylist()]

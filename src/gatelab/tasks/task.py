@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from torch import Tensor
 
+from gatelab import memory
 from gatelab.errors import invalid
 from gatelab.formatting import counted, visible
+from gatelab.numerals import before_validation
 from gatelab.tasks.baseline import Baseline, majority_class, training_mean
 from gatelab.tasks.examples import Examples, Parts, inside
 from gatelab.tasks.preparation import Preparation, ScalingParameters
@@ -43,7 +45,12 @@ class Task(BaseModel):
 
     default_bptt: ClassVar[int | None] = None  # steps of truncated back-propagation, for tasks that need it
 
-    seed: int = Field(0, ge=0, description="random seed of the data: split, noise and synthetic examples")
+    seed: int = Field(0, ge=0, lt=2**63, description="random seed of the data: split, noise and synthetic examples")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_written(cls, value: Any, info: ValidationInfo) -> Any:
+        return before_validation(value, cls.model_fields[info.field_name or ""].annotation)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
@@ -196,9 +203,27 @@ class Task(BaseModel):
         """Generate or read the data; `parts` caches it."""
         raise NotImplementedError
 
+    def data_bytes(self) -> int:
+        """Return the memory that loading takes, estimated from the options; 0 if it follows from files, whose readers
+        estimate it.
+        """
+        return 0
+
+    def refuse_size(self) -> None:
+        """Raise an error if the data does not fit into memory, before anything is generated."""
+        memory.refuse(self.data_bytes(), f"the data of the task {self.name!r}", f"make {self._outsized()} smaller")
+
+    def _outsized(self) -> str:
+        """Return the option that is largest in relation to its default, with its value."""
+        fields = type(self).model_fields
+        options = {n: v for n, v in self.options().items() if isinstance(v, int) and v is not True and n != "seed"}
+        name = max(options, key=lambda n: options[n] / (fields[n].default or 1), default="")
+        return f"its option {name} ({options[name]:,})" if name else "it"
+
     @cached_property
     def parts(self) -> Parts:
         """The training, validation and test set, loaded on first use."""
+        self.refuse_size()
         return self.load()
 
     def streams(self) -> Parts | None:

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from pydantic import Field, field_validator
 
+from gatelab import memory
+from gatelab.disk import read_regular
 from gatelab.errors import DataError, GatelabError
 from gatelab.formatting import counted, visible
 from gatelab.tasks import ngrams, pictures
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 Unit = Literal["characters", "bytes"]
 WINDOW = 100  # tokens per example, and per chunk of truncated back-propagation by default
 SHARES = (0.9, 0.95, 1.0)  # where training, validation and test part end
+TEXT_FACTOR = 6  # bytes of memory per byte of a file: as read, as text, and as tokens
 BLOCK = 1 << 20  # characters that are converted at once, so that memory stays near the size of the text
 CODES = {"characters": 0x110000, "bytes": 256}  # how many there can be
 
@@ -178,9 +181,10 @@ def tokenize(path: Path, unit: Unit) -> Tokenized:
 
 def read_text(path: Path, unit: Unit) -> str | bytes:
     """Read a file as text, without a byte order mark, or as bytes."""
-    if not path.is_file():
+    if not path.exists():
         raise DataError(f"there is no file {path}: expected a text file")
-    content = path.read_bytes()
+    memory.refuse(TEXT_FACTOR * path.stat().st_size, f"{path}", "split it")
+    content = read_regular(path)
     if not content:
         raise DataError(f"{path} is empty: expected text")
     if unit == "bytes":

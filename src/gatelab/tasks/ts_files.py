@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gatelab.disk import read_regular
 from gatelab.errors import DataError
 from gatelab.formatting import counted
 from gatelab.tasks import gaps
@@ -32,7 +33,7 @@ class _Header:
 def read(path: Path, reading: Reading, need_label: bool) -> Recordings:
     """Read the cases of a .ts file."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = read_regular(path).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as a .ts file in UTF-8: {error}") from error
     header, start = _header(path, lines)

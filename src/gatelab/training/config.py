@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -14,10 +13,13 @@ from pydantic.fields import FieldInfo
 
 from gatelab import tasks
 from gatelab.cells import Choice
-from gatelab.errors import DataError, GatelabError, expectation, unknown
+from gatelab.disk import read_regular
+from gatelab.errors import DataError, GatelabError, expectation, short, unknown
+from gatelab.training import yaml_reader
 from gatelab.training.spec import RunSpec, Section, disagreements, name_and_options
 
-Key = tuple[str | int, ...]
+Key = yaml_reader.Key
+MOST_PROBLEMS = 30  # in one message
 
 
 class Problem(NamedTuple):
@@ -37,47 +39,18 @@ class Document(NamedTuple):
 def read(path: Path) -> Document:
     """A YAML file, as plain values; never as objects."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path, yaml_reader.MAX_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise GatelabError(f"{path} cannot be read: {error}") from error
-    content = parse_yaml(text, str(path))
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
-    lines: dict[Key, int] = {}
-    duplicates = list(_mark(root, (), lines)) if root is not None else []
-    if duplicates:
-        raise GatelabError("\n".join(f"{path}:{line}: the key {key!r} is there twice" for line, key in duplicates))
+    content, lines = yaml_reader.read(text, str(path))
     if not isinstance(content, dict | None):
-        raise GatelabError(f"{path} holds {content!r}: expected keys such as task and training")
+        raise GatelabError(f"{path} holds {short(content)}: expected keys such as task and training")
     return Document(content or {}, lines)
 
 
 def parse_yaml(text: str, source: str) -> Any:
     """The values of a YAML text, or an error that names the source and the line."""
-    try:
-        content = yaml.safe_load(text)
-        json.dumps(content, default=str)  # values that refer to themselves cannot be written
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{source}:{mark.line + 1}" if mark else source
-        raise GatelabError(f"{where}: this is not YAML: {getattr(error, 'problem', None) or error}") from error
-    except (ValueError, TypeError, RecursionError) as error:
-        raise GatelabError(f"{source}: this is not a config: {error}") from error
-    return content
-
-
-def _mark(node: yaml.Node, key: Key, lines: dict[Key, int]) -> Iterator[tuple[int, str]]:
-    """Note the line of each key below `node`; yields keys that appear twice."""
-    lines.setdefault(key, node.start_mark.line + 1)
-    if isinstance(node, yaml.MappingNode):
-        for name, value in node.value:
-            inner = (*key, str(name.value))
-            if inner in lines:
-                yield name.start_mark.line + 1, str(name.value)
-            lines[inner] = name.start_mark.line + 1
-            yield from _mark(value, inner, lines)
-    elif isinstance(node, yaml.SequenceNode):
-        for i, value in enumerate(node.value):
-            yield from _mark(value, (*key, i), lines)
+    return yaml_reader.read(text, source)[0]
 
 
 def load(path: Path, changes: Mapping[Key, Any] | None = None) -> RunSpec:
@@ -127,7 +100,9 @@ def refuse_located(problems: list[Problem], source: str, lines: Mapping[Key, int
         key = ".".join(str(part) for part in problem.key)
         messages.append((line, f"{where}: {key + ': ' if key else ''}{problem.message}"))
     if messages:
-        raise GatelabError("\n".join(text for _, text in sorted(messages, key=lambda pair: pair[0])))
+        texts = [text for _, text in sorted(messages, key=lambda pair: pair[0])]
+        more = [f"… and {len(texts) - MOST_PROBLEMS:,} more problems"] if len(texts) > MOST_PROBLEMS else []
+        raise GatelabError("\n".join([*texts[:MOST_PROBLEMS], *more]))
 
 
 def _problems(content: dict[str, Any], sections: dict[str, Any]) -> Iterator[Problem]:
@@ -151,13 +126,13 @@ def section_problems(content: dict[str, Any], sections: dict[str, Any]) -> Itera
         values = content.get(name, {})
         section = cast("type[BaseModel] | None", field.annotation)
         if name == "task":
-            section, values, wrong = _named_task(values or {"name": "digits"})
+            section, values, wrong = _named_task(content.get(name, {"name": "digits"}))
             yield from (Problem(("task", *problem.key), problem.message) for problem in wrong)
         if section is None:
             continue
         if not isinstance(values, dict):
             some = ", ".join(list(section.model_fields)[:3])
-            yield Problem((name,), f"this is {values!r}: expected keys such as {some}")
+            yield Problem((name,), f"this is {short(values)}: expected keys such as {some}")
             continue
         sections[name], wrong = validated(section, values)
         yield from (Problem((name, *problem.key), problem.message) for problem in wrong)
@@ -194,7 +169,7 @@ def validated(
                 elif wrong["type"] == "value_error":
                     problems.append(Problem(key, str(wrong["ctx"]["error"])))
                 else:
-                    problems.append(Problem(key, f"this is {wrong['input']!r}: {expectation(wrong['msg'])}"))
+                    problems.append(Problem(key, f"this is {short(wrong['input'])}: {expectation(wrong['msg'])}"))
             names = {wrong["loc"][0] for wrong in error.errors() if wrong["loc"]}
             if not names & left.keys():
                 return None, problems  # a task's own rule, or something without which there is no section

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from gatelab.engine.recurrent import State
 from gatelab.errors import GatelabError
 from gatelab.tasks import Batch, Task
-from gatelab.training import build, checkpoint, chunks, gradients, optimizers, seeds
+from gatelab.training import build, checkpoint, chunks, footprint, gradients, optimizers, seeds
 from gatelab.training.checkpoint import Place
 from gatelab.training.evaluation import evaluate, run_chunk
 from gatelab.training.identity import changed_cell, identity, refuse
@@ -99,6 +99,7 @@ def train(
     """
     run, report = Run(Path(run_dir)), report or Reporter()
     spec = spec.model_copy(update={"task": spec.task.with_options()}) if run.exists() else spec  # data as it is now
+    footprint.refuse(spec)
     if not run.exists():
         refuse_foreign(run.path)
         spec.task.parts  # noqa: B018 (data that is not here must not leave a directory behind)
@@ -281,7 +282,7 @@ def _check_converging(work: Work, part: str, metrics: Metrics, epoch: int) -> No
 
 
 def _in_words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, GatelabError) else f"{type(error).__name__}: {error}"
 
 
 def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, accept_changes: bool = False) -> Work:

@@ -13,7 +13,7 @@ from types import FrameType
 import torch
 
 from gatelab import sealed
-from gatelab.disk import clear_unfinished, foreign, within
+from gatelab.disk import clear_unfinished, foreign, read_regular, within
 from gatelab.engine import team
 from gatelab.errors import DataError, GatelabError
 from gatelab.training import kept
@@ -66,7 +66,7 @@ def _is_ours(path: Path) -> bool:
     """Whether a file is that of a run that was killed before it had a manifest, not another one of that name."""
     try:
         if path.name == CELL:
-            return path.read_text(errors="replace").startswith(CELL_HEADING)
+            return read_regular(path).decode(errors="replace").startswith(CELL_HEADING)
         return bool(sealed.read_json(path) if path.suffix == ".json" else sealed.read_arrays(path))
     except (OSError, DataError):
         return False

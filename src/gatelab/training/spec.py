@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
     BaseModel,
@@ -24,6 +24,7 @@ from gatelab.engine.recurrent import resolve_options
 from gatelab.engine.settings import check_chrono, check_frozen, check_gate_bias
 from gatelab.errors import GatelabError, unknown
 from gatelab.lang import Cell, Option, hold
+from gatelab.numerals import before_validation
 from gatelab.tasks import Task
 
 if TYPE_CHECKING:
@@ -47,12 +48,8 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_truth_for_numbers(cls, value: Any, info: ValidationInfo) -> Any:
-        """pydantic takes true for 1, and YAML takes yes for true."""
-        annotation = cls.model_fields[info.field_name or ""].annotation
-        if isinstance(value, bool) and bool not in (annotation, *get_args(annotation)):
-            raise GatelabError("expected a value of another kind, not true or false")
-        return value
+    def _as_written(cls, value: Any, info: ValidationInfo) -> Any:
+        return before_validation(value, cls.model_fields[info.field_name or ""].annotation)
 
     @model_validator(mode="after")
     def _no_conflicts(self, info: ValidationInfo) -> Self:
@@ -86,8 +83,8 @@ class ModelSpec(Section):
         cells.choose("gru"),
         description="a cell of the library (`gatelab cells`), or FILE.py:NAME for one of your own",
     )
-    hidden_size: int = Field(128, ge=1, description="H, hidden units per layer")
-    num_layers: int = Field(1, ge=1, description="L, stacked layers")
+    hidden_size: int = Field(128, ge=1, lt=2**31, description="H, hidden units per layer")
+    num_layers: int = Field(1, ge=1, le=10_000, description="L, stacked layers")
     bidirectional: bool = Field(False, description="add a second direction that reads from the end")
     residual: bool = Field(False, description="residual connections from the second layer on")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout between layers")
@@ -107,7 +104,7 @@ class ModelSpec(Section):
     )
     gate_bias: dict[str, float] = Field({}, description="initial values of single biases, as {z: 1.0}")
     chrono: int | None = Field(
-        None, ge=2, description="chrono initialization: time constants spread up to this number of steps"
+        None, ge=2, lt=2**31, description="chrono initialization: time constants spread up to this number of steps"
     )
     freeze: tuple[str, ...] = Field((), description="parameters that are not trained, as [b.z, b.r]")
     freeze_at: float | None = Field(None, description="the value they are frozen at; by default their initial values")
@@ -182,10 +179,10 @@ class OptimizationSpec(Section):
         "step_epochs, or times step_factor after plateau_patience epochs without improvement in validation",
     )
     final_learning_rate: float = Field(0.0, ge=0, description="end of the cosine decay, and minimum of plateau")
-    step_epochs: int = Field(10, ge=1, description="epochs between steps")
+    step_epochs: int = Field(10, ge=1, lt=2**31, description="epochs between steps")
     step_factor: float = Field(0.1, gt=0, lt=1, description="factor of step and plateau")
-    plateau_patience: int = Field(5, ge=1, description="epochs without improvement before plateau acts")
-    warmup_steps: int = Field(0, ge=0, description="batches of linear warm-up of the learning rate")
+    plateau_patience: int = Field(5, ge=1, lt=2**31, description="epochs without improvement before plateau acts")
+    warmup_steps: int = Field(0, ge=0, lt=2**63, description="batches of linear warm-up of the learning rate")
 
     def conflicts(self) -> Iterator[Conflict]:
         """Settings that the optimizer or the schedule does not have."""
@@ -200,8 +197,8 @@ class OptimizationSpec(Section):
 class TrainingSpec(Section):
     """Epochs, batches, seed, early stopping."""
 
-    num_epochs: int = Field(10, ge=1, description="maximum number of epochs")
-    batch_size: int = Field(128, ge=1, description="examples per batch")
+    num_epochs: int = Field(10, ge=1, lt=2**31, description="maximum number of epochs")
+    batch_size: int = Field(128, ge=1, lt=2**31, description="examples per batch")
     bucket_by_length: bool = Field(
         False, description="make batches of sequences of similar length: less padding, faster, still shuffled"
     )
@@ -221,6 +218,7 @@ class TrainingSpec(Section):
     patience: int | None = Field(
         None,
         ge=1,
+        lt=2**31,
         description="early stopping after this number of epochs without improvement in validation; null never stops",
     )
     monitor: Literal["auto", "accuracy", "loss"] = Field(
@@ -228,7 +226,7 @@ class TrainingSpec(Section):
         description="validation metric that selects the weights: auto is accuracy for classes, else loss",
     )
     checkpoint_seconds: float = Field(60.0, gt=0, description="longest time between checkpoints, beside one per epoch")
-    threads: int | None = Field(None, ge=1, description="CPU threads; null leaves it to torch")
+    threads: int | None = Field(None, ge=1, le=1024, description="CPU threads; null leaves it to torch")
     record: tuple[str, ...] = Field(
         (),
         description="what to record every epoch beside the metrics, as [gradients]: gradient norms by step",

@@ -51,7 +51,10 @@ def predict(trained: TrainedModel, path: Path, proba: bool = False) -> Predictio
     if trained.preparation.forecasts:
         return _predict_series(trained, path)
     data = read(path, trained.preparation)
-    inputs.check_finite(data.sequences, trained.preparation)
+    try:
+        inputs.check_finite(data.sequences, trained.preparation)
+    except GatelabError as error:
+        raise DataError(f"{path}: {error}") from None
     output = trained.output(data.sequences.values, data.sequences.lengths)
     if trained.preparation.per_step:
         data, output = _by_step(data, output)

@@ -21,6 +21,8 @@ from gatelab.use import inputs
 if TYPE_CHECKING:
     from gatelab.use.trained import TrainedModel
 
+MOST_STEPS = 100_000  # of a forecast; each is a call of the model
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -38,8 +40,8 @@ def forecast(trained: TrainedModel, steps: int, data: Any = None, future: Any = 
     if not prepared.forecasts:
         instead = "gatelab sample" if prepared.text is not None else "gatelab predict"
         raise GatelabError(f"{trained.run.path} was not trained on a series, which forecast needs: use {instead}")
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise GatelabError(f"steps is {steps!r}: expected an integer of at least 1")
+    if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= MOST_STEPS:
+        raise GatelabError(f"steps is {steps!r}: expected an integer from 1 to {MOST_STEPS:,}")
     before = kept.ending(trained.run.file(kept.FILE), prepared) if data is None else _last_window(trained, data)
     exogenous = _exogenous(trained, steps, future)
     values = _iterated(trained, before.values, steps, exogenous)

@@ -108,6 +108,9 @@ def _depth(nested: Any) -> int:
 
 def _array(values: Any, name: str) -> np.ndarray:
     try:
+        kind = np.asarray(values).dtype.kind
+        if kind in "cmMSUV":  # NumPy would convert complex numbers, times and text, and lose what they mean
+            raise TypeError
         array = np.asarray(values, np.float64)
     except (TypeError, ValueError):
         raise GatelabError(f"{name} is {str(values)[:80]}: expected numbers, (T, D) or (N, T, D)") from None

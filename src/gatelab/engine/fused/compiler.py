@@ -11,9 +11,11 @@ import platform
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 from gatelab.disk import cache_folder
@@ -33,7 +35,8 @@ FLAGS = (
     "-ffp-contract=fast",
 )
 OPENMP = ("-fopenmp",)
-TIMEOUT = 300  # seconds per compilation; an ordinary cell takes about two
+TIMEOUT = 120  # seconds per compilation; an ordinary cell takes about two
+PROBE_TIMEOUT = 20  # seconds for questions about the compiler
 DIGEST = 32  # bytes of SHA-256 appended to a cached library; the loader ignores trailing bytes
 
 
@@ -64,7 +67,7 @@ def command() -> tuple[str, ...]:
 @functools.cache
 def version() -> str:
     """The first line of the compiler's `--version`, or its path if it prints nothing."""
-    done = subprocess.run([*command(), "--version"], capture_output=True, text=True, check=False)
+    done = _run(["--version"], PROBE_TIMEOUT)
     return done.stdout.partition("\n")[0] or command()[0]
 
 
@@ -144,22 +147,34 @@ def _has_openmp() -> bool:
     with tempfile.TemporaryDirectory() as folder:
         probe = Path(folder) / "probe.cpp"
         probe.write_text("#include <omp.h>\nint main() { return omp_get_max_threads() < 1; }\n")
-        return _run([*OPENMP, str(probe), "-o", str(Path(folder) / "probe")]).returncode == 0
+        return _run([*OPENMP, str(probe), "-o", str(Path(folder) / "probe")], PROBE_TIMEOUT).returncode == 0
 
 
-def _run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+def _run(arguments: list[str], seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run the compiler; one that does not end in time is killed, with the programs that it has started."""
     # In a new session: Ctrl-C must interrupt Python, not look like a compile error.
-    try:
-        return subprocess.run(
-            [*command(), *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            start_new_session=True,
-            timeout=TIMEOUT,
-        )
-    except subprocess.TimeoutExpired:
-        raise KernelError(f"{version()} took more than {TIMEOUT} seconds to compile the kernel") from None
+    process = subprocess.Popen(
+        [*command(), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    with process:
+        try:
+            output, errors = process.communicate(timeout=seconds)
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise CompilerError(
+                    f"the compiler {shlex.join(command())} did not end within {seconds:g} seconds (with the arguments "
+                    f"{shlex.join(arguments)[:100]}): check that it works, or set the variable CXX to another one"
+                ) from None
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
 def _is_intact(path: Path) -> bool:
@@ -178,7 +193,7 @@ def _compile(name: str, source: str, flags: tuple[str, ...], path: Path) -> None
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{name}-") as folder:
         source_path, library_path = Path(folder) / f"{name}.cpp", Path(folder) / f"{name}.so"
         source_path.write_text(source)
-        done = _run([*flags, f"-I{RUNTIME.parent}", str(source_path), "-o", str(library_path)])
+        done = _run([*flags, f"-I{RUNTIME.parent}", str(source_path), "-o", str(library_path)], TIMEOUT)
         if done.returncode != 0:
             raise KernelError(f"{version()} failed to compile the kernel {name!r}:\n{done.stderr[:2000]}")
         library_path.chmod(0o700)
