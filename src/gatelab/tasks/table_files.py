@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from gatelab.errors import DataError
+from gatelab.tasks import timestamps
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", " ": "spaces"}
 MISSING = {"", "na", "n/a", "nan", "null", "none", "-"}
@@ -30,6 +31,13 @@ class Table:
     lines: np.ndarray  # (N,), the line number of each row
     integers: frozenset[str] = frozenset()  # numeric columns without fractions, as they are written
     has_header: bool = True
+    _times: dict[str, np.ndarray | None] = field(default_factory=dict, repr=False, compare=False)
+
+    def times(self, name: str) -> np.ndarray | None:
+        """Return a text column as times, datetime64[us], parsed once; None if it has none."""
+        if name not in self._times:
+            self._times[name] = timestamps.parse_column(self.texts[name])
+        return self._times[name]
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -86,9 +94,9 @@ class Table:
 
 def number_text(value: float) -> str:
     """Return a number as a name: whole numbers without a decimal point, NaN as an empty text."""
-    if np.isnan(value):
+    if value != value:
         return ""
-    return str(int(value)) if np.isfinite(value) and value == int(value) else repr(value)
+    return str(int(value)) if value.is_integer() else repr(value)
 
 
 def read_table(path: Path, header: bool | None = None) -> Table:
