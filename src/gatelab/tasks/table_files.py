@@ -31,6 +31,9 @@ class Table:
     lines: np.ndarray  # (N,), the line number of each row
     integers: frozenset[str] = frozenset()  # numeric columns without fractions, as they are written
     has_header: bool = True
+    spelled: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # integers that a number would change: 007, or 17 digits
     _times: dict[str, np.ndarray | None] = field(default_factory=dict, repr=False, compare=False)
 
     def times(self, name: str) -> np.ndarray | None:
@@ -85,6 +88,8 @@ class Table:
             return [cell.strip() for cell in self.texts[name]]
         if name not in self.columns:
             raise DataError(f"{self.path} has no column {name!r}; its columns: {', '.join(self.names) or 'none'}")
+        if name in self.spelled:
+            return self.spelled[name]
         return [number_text(value) for value in self.columns[name].tolist()]
 
     def known(self) -> str:
@@ -133,6 +138,7 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
     lines = np.array([line for line, _ in rows])
     columns: dict[str, np.ndarray] = {}
     texts: dict[str, list[str]] = {}
+    spelled: dict[str, list[str]] = {}
     integers = set()
     for i, (name, column) in enumerate(zip(names, by_column, strict=True)):
         cells = [cells[i] for _, cells in rows]
@@ -145,7 +151,10 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
             columns[name] = np.array(column, np.float64)
             if all(WHOLE.fullmatch(cell.strip()) for cell in cells):
                 integers.add(name)
-    return Table(path, columns, texts, lines, frozenset(integers), header)
+                stripped = [cell.strip() for cell in cells]
+                if stripped != [number_text(value) for value in columns[name].tolist()]:
+                    spelled[name] = stripped
+    return Table(path, columns, texts, lines, frozenset(integers), header, spelled)
 
 
 def _has_header(first: list[str], by_column: list[list[float | None]]) -> bool:
