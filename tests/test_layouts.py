@@ -244,3 +244,11 @@ def test_the_description_says_what_was_understood(tmp_path, cli):
     drawn = task.picture().axes[0].lines[0].get_ydata()
     first = next(index for index in np.sort(task.indices[0]) if task.content.targets[index] == 0)
     np.testing.assert_array_equal(drawn, task.content.inputs[first, :, 0])  # in the units of the file
+
+
+def test_ids_are_names_not_numbers(tmp_path):
+    """007 is not 7, and neighbours of 17 digits are not equal."""
+    ids = ["007", "7", "12345678901234567", "12345678901234568"]
+    lines = [f"{name},{step},{'xy'[i % 2]}" for i, name in enumerate(ids) for step in range(i + 1)]
+    content = tasks.get("files", path=write(tmp_path, "\n".join(["id,v,label", *lines]))).content
+    assert content.ends.tolist() == [1, 2, 3, 4]

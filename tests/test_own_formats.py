@@ -155,3 +155,33 @@ def test_raw_files_give_the_predictions_of_the_run(tmp_path, name, cli):
     assert ("true" in titles, "predicted" in titles) == (True, True)
     assert ("accuracy" in err) == (task.classes is not None)
     assert "these are not test scores" in err
+
+
+def test_new_files_need_no_labels(tmp_path, cli):
+    long_csv(tmp_path / "long.csv")
+    run = trained(tmp_path / "run", f"files:path={tmp_path / 'long.csv'}")
+    expected = [line.split(",")[1] for line in cli("predict", run.path, tmp_path / "long.csv")[1].splitlines()]
+    lines = [line.split(",") for line in (tmp_path / "long.csv").read_text().splitlines()]
+    (tmp_path / "new.csv").write_text("\n".join(",".join(cells[:4]) for cells in lines))
+    code, out, err = cli("predict", run.path, tmp_path / "new.csv")
+    assert (code, [line.split(",")[1] for line in out.splitlines()], err) == (0, expected, "")
+    assert [line.split(",")[0] for line in out.splitlines()[1:3]] == ["000", "001"]  # by their ids
+    one = [",".join(cells[2:4]) for cells in lines if cells[0] in ("id", "000")]
+    (tmp_path / "one.csv").write_text("\n".join(one))
+    code, out, _ = cli("predict", run.path, tmp_path / "one.csv")
+    assert (code, out.splitlines()[1].split(",")[1]) == (0, expected[1])
+    (tmp_path / "bad.csv").write_text("\n".join(",".join(cells[:3]) for cells in lines))
+    code, _, err = cli("predict", run.path, tmp_path / "bad.csv")
+    assert (code, "has no column 'v'" in err) == (2, True)
+
+
+def test_archive_rows_need_no_labels(tmp_path, cli):
+    archive_tsv(tmp_path / "Toy")
+    run = trained(tmp_path / "run", f"files:path={tmp_path / 'Toy'}")
+    test = tmp_path / "Toy" / "Toy_TEST.tsv"
+    code, out, err = cli("predict", run.path, test)
+    assert (code, "accuracy" in err, "not test scores" in err) == (0, True, False)
+    (tmp_path / "new.tsv").write_text("\n".join(line.partition("\t")[2] for line in test.read_text().splitlines()))
+    code, new, err = cli("predict", run.path, tmp_path / "new.tsv")
+    assert (code, err) == (0, "")
+    assert [row.split(",")[1:3] for row in new.splitlines()] == [row.split(",")[1:3] for row in out.splitlines()]

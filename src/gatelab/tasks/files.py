@@ -77,9 +77,11 @@ class Files(OwnData):
             table = read_table(self.path, self.header)
             if layouts.recognise(table, self._reading, self.columns) == "series":
                 return self._series_content(table)
-        elif archives.published_pair(self.path) is None:
-            self._refuse_options_for_tables()
-        read = recordings(self.path, self._reading, self.columns, self.tokens)
+            read = _not_used(self.path, _table(table, self._reading, self.columns, self.tokens, True, None))
+        else:
+            if archives.published_pair(self.path) is None:
+                self._refuse_options_for_tables()
+            read = recordings(self.path, self._reading, self.columns, self.tokens)
         self._refuse_options_for_series(read)
         return assembled(read, self.classify)
 
@@ -187,7 +189,12 @@ def recordings(
         read = ts_files.read(path, reading, need_target)
     else:
         read = _table(read_table(path, reading.header), reading, columns, tokens, need_target, classes)
-    test = archives.other_half(path) if need_target else None
+    return _not_used(path, read) if need_target else read
+
+
+def _not_used(path: Path, read: Recordings) -> Recordings:
+    """Add a remark if this is the training file of a published split."""
+    test = archives.other_half(path)
     if test is None or read.split is not None:
         return read
     advice = f"{test.name} beside this file is the published test set: path={path.parent / path.stem[:-6]} uses both"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from gatelab import memory
 from gatelab.disk import read_regular
 from gatelab.errors import DataError, short
+from gatelab.tasks import timestamps
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", " ": "spaces"}
 MISSING = {"", "na", "n/a", "nan", "null", "none", "-"}
@@ -39,6 +40,16 @@ class Table:
     lines: np.ndarray  # (N,), the line number of each row
     integers: frozenset[str] = frozenset()  # numeric columns without fractions, as they are written
     has_header: bool = True
+    spelled: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # integers that a number would change: 007, or 17 digits
+    _times: dict[str, np.ndarray | None] = field(default_factory=dict, repr=False, compare=False)
+
+    def times(self, name: str) -> np.ndarray | None:
+        """Return a text column as times, datetime64[us], parsed once; None if it has none."""
+        if name not in self._times:
+            self._times[name] = timestamps.parse_column(self.texts[name])
+        return self._times[name]
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -86,6 +97,8 @@ class Table:
             return [cell.strip() for cell in self.texts[name]]
         if name not in self.columns:
             raise DataError(f"{self.path} has no column {name!r}; its columns: {', '.join(self.names) or 'none'}")
+        if name in self.spelled:
+            return self.spelled[name]
         return [number_text(value) for value in self.columns[name].tolist()]
 
     def known(self) -> str:
@@ -100,9 +113,9 @@ def listed(names: tuple[str, ...]) -> str:
 
 def number_text(value: float) -> str:
     """Return a number as a name: whole numbers without a decimal point, NaN as an empty text."""
-    if np.isnan(value):
+    if value != value:
         return ""
-    return str(int(value)) if np.isfinite(value) and value == int(value) else repr(value)
+    return str(int(value)) if value.is_integer() else repr(value)
 
 
 def read_table(path: Path, header: bool | None = None) -> Table:
@@ -141,6 +154,7 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
     lines = np.array([line for line, _ in rows])
     columns: dict[str, np.ndarray] = {}
     texts: dict[str, list[str]] = {}
+    spelled: dict[str, list[str]] = {}
     integers = set()
     for i, (name, column) in enumerate(zip(names, by_column, strict=True)):
         cells = [cells[i] for _, cells in rows]
@@ -153,7 +167,10 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
             columns[name] = np.array(column, np.float64)
             if all(WHOLE.fullmatch(cell.strip()) for cell in cells):
                 integers.add(name)
-    return Table(path, columns, texts, lines, frozenset(integers), header)
+                stripped = [cell.strip() for cell in cells]
+                if stripped != [number_text(value) for value in columns[name].tolist()]:
+                    spelled[name] = stripped
+    return Table(path, columns, texts, lines, frozenset(integers), header, spelled)
 
 
 def _has_header(first: list[str], by_column: list[list[float | None]]) -> bool:

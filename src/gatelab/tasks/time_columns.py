@@ -59,7 +59,7 @@ def find(table: Table, option: str | None, values: tuple[str, ...] = ()) -> Time
     if option is not None:
         return None if option.lower() == "none" else named(table, option)
     for name, cells in table.texts.items():
-        times = timestamps.parse_column(cells)
+        times = table.times(name)
         if times is None and name.startswith("(column"):
             times = _unnamed_years(cells)
         if times is not None:
@@ -82,7 +82,7 @@ def named(table: Table, option: str) -> Times:
         return _combined(table, names)
     (name,) = names
     if name in table.texts:
-        times = timestamps.parse_column(table.texts[name])
+        times = table.times(name)
         if times is None:
             raise DataError(
                 f"{table.path}, line {table.lines[0]}, column {name!r}: {table.texts[name][0]!r}: the column cannot be "
@@ -120,8 +120,8 @@ def restart(table: Table) -> tuple[str, np.ndarray] | None:
         for name, values in table.columns.items()
         if name.strip().lower() in (*TIMES, "year") and np.isfinite(values).all()
     }
-    for name, cells in table.texts.items():
-        times = timestamps.parse_column(cells)
+    for name in table.texts:
+        times = table.times(name)
         if times is not None:
             columns[name] = times.astype(np.int64)
     for name, values in columns.items():
