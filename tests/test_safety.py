@@ -260,7 +260,8 @@ def forged(content, *keys, value):
     ("file", "keys", "value", "message"),
     [
         ("manifest.json", ("spec", "model", "hidden_size"), 10**9, "too few for a model of 1000000000 units"),
-        ("manifest.json", ("spec", "model", "num_layers"), 10**8, "too few for a model of 4 units in 100000000 layers"),
+        ("manifest.json", ("spec", "model", "num_layers"), 10**4, "too few for a model of 4 units in 10000 layers"),
+        ("manifest.json", ("spec", "model", "num_layers"), 10**8, "num_layers: Input should be less than or equal to"),
         ("manifest.json", ("threads",), 10**9, "threads: Input should be less than or equal to 1024"),
         ("manifest.json", ("spec", "task", "name"), "nothing", "unknown task 'nothing'"),
         ("manifest.json", ("spec",), {}, "cannot be read"),
