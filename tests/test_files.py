@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 from gatelab import tasks
 from gatelab.errors import DataError
-from gatelab.tasks.table_files import read_csv
+from gatelab.tasks.own.table_files import read_csv
 
 
 def series_file(folder: Path, rows: int = 200, header: str = "date,a,b") -> Path:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from gatelab import tasks
 from gatelab.errors import DataError
-from gatelab.tasks import calendars, gaps, timestamps
+from gatelab.tasks import timestamps
+from gatelab.tasks.own import calendars, gaps
 
 DAYS = [datetime(2024, 1, 1) + timedelta(days=i) for i in range(120)]
 

@@ -19,7 +19,7 @@ from gatelab.experiments import config as experiments
 from gatelab.experiments.executor import LocalExecutor
 from gatelab.experiments.plan import plan
 from gatelab.experiments.worker import last_log_line
-from gatelab.tasks.table_files import read_table
+from gatelab.tasks.own.table_files import read_table
 from gatelab.training import config
 
 CAMPAIGN = Path(__file__).parents[1] / "benchmarks" / "hostile.py"

@@ -13,7 +13,7 @@ from gatelab.errors import GatelabError
 
 if TYPE_CHECKING:
     from gatelab.tasks import Task
-    from gatelab.tasks.own_data import OwnData
+    from gatelab.tasks.own.data import OwnData
 
 SHOWN_COLUMNS = 12
 
@@ -32,7 +32,7 @@ def tasks(
     """List all tasks, or describe one. Only --show downloads data that is not available."""
     from gatelab import style
     from gatelab import tasks as library
-    from gatelab.tasks.own_data import OwnData
+    from gatelab.tasks.own.data import OwnData
 
     console = Console(highlight=False, markup=False)
     if name is None:
@@ -71,7 +71,7 @@ def _needs_path(kind: type[Task]) -> bool:
 
 def _print_columns(console: Console, task: OwnData) -> None:
     """Print the columns of the user's own data in numbers."""
-    from gatelab.tasks import overview
+    from gatelab.tasks.own import overview
 
     columns = list(overview.columns(task))
     if not columns:

@@ -9,16 +9,16 @@ from typing import Any
 
 from gatelab import user_code
 from gatelab.errors import GatelabError, unknown
-from gatelab.tasks import own_code
 from gatelab.tasks.adding import Adding
 from gatelab.tasks.agreement import Agreement
-from gatelab.tasks.arrays import Arrays, from_arrays
 from gatelab.tasks.baseline import Baseline
 from gatelab.tasks.copy import Copy
 from gatelab.tasks.examples import Batch, Examples, Parts
-from gatelab.tasks.files import Files
 from gatelab.tasks.images import Cifar10, Digits, FashionMnist, Mnist
 from gatelab.tasks.mnist1d import Mnist1D
+from gatelab.tasks.own import code
+from gatelab.tasks.own.arrays import Arrays, from_arrays
+from gatelab.tasks.own.files import Files
 from gatelab.tasks.preparation import Preparation
 from gatelab.tasks.recall import Recall
 from gatelab.tasks.recorded import Recorded
@@ -54,7 +54,7 @@ def names() -> list[str]:
 def find(name: str) -> type[Task]:
     """Return the class of the task with this name; `FILE.py:NAME` executes FILE.py and takes its class NAME."""
     if (source := user_code.parse(name)) is not None:
-        return own_code.find(source)
+        return code.find(source)
     if name == Arrays.name:  # not listed: it has no meaning without its arrays
         return Arrays
     if name not in _LIBRARY:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gatelab.errors import DataError, GatelabError, first_problem
 from gatelab.tasks.examples import Differences, Encoding, Floats, Pixels, TokenIndices
-from gatelab.tasks.reading import Reading
+from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.sampling import stream
 from gatelab.tasks.series import Scaling, differenced
 

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 import numpy as np
 
-from gatelab.tasks import calendars
+from gatelab.tasks.own import calendars
 
 DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y-%m", "%d-%m-%Y")
 TIMES = ("", " %H:%M", " %H:%M:%S")

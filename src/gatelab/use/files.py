@@ -10,11 +10,12 @@ import numpy as np
 from scipy.special import softmax
 
 from gatelab.errors import DataError, GatelabError
-from gatelab.tasks import files, readers, series_files, table_files, timestamps, user_data, wide_tables
-from gatelab.tasks.files import TABLES
+from gatelab.tasks import timestamps
+from gatelab.tasks.own import files, readers, series_files, table_files, user_data, wide_tables
+from gatelab.tasks.own.files import TABLES
+from gatelab.tasks.own.reading import Reading
+from gatelab.tasks.own.recordings import Recordings
 from gatelab.tasks.preparation import Preparation
-from gatelab.tasks.reading import Reading
-from gatelab.tasks.recordings import Recordings
 from gatelab.use import inputs, text_files
 from gatelab.use.inputs import Sequences
 from gatelab.use.trained import TrainedModel

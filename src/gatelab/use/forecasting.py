@@ -11,8 +11,9 @@ import torch
 
 from gatelab.errors import GatelabError
 from gatelab.models import Forecaster, StepPredictor
-from gatelab.tasks import series_files, table_files, timestamps
-from gatelab.tasks.reading import Reading
+from gatelab.tasks import timestamps
+from gatelab.tasks.own import series_files, table_files
+from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.series import Ending
 from gatelab.training import kept
 from gatelab.training.process import denormals_flushed

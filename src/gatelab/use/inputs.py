@@ -9,9 +9,9 @@ import numpy as np
 
 from gatelab.errors import GatelabError, unknown
 from gatelab.tasks.images import permutation
+from gatelab.tasks.own.user_data import token_storage
 from gatelab.tasks.preparation import Preparation
 from gatelab.tasks.text import encode
-from gatelab.tasks.user_data import token_storage
 
 
 class Sequences(NamedTuple):

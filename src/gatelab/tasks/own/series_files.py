@@ -9,10 +9,11 @@ import numpy as np
 
 from gatelab.errors import DataError
 from gatelab.formatting import counted
-from gatelab.tasks import calendars, gaps, own_splits, roles, time_columns, timestamps
-from gatelab.tasks.reading import Reading
-from gatelab.tasks.table_files import Table, read_table
-from gatelab.tasks.time_columns import Times
+from gatelab.tasks import timestamps
+from gatelab.tasks.own import calendars, gaps, roles, splits, time_columns
+from gatelab.tasks.own.reading import Reading
+from gatelab.tasks.own.table_files import Table, read_table
+from gatelab.tasks.own.time_columns import Times
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def from_table(table: Table, columns: tuple[str, ...], reading: Reading) -> Seri
     parts = None
     if reading.split is not None and reading.split in table.names:
         where = [f"line {line}" for line in table.lines]
-        parts = own_splits.codes(table.cells(reading.split), str(table.path), where)
+        parts = splits.codes(table.cells(reading.split), str(table.path), where)
     steps = SeriesFile(table.path, columns, values, table.lines, times, parts=parts)
     if times is not None:
         steps = _complete(_merged(_ordered(steps, reading), reading), reading)
@@ -54,7 +55,7 @@ def from_table(table: Table, columns: tuple[str, ...], reading: Reading) -> Seri
         steps = replace(steps, stamps=stamps)
     steps = _filled(steps, table, reading)
     if steps.parts is not None:
-        own_splits.boundaries(steps.parts, steps.lines, str(table.path))
+        splits.boundaries(steps.parts, steps.lines, str(table.path))
     return steps
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from gatelab import memory
 from gatelab.errors import DataError
-from gatelab.tasks import gaps, readers
-from gatelab.tasks.own_splits import VALUES
-from gatelab.tasks.reading import Reading
-from gatelab.tasks.recordings import COPIES, Recordings, token_type
+from gatelab.tasks.own import gaps, readers
+from gatelab.tasks.own.reading import Reading
+from gatelab.tasks.own.recordings import COPIES, Recordings, token_type
+from gatelab.tasks.own.splits import VALUES
 
 
 def read(path: Path, reading: Reading, tokens: bool, need_target: bool) -> Recordings:

@@ -8,13 +8,13 @@ import numpy as np
 
 from gatelab import style
 from gatelab.tasks import pictures
-from gatelab.tasks.overview import part_sizes
+from gatelab.tasks.own.overview import part_sizes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from gatelab.tasks.own_data import OwnData
+    from gatelab.tasks.own.data import OwnData
 
 PANELS = 6  # columns of a series that are drawn
 POINTS = 4000  # of a line: more cannot be seen

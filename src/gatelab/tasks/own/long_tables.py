@@ -8,11 +8,11 @@ import numpy as np
 
 from gatelab.errors import DataError
 from gatelab.formatting import counted
-from gatelab.tasks import calendars, gaps, roles, time_columns
-from gatelab.tasks.reading import Reading
-from gatelab.tasks.recordings import Recordings, padded, target_column, token_column, token_type
-from gatelab.tasks.table_files import Table
-from gatelab.tasks.time_columns import Times
+from gatelab.tasks.own import calendars, gaps, roles, time_columns
+from gatelab.tasks.own.reading import Reading
+from gatelab.tasks.own.recordings import Recordings, padded, target_column, token_column, token_type
+from gatelab.tasks.own.table_files import Table
+from gatelab.tasks.own.time_columns import Times
 
 
 def read(table: Table, reading: Reading, columns: tuple[str, ...], tokens: bool, need_label: bool) -> Recordings:

@@ -7,8 +7,8 @@ import re
 import numpy as np
 
 from gatelab.errors import DataError, unknown
-from gatelab.tasks import own_splits
-from gatelab.tasks.table_files import Table
+from gatelab.tasks.own import splits
+from gatelab.tasks.own.table_files import Table
 
 LABELS = ("label", "labels", "class", "class_label", "classlabel", "target", "y", "category", "anomaly", "is_anomaly")
 IDS = (
@@ -65,7 +65,7 @@ def split_column(table: Table, option: str | None) -> str | None:
     if option is not None:
         return column(table, option, "split")
     for name in table.texts:
-        if name.strip().lower() in SPLITS and own_splits.looks_like_split(table.texts[name]):
+        if name.strip().lower() in SPLITS and splits.looks_like_split(table.texts[name]):
             return name
     return None
 

@@ -12,17 +12,18 @@ from pydantic import Field
 from torch import Tensor
 
 from gatelab.errors import DataError
-from gatelab.tasks import overview, own_pictures, own_splits, series
+from gatelab.tasks import series
 from gatelab.tasks.baseline import Baseline, persistence
 from gatelab.tasks.examples import Examples, Floats, Parts, TokenIndices
+from gatelab.tasks.own import figures, overview, splits
+from gatelab.tasks.own.reading import Fill, Reading
 from gatelab.tasks.preparation import Preparation, ScalingParameters
-from gatelab.tasks.reading import Fill, Reading
 from gatelab.tasks.task import Task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gatelab.tasks.user_data import UserData
+    from gatelab.tasks.own.user_data import UserData
 
 DRIFT = 0.1  # fraction of validation values outside the training range above which a series is differenced
 
@@ -98,7 +99,7 @@ class OwnData(Task):
         content = self.content
         if content.parts is None:
             return series.cuts(len(content.inputs))
-        cuts = own_splits.boundaries(content.parts, np.arange(len(content.parts)) + 1, content.source)
+        cuts = splits.boundaries(content.parts, np.arange(len(content.parts)) + 1, content.source)
         shortest = min(b - a for a, b in itertools.pairwise(cuts))
         if shortest <= self.length:
             raise DataError(
@@ -198,7 +199,7 @@ class OwnData(Task):
         """The sequences of training, validation and test set."""
         content = self.content
         labels = content.targets if content.classes is not None and not content.per_step else None
-        return own_splits.indices(len(content.inputs), labels, content.parts, content.groups, self.seed, content.source)
+        return splits.indices(len(content.inputs), labels, content.parts, content.groups, self.seed, content.source)
 
     def load(self) -> Parts:
         """Scale, pad and split the data."""
@@ -272,4 +273,4 @@ class OwnData(Task):
 
     def picture(self) -> Figure:
         """Draw windows of a series, or examples of each class."""
-        return own_pictures.draw(self)
+        return figures.draw(self)

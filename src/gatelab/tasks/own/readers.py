@@ -8,9 +8,9 @@ import numpy as np
 
 from gatelab.errors import DataError
 from gatelab.sealed import UNREADABLE, plain_array, plain_arrays
-from gatelab.tasks.gaps import FILLS, fill_missing
-from gatelab.tasks.reading import Fill
-from gatelab.tasks.table_files import read_table
+from gatelab.tasks.own.gaps import FILLS, fill_missing
+from gatelab.tasks.own.reading import Fill
+from gatelab.tasks.own.table_files import read_table
 
 SEQUENCES = (".csv", ".tsv", ".txt", ".npy")
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from gatelab import memory
 from gatelab.errors import DataError
-from gatelab.tasks.reading import Reading
-from gatelab.tasks.table_files import Table
+from gatelab.tasks.own.reading import Reading
+from gatelab.tasks.own.table_files import Table
 
 COPIES = 3  # of the values: as read, scaled, and in the three parts
 

@@ -13,11 +13,12 @@ from pydantic import Field
 from typing_extensions import Self
 
 from gatelab.errors import DataError
-from gatelab.tasks import gaps, npz_files, own_splits, series
-from gatelab.tasks.own_data import OwnData
-from gatelab.tasks.reading import Fill, Reading
-from gatelab.tasks.recordings import Recordings, padded
-from gatelab.tasks.user_data import UserData, assembled
+from gatelab.tasks import series
+from gatelab.tasks.own import gaps, npz_files, splits
+from gatelab.tasks.own.data import OwnData
+from gatelab.tasks.own.reading import Fill, Reading
+from gatelab.tasks.own.recordings import Recordings, padded
+from gatelab.tasks.own.user_data import UserData, assembled
 
 SOURCE = "the arrays"
 
@@ -92,8 +93,8 @@ class Arrays(OwnData):
         parts = None
         if "split" in arrays:
             texts = npz_files.labels_of_sequences(SOURCE, "split", arrays["split"], len(X)).tolist()
-            parts = own_splits.codes(texts, SOURCE, [f"step {i}" for i in range(len(X))])
-            own_splits.boundaries(parts, np.arange(len(X)), SOURCE)
+            parts = splits.codes(texts, SOURCE, [f"step {i}" for i in range(len(X))])
+            splits.boundaries(parts, np.arange(len(X)), SOURCE)
         elif min(series.window_counts(len(values), self.length)) < 1:
             raise DataError(
                 f"X has {len(values):,} steps: expected at least {series.least_steps(self.length)} for windows of "

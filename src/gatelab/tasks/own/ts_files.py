@@ -10,9 +10,9 @@ import numpy as np
 from gatelab.disk import read_regular
 from gatelab.errors import DataError
 from gatelab.formatting import counted
-from gatelab.tasks import gaps
-from gatelab.tasks.reading import Reading
-from gatelab.tasks.recordings import Recordings, padded
+from gatelab.tasks.own import gaps
+from gatelab.tasks.own.reading import Reading
+from gatelab.tasks.own.recordings import Recordings, padded
 
 COMMENTS = ("#", "%")
 

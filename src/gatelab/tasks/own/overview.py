@@ -11,11 +11,11 @@ import numpy as np
 
 from gatelab.formatting import counted
 from gatelab.tasks import timestamps
-from gatelab.tasks.own_splits import PARTS
+from gatelab.tasks.own.splits import PARTS
 
 if TYPE_CHECKING:
-    from gatelab.tasks.own_data import OwnData
-    from gatelab.tasks.user_data import UserData
+    from gatelab.tasks.own.data import OwnData
+    from gatelab.tasks.own.user_data import UserData
 
 BARS = "▁▂▃▄▅▆▇█"
 NAMED = 12  # names in a list, at most

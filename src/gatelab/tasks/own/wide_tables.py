@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from gatelab.errors import DataError
-from gatelab.tasks import gaps, roles
-from gatelab.tasks.reading import Reading
-from gatelab.tasks.recordings import Recordings, target_column
-from gatelab.tasks.table_files import Table
+from gatelab.tasks.own import gaps, roles
+from gatelab.tasks.own.reading import Reading
+from gatelab.tasks.own.recordings import Recordings, target_column
+from gatelab.tasks.own.table_files import Table
 
 
 def read(table: Table, reading: Reading, need_label: bool, classes: tuple[str, ...] | None = None) -> Recordings:

@@ -11,13 +11,23 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from gatelab.errors import DataError
-from gatelab.tasks import archives, folders, layouts, long_tables, npz_files, roles, series_files, ts_files, wide_tables
-from gatelab.tasks.own_data import OwnData
-from gatelab.tasks.reading import Aggregate, Layout, Reading
-from gatelab.tasks.recordings import Recordings, padded
+from gatelab.tasks.own import (
+    archives,
+    folders,
+    layouts,
+    long_tables,
+    npz_files,
+    roles,
+    series_files,
+    ts_files,
+    wide_tables,
+)
+from gatelab.tasks.own.data import OwnData
+from gatelab.tasks.own.reading import Aggregate, Layout, Reading
+from gatelab.tasks.own.recordings import Recordings, padded
+from gatelab.tasks.own.table_files import Table, read_table
+from gatelab.tasks.own.user_data import UserData, assembled
 from gatelab.tasks.series import least_steps, window_counts
-from gatelab.tasks.table_files import Table, read_table
-from gatelab.tasks.user_data import UserData, assembled
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet")
 KNOWN = (*TABLES, ".ts", ".npz")

@@ -8,10 +8,10 @@ import numpy as np
 
 from gatelab.errors import DataError
 from gatelab.formatting import listed
-from gatelab.tasks.own_splits import VALUES
-from gatelab.tasks.readers import SEQUENCES, read_sequences, sequence_files
-from gatelab.tasks.reading import Reading
-from gatelab.tasks.recordings import Recordings, padded
+from gatelab.tasks.own.readers import SEQUENCES, read_sequences, sequence_files
+from gatelab.tasks.own.reading import Reading
+from gatelab.tasks.own.recordings import Recordings, padded
+from gatelab.tasks.own.splits import VALUES
 
 
 def read(path: Path, reading: Reading, columns: tuple[str, ...] = (), need_label: bool = True) -> Recordings:

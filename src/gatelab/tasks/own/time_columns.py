@@ -8,8 +8,8 @@ import numpy as np
 
 from gatelab.errors import DataError
 from gatelab.tasks import timestamps
-from gatelab.tasks.roles import column
-from gatelab.tasks.table_files import Table
+from gatelab.tasks.own.roles import column
+from gatelab.tasks.own.table_files import Table
 
 TIMES = (
     "t", "time", "times", "step", "timestep", "time_step", "timestamp", "time_index", "index", "idx", "tick",

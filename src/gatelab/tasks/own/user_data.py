@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gatelab.errors import DataError
-from gatelab.tasks import own_splits
 from gatelab.tasks.examples import PADDING
-from gatelab.tasks.npz_files import texts
-from gatelab.tasks.reading import Reading
-from gatelab.tasks.recordings import Recordings
-from gatelab.tasks.table_files import number_text
+from gatelab.tasks.own import splits
+from gatelab.tasks.own.npz_files import texts
+from gatelab.tasks.own.reading import Reading
+from gatelab.tasks.own.recordings import Recordings
+from gatelab.tasks.own.table_files import number_text
 
 FEW = 20  # distinct whole numbers that may be classes or tokens
 
@@ -76,9 +76,9 @@ def assembled(recordings: Recordings, classify: bool | None) -> UserData:
             )
     parts = None
     if recordings.split is not None:
-        parts = own_splits.codes(recordings.split.tolist(), source, [f"sequence {name}" for name in recordings.names])
+        parts = splits.codes(recordings.split.tolist(), source, [f"sequence {name}" for name in recordings.names])
         if recordings.groups is not None:
-            own_splits.check_groups(recordings.groups, parts, source, "group")
+            splits.check_groups(recordings.groups, parts, source, "group")
     data = UserData(
         inputs,
         None,

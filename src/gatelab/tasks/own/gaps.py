@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gatelab.errors import DataError
-from gatelab.tasks.reading import Aggregate, Fill
+from gatelab.tasks.own.reading import Aggregate, Fill
 
 FILLS = "fill=interpolate or fill=previous fills them"
 

@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 
 from gatelab.errors import DataError
-from gatelab.tasks import roles, series_files, time_columns, wide_tables
-from gatelab.tasks.reading import Reading
-from gatelab.tasks.table_files import Table
+from gatelab.tasks.own import roles, series_files, time_columns, wide_tables
+from gatelab.tasks.own.reading import Reading
+from gatelab.tasks.own.table_files import Table
 
 
 def recognise(table: Table, reading: Reading, columns: tuple[str, ...]) -> Literal["series", "long", "wide"]:

@@ -1,0 +1,1 @@
+"""The user's own data: files, arrays in memory, and task classes."""
