@@ -23,7 +23,7 @@ import numpy as np
 from hostile_cases import SAME, SOUND, Answer, Case, Expected, means, refused
 
 CONFIG = """
-task: {{name: files, path: {path}{options}}}
+task: {{name: {task}, path: {path}{options}}}
 model: {{cell: gru, hidden_size: 4, engine: eager}}
 training: {{num_epochs: 1, batch_size: 16, threads: 1}}
 """
@@ -47,6 +47,7 @@ class Format:
     victim: str = ""  # the file that is damaged, if `file` is a folder
     use: tuple[str, ...] = ()  # a command that reads such a file for a trained run
     numbers: Callable[[Path], np.ndarray] | None = None  # an independent reader
+    task: str = "files"
 
 
 def digest(values: np.ndarray) -> str:
@@ -542,7 +543,9 @@ def of_folders() -> Iterator[Mutation]:
 
 
 def mutations() -> Iterator[Mutation]:
-    for some in (of_all_files, of_tables, of_parquet, of_arrays, of_folders):
+    import hostile_formats  # which adds its formats to `FORMATS`
+
+    for some in (hostile_formats.mutations, of_all_files, of_tables, of_parquet, of_arrays, of_folders):
         yield from some()
 
 
@@ -554,7 +557,7 @@ def written(folder: Path, form: Format, change: Callable[[Path], Any] | None) ->
     form.write(folder / form.file)
     if change is not None:
         change(folder / form.file / form.victim if form.victim else folder / form.file)
-    (folder / "config.yaml").write_text(CONFIG.format(path=form.file, options=form.options))
+    (folder / "config.yaml").write_text(CONFIG.format(task=form.task, path=form.file, options=form.options))
 
 
 def case(form: Format, command: tuple[str, ...], mutation: Mutation) -> Case:
@@ -572,7 +575,7 @@ def of_files() -> Iterator[Case]:
         for form in (FORMATS[name] for name in mutation.formats):
             yield case(form, ("train", "config.yaml", "--output-dir", "out"), mutation)
             if mutation.expected.wrong is None and (mutation.expected.kind != SAME or form.name != "npz"):
-                text_ = f"files:path={form.file}{form.options.replace(': ', '=').replace(' ', '')}"
+                text_ = f"{form.task}:path={form.file}{form.options.replace(': ', '=').replace(' ', '')}"
                 yield case(form, ("tasks", text_), mutation)
             if mutation.for_use and form.use:
                 yield case(form, (*form.use, form.file), mutation)

@@ -144,7 +144,7 @@ def test_a_cell_from_a_file(tmp_path):
         cells.get(f"{path}:dampd")
     layer = Recurrent(f"{path}:damped", 2, 3)
     assert pickle.loads(pickle.dumps(layer)).cell is layer.cell
-    with pytest.raises(ValueError, match=r"mine\.py:my_cell"):
+    with pytest.raises(ValueError, match=r"mine\.py:my_name"):
         cells.get(str(path))
     (tmp_path / "broken.py").write_text("import nothing_like_this")
     with pytest.raises(ValueError, match=r"broken.py could not be executed: ModuleNotFoundError"):

@@ -83,7 +83,7 @@ def test_tasks_lists_all_and_fits_the_terminal():
 
 def test_tasks_describes_one_and_draws_it(tmp_path):
     out = called("tasks", "recall:delay=7,size=50", "--show", str(tmp_path / "recall.png")).stdout
-    for part in ("9 steps of 17 features", "50 training, 10 validation, 10 test", "delay=7", "trivial baseline"):
+    for part in ("9 steps, each one of 17 tokens", "50 training, 10 validation, 10 test", "delay=7", "baseline"):
         assert part in out
     assert (tmp_path / "recall.png").stat().st_size > 10_000
     assert "path=…" in called("tasks", "files").stdout

@@ -130,7 +130,7 @@ def test_the_example_for_every_task(tmp_path, name):
     text = config.example(name)
     for option in tasks.find(name).model_fields:
         assert f"{option}: " in text
-    if name != "files":  # which needs a file
+    if "path" not in tasks.find(name).model_fields:  # which needs a file
         assert config.load(write(tmp_path, text)).task.name == name
 
 

@@ -220,7 +220,7 @@ def test_a_checkpoint_of_a_newer_version_is_refused(tmp_path, monkeypatch):
     optimizer, schedule = optimizers.optimizer(made.optimization, model), Schedule(made.optimization, 3)
     monkeypatch.setattr(checkpoint, "SCHEMA", 2)
     checkpoint.write(path, model, optimizer, schedule, checkpoint.Place(epoch=1))
-    assert checkpoint.read(path, model, optimizer, schedule).epoch == 1
+    assert checkpoint.read(path, model, optimizer, schedule)[0].epoch == 1
     monkeypatch.setattr(checkpoint, "SCHEMA", 1)
     with pytest.raises(DataError, match=r"written by a newer gatelab \(schema 2, this one reads up to 1\)") as raised:
         checkpoint.read(path, model, optimizer, schedule)
@@ -279,9 +279,9 @@ def test_the_same_seed_is_the_same_run_and_gives_every_architecture_the_same_bat
     seen: dict[str, list] = {}
     batch = tasks.Examples.batch
 
-    def watched(self, index):
+    def watched(self, index, steps=None):
         seen.setdefault(name, []).append(index.tolist())
-        return batch(self, index)
+        return batch(self, index, steps)
 
     monkeypatch.setattr(tasks.Examples, "batch", watched)
     for name, cell in (("a", "gru"), ("b", "gru"), ("c", "lstm")):

@@ -64,11 +64,13 @@ def train(
     }
     changes = {key: value for key, value in flags.items() if value is not None} | settings(change or [])
     if resume is not None:
+        kept = GatelabError(f"--resume {resume} keeps the settings of the run: leave out all settings but --epochs")
+        if config is not None or output_dir is not None or changes.keys() - {("training", "num_epochs"), ("task",)}:
+            raise kept
         spec, directory = Run(resume).spec(), resume
-        own = {("task",)} if isinstance(spec.task, Recorded) else set()
-        if config is not None or output_dir is not None or changes.keys() - {("training", "num_epochs"), *own}:
-            raise GatelabError(f"--resume {resume} keeps the settings of the run: leave out all settings but --epochs")
         if task is not None:  # code of a run is executed only where it is named
+            if not isinstance(spec.task, Recorded):
+                raise kept
             spec = spec.model_copy(update={"task": find(task).make(spec.task.options())})
         if epochs is not None:
             training = TrainingSpec.model_validate({**spec.training.document(), "num_epochs": epochs})

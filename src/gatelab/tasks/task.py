@@ -211,7 +211,8 @@ class Task(BaseModel):
 
     def refuse_size(self) -> None:
         """Raise an error if the data does not fit into memory, before anything is generated."""
-        memory.refuse(self.data_bytes(), f"the data of the task {self.name!r}", f"make {self._outsized()} smaller")
+        if needed := self.data_bytes():
+            memory.refuse(needed, f"the data of the task {self.name!r}", f"make {self._outsized()} smaller")
 
     def _outsized(self) -> str:
         """Return the option that is largest in relation to its default, with its value."""

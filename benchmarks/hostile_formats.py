@@ -1,0 +1,170 @@
+"""Hostile archives, long and wide tables, and texts: valid files, and what is done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from hostile_cases import SAME, Expected, refused
+from hostile_files import FORMATS, LENGTHS, Format, Mutation, X, Y, replaced, rewrite, text
+
+PROSE = "".join(f"{word} " for word in np.array(["the", "cat", "saw", "a\n", "dög"])[np.arange(1200) ** 2 % 7 % 5])
+
+
+def long_table(**changes: str) -> str:
+    """One row per step; `changes` replace cells of line 20, by column."""
+    rows = [["clip", "t", "a", "b", "speaker", "split", "word"]]
+    for i in range(60):
+        part = ("train", "train", "validation", "test")[i % 4]
+        for t in range(LENGTHS[i]):
+            rows.append([f"c{i}", str(t), *(f"{v:.6f}" for v in X[i, t]), f"s{part[:2]}{i % 3}", part, Y[i]])
+    for name, value in changes.items():
+        rows[19][rows[0].index(name)] = value
+    return "\n".join(map(",".join, rows)) + "\n"
+
+
+def wide_table() -> str:
+    header = ["label", *(f"t{i}" for i in range(6))]
+    return "\n".join(
+        [",".join(header), *(",".join([y, *(f"{v:.6f}" for v in x[:, 0])]) for x, y in zip(X, Y, strict=True))]
+    )
+
+
+def archive(declared: str = "@equalLength false\n@dimensions 2\n@classLabel true down up", missing: str = "") -> str:
+    """The .ts format, with an optional value in place of the first."""
+    lines = [
+        ":".join([*(",".join(f"{v:.6f}" for v in X[i, : LENGTHS[i], d]) for d in (0, 1)), Y[i]]) for i in range(60)
+    ]
+    if missing:
+        lines[3] = missing + lines[3][lines[3].index(",") :]
+    return "\n".join(["@problemName own", "@timeStamps false", "@univariate false", declared, "@data", *lines]) + "\n"
+
+
+def ucr_rows(rows: slice) -> str:
+    def standardized(values: np.ndarray) -> np.ndarray:
+        return (values - values.mean()) / values.std()
+
+    chosen = zip(X[rows], Y[rows], strict=True)
+    return "\n".join("\t".join([str(int(y == "up")), *(f"{v:.6f}" for v in standardized(x[:, 0]))]) for x, y in chosen)
+
+
+def write_ucr(path: Path) -> None:
+    path.mkdir()
+    (path / "Own_TRAIN.tsv").write_text(ucr_rows(slice(0, 40)))
+    (path / "Own_TEST.tsv").write_text(ucr_rows(slice(40, 60)))
+
+
+def _writes(content: Callable[[], str]) -> Callable[[Path], None]:
+    return lambda path: path.write_text(content()) and None
+
+
+LONG = ", label: word, id: clip, time: t, split: split"
+FORMATS |= {
+    one.name: one
+    for one in (
+        Format("long", "long.csv", _writes(long_table), LONG),
+        Format("wide", "wide.csv", _writes(wide_table)),
+        Format("ts", "own.ts", _writes(archive)),
+        Format("ucr", "ucr", write_ucr, victim="Own_TRAIN.tsv"),
+        Format("text", "prose.txt", lambda path: path.write_text(PROSE) and None, task="text"),
+    )
+}
+
+
+def of_long_tables() -> Iterator[Mutation]:
+    for name, change in {
+        "no value": {"a": ""},
+        "a word": {"a": "x"},
+        "infinity": {"b": "inf"},
+        "no id": {"clip": ""},
+        "no label": {"word": ""},
+        "no split": {"split": ""},
+        "an unknown part": {"split": "somewhere"},
+        "an id in two parts": {"split": "test"},
+        "a time twice": {"t": "0"},
+        "a word for a time": {"t": "noon"},
+    }.items():
+        yield Mutation(name, replaced(partial(Path.write_text, data=long_table(**change))), refused("FILE"), ("long",))
+    for name, cut in {"no test set": ",test,", "no training set": ",train,"}.items():
+        drop = text(lambda t, cut=cut: "\n".join(line for line in t.split("\n") if cut not in line))
+        yield Mutation(name, drop, refused("FILE"), ("long",))
+    yield Mutation("no such column", text(lambda t: t.replace("clip", "clap", 1)), refused("FILE"), ("long",))
+
+    def shuffled(content: str) -> str:
+        header, *rows = content.rstrip().split("\n")
+        by_step = sorted(range(len(rows)), key=lambda i: int(rows[i].split(",")[1]))  # ids keep their order
+        return "\n".join([header, *(rows[i] for i in by_step)]) + "\n"
+
+    yield Mutation("rows by time", text(shuffled), Expected(SAME), ("long",))
+    yield Mutation("carriage returns", rewrite(lambda c: c.replace(b"\n", b"\r\n")), Expected(SAME), ("long", "wide"))
+
+
+def of_wide_tables() -> Iterator[Mutation]:
+    for name, change in {
+        "no label": lambda t: t.replace("\ndown,", "\n,", 1),
+        "a word": lambda t: t.replace("\ndown,", "\ndown,x", 1),
+        "a gap within": lambda t: _cell(t, 5, 3, ""),
+        "infinity": lambda t: _cell(t, 5, 3, "inf"),
+        "a cell more": lambda t: t + ",1",
+        "one class": lambda t: t.replace("\nup,", "\ndown,"),
+        "two rows": lambda t: "\n".join(t.split("\n")[:3]),
+    }.items():
+        yield Mutation(name, text(change), refused("FILE"), ("wide",))
+
+
+def _cell(content: str, row: int, column: int, value: str) -> str:
+    lines = content.split("\n")
+    cells = lines[row].split(",")
+    cells[column] = value
+    return "\n".join([*lines[:row], ",".join(cells), *lines[row + 1 :]])
+
+
+def of_archives() -> Iterator[Mutation]:
+    for name, content in {
+        "timestamps": archive().replace("@timeStamps false", "@timeStamps true"),
+        "no data": archive().partition("@data")[0],
+        "no header": archive().partition("@data\n")[2],
+        "a missing value": archive(missing="?"),
+        "a word": archive(missing="x"),
+        "infinity": archive(missing="inf"),
+        "an undeclared class": archive("@classLabel true down"),
+        "a dimension less": archive().replace(":", ",", 1).replace("own\n", "own\n", 1),
+        "classes twice": archive("@classLabel true down down up"),
+        "nothing known of classes": archive("@equalLength false"),
+        "an empty sequence": archive() + ":,:up\n",
+        "equal length, it says": archive("@equalLength true\n@seriesLength 6\n@classLabel true down up"),
+        "three dimensions, it says": archive("@dimensions 3\n@classLabel true down up"),
+    }.items():
+        yield Mutation(name, replaced(partial(Path.write_text, data=content)), refused("FILE"), ("ts",))
+    for name, content in {
+        "comments": "# a comment\n#\n" + archive(),
+        "other case": archive().replace("@data", "@DATA").replace("@classLabel", "@CLASSLABEL"),
+        "spaces": archive().replace(",", ", "),
+    }.items():
+        yield Mutation(name, replaced(partial(Path.write_text, data=content)), Expected(SAME), ("ts",))
+    for name, change in {
+        "a row cut off": lambda t: t.rpartition("\t")[0].rpartition("\n")[0] + "\n1",
+        "a word": lambda t: t.replace("\t", "\tx", 1),
+        "infinity": lambda t: t.replace("\t", "\tinf\t", 1),
+    }.items():
+        yield Mutation(name, text(change), refused(), ("ucr",))
+
+
+def of_texts() -> Iterator[Mutation]:
+    for name, change in {
+        "latin-1": lambda c: c.decode().encode("latin-1"),
+        "UTF-16": lambda c: c.decode().encode("utf-16"),
+        "a byte that is no text": lambda c: c[:900] + b"\xff" + c[900:],
+        "cut within a letter": lambda c: c[: c.index("ö".encode()) + 1] + c,
+        "one letter": lambda c: b"a" * len(c),
+        "a page of it": lambda c: c[:900],
+    }.items():
+        yield Mutation(name, rewrite(change), refused("FILE"), ("text",))
+    yield Mutation("a byte order mark", rewrite(lambda c: b"\xef\xbb\xbf" + c), Expected(SAME), ("text",))
+
+
+def mutations() -> Iterator[Mutation]:
+    for some in (of_long_tables, of_wide_tables, of_archives, of_texts):
+        yield from some()
