@@ -202,6 +202,8 @@ def of_key(command: str, key: str, name: str, known: tuple[Any, ...]) -> Iterato
         no, yes = BY_NAME[name]
     elif bool in known:
         no, yes = NO_TRUTH, {"true": True, "yes": True, "True": True, "on": True, "false": False}
+    elif name in ("bptt", "embedding_size"):  # which do not go with the task of the configs
+        no = [*NO_INTEGER, *TWELVE]
     elif int in known:
         no, yes = NO_INTEGER, dict.fromkeys(TWELVE, 12)
     elif float in known:
@@ -221,7 +223,7 @@ def of_tasks() -> Iterator[Case]:
     """Every option of every task that needs no files."""
     small = {"size": "20", "duration": "400", "limit": "100", "length": "10", "delay": "5", "pause": "3", "gap": "12"}
     for task in tasks.names():
-        if task in ("files", "mnist", "fashion_mnist", "cifar10"):
+        if task in ("files", "text", "mnist", "fashion_mnist", "cifar10"):
             continue
         fields = tasks.find(task).model_fields
         own = {name: value for name, value in small.items() if name in fields}

@@ -150,3 +150,12 @@ def test_the_description_and_the_figure_need_no_file():
     assert "arrays in memory" in text
     assert "whole groups stay together" in text
     assert tasks.from_arrays(X, Y).picture().axes
+
+
+def test_a_comparison_does_not_take_arrays(tmp_path, here):
+    from gatelab.experiments.bench import bench
+    from gatelab.experiments.config import parse
+
+    spec = parse({"task": "digits", "models": {"gru": {}}, "runs": 1}, "here")
+    with pytest.raises(ValueError, match=r"processes of its own, .*np\.savez\('data\.npz', X=X, y=y\)"):
+        bench(spec.model_copy(update={"task": tasks.from_arrays(X, Y)}), tmp_path / "bench", here)

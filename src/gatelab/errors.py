@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
+LISTED = 40  # names in a message
+
+
 class GatelabError(ValueError):
     """Base class of the errors that gatelab raises about its input: a message for the user, not a bug."""
 
@@ -43,8 +46,8 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> GatelabError:
     by_lower = {each.lower(): each for each in names}
     close = difflib.get_close_matches(str(name).lower()[:100], by_lower, n=1, cutoff=0.6)
     hint = f"; did you mean {by_lower[close[0]]!r}?" if close else ""
-    listed = ", ".join(names) if names else "there are none"
-    return GatelabError(f"unknown {kind} {short(name)}{hint} (known: {listed})")
+    listed = ", ".join(names[:LISTED]) + (f", … ({len(names):,} in all)" if len(names) > LISTED else "")
+    return GatelabError(f"unknown {kind} {short(name)}{hint} (known: {listed or 'there are none'})")
 
 
 def expectation(message: str) -> str:

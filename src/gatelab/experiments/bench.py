@@ -79,6 +79,11 @@ def execute(
 
 def checked(spec: BenchSpec, directory: Path) -> list[Planned]:
     """The plan, if it can be executed in this directory. Nothing is written."""
+    if spec.task.in_memory:
+        raise GatelabError(
+            "a comparison runs in processes of its own, which do not have arrays of this one: save them, "
+            "np.savez('data.npz', X=X, y=y), and use files:path=data.npz"
+        )
     runs = plan(spec)
     known = _refuse_another(spec, directory)
     for run in {run.model: run for run in runs}.values():

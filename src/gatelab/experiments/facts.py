@@ -43,5 +43,8 @@ def of_task(task: Task) -> dict[str, Any]:
         "sizes": list(task.sizes),
         "split": task.split_text(),
         "source": type(task).source,
+        "vocabulary_size": len(task.vocabulary),
+        "in_bits": task.bits_metric is not None,
+        "default_bptt": task.default_bptt,
         "baseline": task.baseline().document() if task.is_here() else None,
     }

@@ -45,6 +45,9 @@ class TaskFacts(Strict):
     split: str
     source: str
     baseline: BaselineFacts | None
+    vocabulary_size: int = 0  # of tokens
+    in_bits: bool = False  # whether models are compared by the cross-entropy in bits, as for text
+    default_bptt: int | None = None  # steps of truncated back-propagation unless the config says otherwise
 
 
 class Spec(Strict):

@@ -43,6 +43,7 @@ class Task(BaseModel):
     forecasts: ClassVar[bool] = False  # whether the target at a step is the input at the next step
     from_disk: ClassVar[bool] = False  # whether the data is read from files, which may be moved or deleted
 
+    in_memory: ClassVar[bool] = False  # whether only this process has the data
     default_bptt: ClassVar[int | None] = None  # steps of truncated back-propagation, for tasks that need it
 
     seed: int = Field(0, ge=0, lt=2**63, description="random seed of the data: split, noise and synthetic examples")

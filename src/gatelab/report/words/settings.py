@@ -52,8 +52,10 @@ def cell(name: str) -> str:
 
 def data(facts: Facts) -> list[tuple[str, str]]:
     """Input, target, examples, split and source of a task."""
+    tokens, steps = facts.get("vocabulary_size", 0), counted(facts["steps"], "step")
+    features = f" of {counted(facts['input_size'], 'feature')}"
     return [
-        ("input", f"{counted(facts['steps'], 'step')} of {counted(facts['input_size'], 'feature')}"),
+        ("input", f"{steps}, each one of {tokens:,} tokens" if tokens else steps + features),
         ("target", _target(facts)),
         ("examples", "{:,} training, {:,} validation, {:,} test".format(*facts["sizes"])),
         ("split", facts["split"].replace("`", "")),
@@ -85,16 +87,19 @@ def optimization(o: Facts) -> list[tuple[str, str]]:
     return [("optimizer", rule), ("learning rate", schedules[o["schedule"]] + warmup), ("gradient clipping", clip)]
 
 
-def training(t: Facts, is_classes: bool) -> list[tuple[str, str]]:
-    """Loss, epochs, model selection and batch size."""
+def training(t: Facts, is_classes: bool, task: Facts) -> list[tuple[str, str]]:
+    """Loss, epochs, model selection, batch size and truncated back-propagation."""
     loss = t["loss"] if t["loss"] != "auto" else "cross_entropy" if is_classes else "mse"
-    monitor = t["monitor"] if t["monitor"] != "auto" else "accuracy" if is_classes else "loss"
+    by_accuracy = is_classes and not task.get("in_bits")
+    monitor = t["monitor"] if t["monitor"] != "auto" else "accuracy" if by_accuracy else "loss"
+    bptt = t.get("bptt") or task.get("default_bptt")
     patience = f", early stopping with patience {t['patience']}" if t["patience"] else ""
     return [
         ("loss", LOSSES[loss]),
         ("epochs", f"at most {t['num_epochs']}{patience}"),
         ("tested weights", f"epoch with the best validation {monitor}"),
         ("batch size", f"{t['batch_size']:,}{', batches of similar length' if t.get('bucket_by_length') else ''}"),
+        *([("truncated back-propagation", f"chunks of {counted(bptt, 'step')}, state carried over")] if bptt else []),
     ]
 
 
@@ -147,7 +152,8 @@ def settings(results: Results, experiment: Facts, manifests: list[Facts]) -> lis
     spec = experiment["spec"]
     rows = [("task", task(spec["task"]))]
     rows += data(experiment["task"]) if "task" in experiment else [("data", "not recorded")]
-    rows += training(spec["training"], bool(results.classes)) + optimization(spec["optimization"])
+    rows += training(spec["training"], bool(results.classes), experiment.get("task", {}))
+    rows += optimization(spec["optimization"])
     rows += [("seeds", seeds(experiment)), ("initialization", initialization(experiment)), *hardware(manifests)]
     rows.append(("versions", ", ".join(f"{name} {version}" for name, version in experiment["versions"].items())))
     if results.seconds:

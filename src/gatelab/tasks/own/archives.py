@@ -31,7 +31,7 @@ def other_half(path: Path) -> Path | None:
 
 def _stem(file: Path) -> str | None:
     is_training = file.suffix.lower() in FORMATS and file.stem.upper().endswith("_TRAIN")
-    return file.stem[:-6] if is_training and file.is_file() else None
+    return file.stem[:-6] if is_training else None  # what is no file is refused by its reader, by name
 
 
 def _pair(folder: Path, name: str) -> tuple[Path, Path] | None:
@@ -45,4 +45,4 @@ def _pair(folder: Path, name: str) -> tuple[Path, Path] | None:
 def _file(folder: Path, stem: str, suffix: str) -> Path | None:
     """Return the file with this name, in any case of _TRAIN and the ending."""
     wanted = f"{stem}{suffix}".lower()
-    return next((file for file in sorted(folder.iterdir()) if file.name.lower() == wanted and file.is_file()), None)
+    return next((file for file in sorted(folder.iterdir()) if file.name.lower() == wanted), None)

@@ -28,6 +28,7 @@ class Arrays(OwnData):
 
     name = "arrays"
     source = "arrays in memory"
+    in_memory = True
 
     sha256: str = Field(description="checksum of the arrays: equal arrays are equal tasks")
     columns: tuple[str, ...] = Field((), description="names of the features, or of the columns of a series")

@@ -25,7 +25,7 @@ from gatelab.tasks.own import (
 from gatelab.tasks.own.data import OwnData
 from gatelab.tasks.own.reading import Aggregate, Layout, Reading
 from gatelab.tasks.own.recordings import Recordings, padded
-from gatelab.tasks.own.table_files import Table, read_table
+from gatelab.tasks.own.table_files import Table, listed, read_table
 from gatelab.tasks.own.user_data import UserData, assembled
 from gatelab.tasks.series import least_steps, window_counts
 
@@ -112,7 +112,7 @@ class Files(OwnData):
         split = roles.split_column(table, self.split)
         names = columns or series_files.forecast_columns(table, inputs, (split,))
         if not names:
-            known = ", ".join(table.names) or "none"
+            known = listed(table.names)
             raise DataError(f"{path} has no numeric column to forecast; its columns: {known}")
         if repeated := [name for name in (*columns, *inputs) if (*columns, *inputs).count(name) > 1]:
             raise DataError(f"{path}: {repeated[0]!r} is named twice in columns and inputs: name each column once")

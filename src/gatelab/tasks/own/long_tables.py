@@ -11,7 +11,7 @@ from gatelab.formatting import counted
 from gatelab.tasks.own import calendars, gaps, roles, time_columns
 from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.own.recordings import Recordings, padded, target_column, token_column, token_type
-from gatelab.tasks.own.table_files import Table
+from gatelab.tasks.own.table_files import Table, listed
 from gatelab.tasks.own.time_columns import Times
 
 
@@ -21,7 +21,7 @@ def read(table: Table, reading: Reading, columns: tuple[str, ...], tokens: bool,
     if id_name is None:
         raise DataError(
             f"{table.path}: layout=long needs the column that tells sequences apart: name it, id=COLUMN; its columns: "
-            f"{', '.join(table.names)}"
+            f"{listed(table.names)}"
         )
     label = _label(table, reading.label, need_label)
     split, group = roles.split_column(table, reading.split), reading.group
@@ -68,7 +68,7 @@ def _label(table: Table, option: str | None, needed: bool) -> str | None:
     if label is None:
         raise DataError(
             f"{table.path} is a long table without a label: name the column of the targets, label=COLUMN; its columns: "
-            f"{', '.join(table.names)}. To forecast, put one series into a table of its own"
+            f"{listed(table.names)}. To forecast, put one series into a table of its own"
         )
     return label
 
@@ -91,7 +91,7 @@ def _features(table: Table, special: tuple[str | None, ...], tokens: bool) -> tu
     names = table.names if tokens else tuple(table.columns)
     found = tuple(name for name in names if name not in special and name not in counters)
     if not found:
-        raise DataError(f"{table.path} has no numeric column to read; its columns: {', '.join(table.names)}")
+        raise DataError(f"{table.path} has no numeric column to read; its columns: {listed(table.names)}")
     return found
 
 

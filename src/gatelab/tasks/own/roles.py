@@ -10,7 +10,7 @@ from gatelab.errors import DataError, unknown
 from gatelab.tasks.own import splits
 from gatelab.tasks.own.table_files import Table
 
-LABELS = ("label", "labels", "class", "class_label", "classlabel", "target", "y", "category", "anomaly", "is_anomaly")
+LABELS = ("label", "labels", "class", "class_label", "classlabel", "target", "category", "anomaly", "is_anomaly", "y")
 IDS = (
     "id", "sequence", "sequence_id", "seq", "seq_id", "series_id", "unique_id", "sample_id", "recording",
     "recording_id", "trial", "trial_id", "example_id", "case_id", "session_id", "episode", "episode_id",
@@ -40,8 +40,9 @@ def column(table: Table, name: str, option: str) -> str:
 
 
 def named_as(table: Table, known: tuple[str, ...]) -> str | None:
-    """Return the first column with one of these names, in any case."""
-    return next((name for name in table.names if name.strip().lower() in known), None)
+    """Return the column with the first of these names that there is, in any case."""
+    spelled = {name.strip().lower(): name for name in reversed(table.names)}
+    return next((spelled[name] for name in known if name in spelled), None)
 
 
 def label_column(table: Table, option: str | None) -> str | None:
