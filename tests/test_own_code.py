@@ -10,9 +10,10 @@ import torch
 
 import gatelab
 from gatelab import tasks
-from gatelab.analysis import subject
+from gatelab.analysis import inspect, subject
 from gatelab.errors import DataError
 from gatelab.training import ModelSpec, Run, RunSpec, TrainingSpec, train
+from gatelab.training.verify import verify
 
 WALK = '''
 """A file of the user's."""
@@ -144,6 +145,8 @@ def test_a_class_can_be_used_without_its_file(tmp_path):
         (("> 0).long()", "> 0).long() + 1"), "y is from 1 to 2: expected classes 0 to 1"),
         (("astype(np.float32))", "astype(np.float64))"), r"x of a batch is torch.float64"),
         (("(120, self.length, 1)", "(120, 3, 1)"), r"x of a batch is .*shape \(2, 3, 1\): expected .*\(2, 8, 1\)"),
+        (("return (80, 20, 20)", "return (800, 20, 20)"), r"load returned \(80, 20, 20\) examples: expected \(800, 20"),
+        (("y = (x.sum", "x[70, 3] = torch.nan; y = (x.sum"), "training set: x has NaN or infinity"),
         (("random.standard_normal", "random.no_such_thing"), r"walks\.py, line 38: .*could not load its data: Attrib"),
         (("random = np", "x = 1 / 0; random = np"), "could not load its data: ZeroDivisionError"),
         (("import numpy as np", "import no_such_module"), "could not be executed: ModuleNotFoundError"),
@@ -173,3 +176,35 @@ def test_a_recorded_task_says_what_it_lacks(tmp_path):
     for attempt in (task.load, lambda: task.with_options().preparation):
         with pytest.raises(DataError, match="is not in the run directory: name the file again"):
             attempt()
+
+
+TOKENS = WALK.replace("class Walk", "class Words").replace("import Examples", "import Examples, TokenIndices").replace(
+    """    @property
+    def input_size""",
+    """    @property
+    def vocabulary(self):
+        return ("a", "b", "c")
+
+    @property
+    def input_size""",
+).replace("return 1\n", "return 3\n").replace(
+    "x = torch.from_numpy(random.standard_normal((120, self.length, 1)).astype(np.float32))",
+    "x = torch.from_numpy(random.randint(0, 3, (120, self.length)))",
+).replace("(x.sum((1, 2)) > 0)", "(x.sum(1) > self.length)").replace("y[a:b])", "y[a:b], TokenIndices())")  # fmt: skip
+
+
+@pytest.mark.parametrize("embedding_size", [None, 2])
+def test_tokens_of_ones_own_are_kept_and_predicted(tmp_path, embedding_size):
+    path = walk_file(tmp_path, TOKENS, "words.py")
+    task = tasks.get(f"{path}:Words")
+    model = ModelSpec(hidden_size=4, embedding_size=embedding_size, engine="eager")
+    run = train(RunSpec(task=task, model=model, training=TrainingSpec(num_epochs=1, threads=1)), tmp_path / "run").run
+    assert run.preparation.vocabulary == ("a", "b", "c")
+    assert all(finding.good for finding in verify(run))
+    tokens = task.test.stored.numpy()
+    expected = [task.classes[i] for i in run.predictions()["predictions"].argmax(1)]
+    assert gatelab.load(run.path).predict(tokens).tolist() == expected
+    assert len(inspect(run.path).reading.words) == 8
+    wrong = walk_file(tmp_path, TOKENS.replace("randint(0, 3,", "randint(0, 5,"), "wrong.py")
+    with pytest.raises(DataError, match="training set: x has tokens from 0 to 4: expected 0 to 2"):
+        tasks.get(f"{wrong}:Words").load()

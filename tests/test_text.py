@@ -100,8 +100,10 @@ def test_what_is_no_text_is_refused(tmp_path, content, message):
     with pytest.raises(DataError, match=message) as raised:
         tasks.get("text", path=path).load()
     assert "t.txt" in str(raised.value)
-    with pytest.raises(DataError, match="there is no file"):
+    with pytest.raises(DataError, match=r"none\.txt does not exist: expected a text file"):
         tasks.get("text", path=tmp_path / "none.txt").load()
+    with pytest.raises(DataError, match="is a folder: expected a text file"):
+        tasks.get("text", path=tmp_path).load()
 
 
 def test_memory_stays_near_the_size_of_the_text(tmp_path):
@@ -170,6 +172,7 @@ def test_another_text_is_scored(run, tmp_path, cli):
     true = encode(text, model.preparation.vocabulary, "characters")
     assert bits == pytest.approx(-np.log2(probabilities[np.arange(len(true) - 1), true[1:]]).mean(), rel=1e-4)
     assert model.predict(text).shape == (len(text),)
+    assert [len(one) for one in model.predict(["the cat", "a dog "])] == [7, 6]  # spaces are characters
     other.write_text("ß" + text)
     code, _, err = cli("predict", run.path, other)
     assert code == 2
@@ -212,6 +215,18 @@ def test_bytes_are_sampled_as_text(tmp_path, cli):
     code, out, _ = cli("sample", tmp_path / "run", "--prompt", "é", "--temperature", 2)
     assert code == 0
     assert out.startswith("é")
+    code, _, err = cli("sample", tmp_path / "run", "--prompt", "\udcff")  # a byte of the command line that is no text
+    assert code == 2
+    assert r"'\\xff' is not in the text" in err
+    code, _, err = cli("sample", tmp_path / "run", "--prompt", "\ud800")
+    assert code == 2
+
+
+def test_a_short_text_is_read_in_few_places_so_that_its_state_is_carried(tmp_path, cli):
+    code, out, err = cli("train", "--task", f"text:path={text_file(tmp_path)}", "--hidden-size", 4, "--epochs", 1,
+                         "--threads", 1, "--output-dir", tmp_path / "run")  # fmt: skip
+    assert code == 0, err
+    assert "read in 12 places at once instead of 128" in out
 
 
 @pytest.mark.parametrize(

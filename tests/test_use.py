@@ -24,6 +24,7 @@ from gatelab.report.inspection.write import write_inspection
 from gatelab.tasks import timestamps
 from gatelab.tasks.series import cuts as series_cuts
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
+from gatelab.use.files import predict
 
 CELL = """
 from pathlib import Path
@@ -554,3 +555,54 @@ def test_the_record_says_all_that_lies_between_input_and_answer(own):
     assert prepared["steps"] == 16
     assert record["cell"]["text"] == CELL
     assert record["cell"]["equations"]["options"]["rate"] == {"value": 0.1234567, "learned": True}
+
+
+def hourly_file(folder, steps=400, name="hourly.csv", start="2025-01-01T00", gap=()):
+    stamps = np.datetime64(start, "h") + np.arange(steps)
+    wind = np.cos(np.arange(steps) / 9)
+    load = np.cumsum(np.sin(np.arange(steps) / 7)) * 0.1 + wind
+    rows = [
+        f"{stamp},{'' if i in gap else f'{a:.4f}'},{b:.4f}"
+        for i, (stamp, a, b) in enumerate(zip(stamps, load, wind, strict=True))
+    ]
+    (folder / name).write_text("\n".join(["time,load,wind", *rows]) + "\n")
+    return folder / name
+
+
+def test_a_series_trained_in_chunks_is_used_with_its_state_carried_along(tmp_path):
+    path = hourly_file(tmp_path)
+    task = tasks.get("files", path=path, columns="load", inputs="wind", length=3)
+    spec = RunSpec(task=task, model=ModelSpec(hidden_size=6), training=TrainingSpec(num_epochs=2, bptt=20, threads=1))
+    run = train(spec, tmp_path / "run").run
+    lines = path.read_text().splitlines()
+    (tmp_path / "test.csv").write_text("\n".join([lines[0], *lines[1 + task.cuts[2] :]]) + "\n")
+    scores = predict(gatelab.load(run.path), tmp_path / "test.csv").scores
+    # The first change of a differenced series is known in the run, and not to a file that begins there.
+    assert scores["mae"] == pytest.approx(run.manifest()["errors"]["load"]["mae"], rel=0.02)
+    model = gatelab.load(run.path)
+    np.testing.assert_allclose(model.forecast(1), model.forecast(1, data=path), rtol=1e-6)
+
+
+def test_future_inputs_are_those_of_the_forecasts_times(tmp_path):
+    path = hourly_file(tmp_path)
+    task = tasks.get("files", path=path, columns="load", inputs="wind", length=5)
+    train(
+        RunSpec(task=task, model=ModelSpec(hidden_size=4), training=TrainingSpec(num_epochs=1, threads=1)),
+        tmp_path / "run",
+    )
+    model = gatelab.load(tmp_path / "run")
+    later = hourly_file(tmp_path, 420, "later.csv")
+    wind = np.cos(np.arange(400, 403) / 9).round(4)[:, None]
+    np.testing.assert_array_equal(model.forecast(4, future=later), model.forecast(4, future=wind))
+    with pytest.raises(ValueError, match=r"hourly\.csv has no row for 2025-01-17 16:00:00: it has 2025-01-01"):
+        model.forecast(4, future=path)
+
+
+def test_what_may_mislead_is_described(tmp_path):
+    path = hourly_file(tmp_path, gap=range(380, 390))
+    task = tasks.get("files", path=path, columns="load", length=5, fill="previous")
+    assert "10 of 60 test values are filled, not measured" in task.describe().remarks["caution"]
+    rows = [f"{i},p{i % 5},{i * t},{'ab'[i % 2]}" for i in range(20) for t in range(4)]
+    (tmp_path / "long.csv").write_text("\n".join(["id,patient,v,label", *rows]))
+    described = tasks.get("files", path=tmp_path / "long.csv", columns="v").describe().remarks["caution"]
+    assert "group=patient keeps them together" in described

@@ -45,7 +45,7 @@ class InputLayer(nn.Module):
                 f"x has integers of shape {tuple(x.shape)}: expected tokens (B, T), or numbers as floats"
             )
         inside = (x < self.input_size).to(dtype).unsqueeze(-1)  # (B, T, 1)
-        tokens = x.clamp(max=self.input_size - 1)
+        tokens = x.clamp(0, self.input_size - 1)
         if self.weight is not None:
             return embedding(tokens, self.weight) * inside
         one_hot = torch.zeros(*x.shape, self.input_size, dtype=dtype, device=x.device)

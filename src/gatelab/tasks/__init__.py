@@ -4,7 +4,7 @@ task = tasks.get("mnist", order="pixels")
 x, y, lengths = task.train.batch(torch.arange(32))
 """
 
-from pathlib import Path
+import os
 from typing import Any
 
 from gatelab import user_code
@@ -13,7 +13,7 @@ from gatelab.tasks.adding import Adding
 from gatelab.tasks.agreement import Agreement
 from gatelab.tasks.baseline import Baseline
 from gatelab.tasks.copy import Copy
-from gatelab.tasks.examples import Batch, Examples, Parts
+from gatelab.tasks.examples import Batch, Examples, Parts, TokenIndices
 from gatelab.tasks.images import Cifar10, Digits, FashionMnist, Mnist
 from gatelab.tasks.mnist1d import Mnist1D
 from gatelab.tasks.own import code
@@ -38,6 +38,7 @@ __all__ = [
     "Examples",
     "Parts",
     "Task",
+    "TokenIndices",
     "find",
     "from_arrays",
     "get",
@@ -58,7 +59,7 @@ def find(name: str) -> type[Task]:
     if name == Arrays.name:  # not listed: it has no meaning without its arrays
         return Arrays
     if name not in _LIBRARY:
-        if Path(name).exists():
+        if os.path.lexists(name[:1000]):
             raise GatelabError(f"{name} is a file or folder: to use it as a task, write files:path={name}")
         raise unknown("task", name, _LIBRARY)
     return _LIBRARY[name]

@@ -93,9 +93,9 @@ class Sine(Task):
             "scaling": ScalingParameters.of(self.target_scaling),
         }
 
-    def ending(self) -> series.Ending:
-        """Return the last window before scaling."""
-        return series.Ending(self.wave[-self.length :])
+    def ending(self, steps: int | None = None) -> series.Ending:
+        """Return the last window before scaling, or as many steps."""
+        return series.Ending(self.wave[-(steps or self.length) :])
 
     def baseline(self) -> Baseline:
         """Return the persistence baseline."""

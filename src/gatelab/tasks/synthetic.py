@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -68,9 +68,6 @@ class Tokens(Synthetic):
     def encoding(self) -> Encoding:
         """Return the encoding of tokens."""
         return TokenIndices()
-
-    def _preparation_fields(self) -> dict[str, Any]:
-        return {**super()._preparation_fields(), "kind": "tokens", "vocabulary": self.vocabulary}
 
 
 def distinct(

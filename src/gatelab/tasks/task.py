@@ -182,7 +182,8 @@ class Task(BaseModel):
         """Return the fields that every task has; subclasses add theirs."""
         scaling = self.target_scaling
         return {
-            "kind": "numbers",
+            "kind": "tokens" if self.vocabulary else "numbers",
+            "vocabulary": self.vocabulary,
             "input_size": self.input_size,
             "steps": self.steps,
             "per_step": self.per_step,
@@ -194,8 +195,10 @@ class Task(BaseModel):
             "scored_to": self.scored_steps.stop,
         }
 
-    def ending(self) -> Ending | None:
-        """Return the last window of a series in its original units, where a forecast starts; None for other tasks."""
+    def ending(self, steps: int | None = None) -> Ending | None:
+        """Return the last window of a series in its original units, where a forecast starts, or as many steps; None
+        for other tasks.
+        """
         return None
 
     # The data.

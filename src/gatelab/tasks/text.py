@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Unit = Literal["characters", "bytes"]
 WINDOW = 100  # tokens per example, and per chunk of truncated back-propagation by default
 SHARES = (0.9, 0.95, 1.0)  # where training, validation and test part end
-TEXT_FACTOR = 6  # bytes of memory per byte of a file: as read, as text, and as tokens
+TEXT_FACTOR = 12  # bytes of memory per byte of a file: as read, as text, and as tokens
 BLOCK = 1 << 20  # characters that are converted at once, so that memory stays near the size of the text
 CODES = {"characters": 0x110000, "bytes": 256}  # how many there can be
 
@@ -121,7 +121,7 @@ class Text(Task):
         return Parts(*(Examples(text[None, :-1], text[None, 1:], TokenIndices(), per_step=True) for text in texts))
 
     def _preparation_fields(self) -> dict[str, Any]:
-        return {**super()._preparation_fields(), "kind": "tokens", "vocabulary": self.vocabulary, "text": self.unit}
+        return {**super()._preparation_fields(), "text": self.unit}
 
     @property
     def user_path(self) -> Path:
@@ -181,8 +181,9 @@ def tokenize(path: Path, unit: Unit) -> Tokenized:
 
 def read_text(path: Path, unit: Unit) -> str | bytes:
     """Read a file as text, without a byte order mark, or as bytes."""
-    if not path.exists():
-        raise DataError(f"there is no file {path}: expected a text file")
+    if not path.exists() or path.is_dir():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise DataError(f"{path} {what}: expected a text file")
     memory.refuse(TEXT_FACTOR * path.stat().st_size, f"{path}", "split it")
     content = read_regular(path)
     if not content:
@@ -221,11 +222,20 @@ def token_name(code: int, unit: Unit) -> str:
 
 def encode(text: str | bytes, vocabulary: Sequence[str], unit: Unit) -> np.ndarray:
     """Return a text as tokens of a vocabulary, int64 (S,)."""
-    index = {token: i for i, token in enumerate(vocabulary)}
-    if isinstance(text, str) and unit == "bytes":
-        text = text.encode()
-    names = list(text) if isinstance(text, str) else [token_name(byte, unit) for byte in text]
-    if foreign := next((name for name in names if name not in index), None):
+    try:
+        if isinstance(text, str) and unit == "bytes":
+            text = text.encode("utf-8", "surrogateescape")  # bytes of a command line that are no text
+        blocks = CodePoints(text) if isinstance(text, str) else [np.frombuffer(text, np.uint8)]
+        codes = np.concatenate([np.empty(0, np.uint32), *blocks])
+    except UnicodeEncodeError:
+        raise GatelabError(f"{text!r} is not text: expected characters") from None
+    names = {token: i for i, token in enumerate(vocabulary)}
+    index = np.full(CODES[unit], -1, np.int64)
+    used = np.unique(codes)
+    index[used] = [names.get(token_name(code, unit), -1) for code in used.tolist()]
+    tokens: np.ndarray = index[codes]
+    if (tokens < 0).any():
+        foreign = token_name(int(codes[np.argmin(tokens)]), unit)
         listed = " ".join(map(visible, vocabulary[:80])) + (" …" if len(vocabulary) > 80 else "")
         raise GatelabError(f"{foreign!r} is not in the text that the model was trained on; it has {listed}")
-    return np.array([index[name] for name in names], np.int64)
+    return tokens

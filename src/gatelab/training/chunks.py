@@ -16,6 +16,8 @@ from gatelab.tasks import Examples
 from gatelab.training import seeds
 from gatelab.training.spec import TrainingSpec
 
+LEAST_CHUNKS = 4  # of a segment
+
 
 class Chunk(NamedTuple):
     """Some examples, and the steps of them that are run at once; None for all."""
@@ -39,11 +41,20 @@ class Epoch(NamedTuple):
 def epoch(part: Examples, is_stream: bool, bptt: int | None, training: TrainingSpec, number: int) -> Epoch:
     """The training part as the chunks of an epoch: the same for every architecture."""
     if is_stream and bptt is not None:
-        part = part.segments(max(1, min(training.batch_size, part.stored.shape[1] // bptt)))
-        return Epoch(part, in_time(part, torch.arange(len(part)), bptt))
+        part = part.segments(segment_count(part, training.batch_size, bptt))
+        length = part.stored.shape[1]
+        even = -(-length // -(-length // bptt))  # no short chunk at the end
+        return Epoch(part, in_time(part, torch.arange(len(part)), even))
     lengths = part.lengths if training.bucket_by_length else None
     batches = seeds.batches(training.seed, number, len(part), training.batch_size, lengths)
     return Epoch(part, [chunk for examples in batches for chunk in in_time(part, examples, bptt)])
+
+
+def segment_count(part: Examples, batch_size: int, bptt: int) -> int:
+    """The rows of one long sequence: the batch size, or fewer for a short one, so that a row has several chunks and
+    its state is carried along.
+    """
+    return max(1, min(batch_size, part.stored.shape[1] // (LEAST_CHUNKS * bptt)))
 
 
 def in_time(part: Examples, examples: Tensor, length: int | None) -> list[Chunk]:

@@ -18,16 +18,19 @@ from gatelab.tasks.preparation import Preparation
 from gatelab.tasks.series import Ending
 
 FILE = "examples.npz"
+STREAM_END = 2000  # steps, from which a state is built up
 EXAMPLES, NUMBERS = 64, 1_000_000  # of each part, at most
 
 
-def write(folder: Path, task: Task) -> None:
-    """Keep a few examples; none where the data can be generated again from the options."""
+def write(folder: Path, task: Task, is_stream: bool = False) -> None:
+    """Keep a few examples; none where the data can be generated again from the options. Of a series that was trained
+    as one long sequence, keep a longer end.
+    """
     arrays: dict[str, np.ndarray] = {}
     if task.from_disk and not isinstance(task.test.encoding, NoiseAfter):
         for name in ("validation", "test"):
             arrays |= _some(name, getattr(task, name))
-    if (ending := task.ending()) is not None:
+    if (ending := task.ending(STREAM_END if is_stream else None)) is not None:
         arrays["ending"] = ending.values
         if ending.stamps is not None:
             arrays["ending_stamps"] = ending.stamps.astype(np.int64)  # seconds since 1970

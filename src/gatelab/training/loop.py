@@ -113,6 +113,7 @@ def train(
         work = _begin(spec, run, threads, report, stop, accept_changes)
         try:
             report.start(spec, work.manifest, work.place)
+            _note_batch_size(work)
             facts = _until_the_end(work)
         except BaseException as error:
             stopped = isinstance(error, (KeyboardInterrupt, SystemExit))
@@ -125,6 +126,18 @@ def train(
     if outcome.status == "interrupted":
         raise KeyboardInterrupt
     return outcome
+
+
+def _note_batch_size(work: Work) -> None:
+    """Note that a short text or series is read in fewer places at once than asked for."""
+    if work.is_stream and work.bptt is not None:
+        size, asked = work.task.train.stored.shape[1], work.spec.training.batch_size
+        rows = chunks.segment_count(work.task.train, asked, work.bptt)
+        if rows < asked:
+            work.report.note(
+                f"the training part has {size:,} steps, which are read in {rows} places at once instead of {asked} "
+                f"(training.batch_size), so that each has several chunks of {work.bptt} steps (training.bptt)"
+            )
 
 
 def _is_over(spec: RunSpec, run: Run, manifest: dict[str, Any], report: Reporter) -> bool:

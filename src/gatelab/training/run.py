@@ -186,7 +186,7 @@ class Run:
     ) -> dict[str, Any]:
         """Write the record of the model, then the manifest, with which the run exists."""
         preparation = spec.task.preparation
-        kept.write(self.path, spec.task)
+        kept.write(self.path, spec.task, spec.training.chunk_length(spec.task) is not None)
         write_text(self.path / CELL, _for_people(spec.model.cell))
         record = {"schema": SCHEMA, "cell": spec.model.cell.document(), "preparation": preparation.document()}
         sealed.write_json(self.path / MODEL, record)
@@ -213,7 +213,7 @@ class Run:
         """Update the manifest of a run that is resumed now, perhaps for more epochs than before."""
         manifest = self.manifest()
         if manifest["identity"]["data"] != identity["data"]:
-            kept.write(self.path, spec.task)
+            kept.write(self.path, spec.task, spec.training.chunk_length(spec.task) is not None)
         for over in ("error", "ended", "test", "baseline", "errors", "divergence", "epochs", "best_epoch"):
             manifest.pop(over, None)
         manifest |= {"identity": identity, "engine": identity["engine"], "threads": threads}

@@ -237,7 +237,11 @@ def _predict_series(trained: TrainedModel, path: Path) -> Predictions:
 
 
 def _next_values(trained: TrainedModel, values: np.ndarray) -> np.ndarray:
-    """Return the model's output after each step, (S, D) → (S, K), from a window of the training length."""
+    """Return the model's output after each step, (S, D) → (S, K): from a window of the training length, or from the
+    start if the model was trained with its state carried along.
+    """
+    if trained.is_stream:
+        return trained.stream_output(values)
     window = trained.preparation.steps
     first: np.ndarray = trained.output(values[None, :window])[0]  # every step of the first window
     if len(values) <= window:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from gatelab.errors import GatelabError
+from gatelab.errors import DataError, GatelabError
 from gatelab.models import Forecaster, StepPredictor
 from gatelab.tasks import timestamps
-from gatelab.tasks.own import series_files, table_files
+from gatelab.tasks.own import series_files
 from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.series import Ending
 from gatelab.training import kept
@@ -44,9 +44,9 @@ def forecast(trained: TrainedModel, steps: int, data: Any = None, future: Any = 
     if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= MOST_STEPS:
         raise GatelabError(f"steps is {steps!r}: expected an integer from 1 to {MOST_STEPS:,}")
     before = kept.ending(trained.run.file(kept.FILE), prepared) if data is None else _last_window(trained, data)
-    exogenous = _exogenous(trained, steps, future)
-    values = _iterated(trained, before.values, steps, exogenous)
     times = None if before.stamps is None else timestamps.extrapolate(before.stamps, steps)
+    exogenous = _exogenous(trained, steps, future, times)
+    values = _iterated(trained, before.values, steps, exogenous)
     return Forecast(prepared.columns[: prepared.output_size], before, values, times)
 
 
@@ -63,11 +63,14 @@ def _last_window(trained: TrainedModel, data: Any) -> Ending:
             raise GatelabError(f"data has the shape {np.shape(data)}: expected one series, (S, {prepared.input_size})")
         inputs.check_finite(sequences._replace(single=True), prepared)
         values, times = sequences.values[0], None
-    return Ending(values[-prepared.steps :], None if times is None else times[-prepared.steps :])
+    steps = len(values) if trained.is_stream else prepared.steps
+    return Ending(values[-steps:], None if times is None else times[-steps:])
 
 
-def _exogenous(trained: TrainedModel, steps: int, future: Any) -> np.ndarray:
-    """Return the future values of the exogenous inputs, (steps − 1, inputs): the first step needs none."""
+def _exogenous(trained: TrainedModel, steps: int, future: Any, times: np.ndarray | None) -> np.ndarray:
+    """Return the future values of the exogenous inputs, (steps − 1, inputs): the last step needs none. A file with
+    times has those of the forecast.
+    """
     prepared = trained.preparation
     names = prepared.columns[prepared.output_size :]
     if not names:
@@ -82,7 +85,11 @@ def _exogenous(trained: TrainedModel, steps: int, future: Any) -> np.ndarray:
     if future is None:
         return np.empty((0, len(names)))
     if isinstance(future, (str, Path)):
-        values = table_files.read_table(Path(future), prepared.header).pick(names)
+        reading = (prepared.reading or Reading()).resolved(split=None, header=prepared.header)
+        given = series_files.read(Path(future), names, reading)
+        values = given.values
+        if times is not None and given.stamps is not None and len(given.stamps) == len(values):
+            values = _at(times[: steps - 1], given.stamps, values, str(future))
     else:
         exogenous = prepared.model_copy(update={"columns": names, "input_size": len(names)})
         sequences = inputs.read(future, exogenous)
@@ -94,6 +101,18 @@ def _exogenous(trained: TrainedModel, steps: int, future: Any) -> np.ndarray:
     if len(values) < steps - 1:
         raise GatelabError(f"future has {len(values)} steps: expected at least {steps - 1}")
     return values[: steps - 1]
+
+
+def _at(times: np.ndarray, stamps: np.ndarray, values: np.ndarray, source: str) -> np.ndarray:
+    """Return the rows of these times."""
+    row = {stamp: i for i, stamp in enumerate(stamps.tolist())}
+    if absent := [i for i, time in enumerate(times.tolist()) if time not in row]:
+        first, last = timestamps.format_times(stamps[[0, -1]])
+        raise DataError(
+            f"{source} has no row for {timestamps.format_times(times[absent[:1]])[0]}: it has {first} to {last}; "
+            "expected the times of the forecast"
+        )
+    return values[[row[time] for time in times.tolist()]]
 
 
 @torch.no_grad()

@@ -209,6 +209,8 @@ def _tokens(X: Any, preparation: Preparation) -> list[np.ndarray] | tuple[np.nda
     """Convert words, their indices in the vocabulary, or one-hot vectors."""
     if preparation.text is not None and isinstance(X, str):
         return encode(X, preparation.vocabulary, preparation.text)[None], True
+    if preparation.text is not None and isinstance(X, (list, tuple)) and X and all(isinstance(one, str) for one in X):
+        return [encode(one, preparation.vocabulary, preparation.text) for one in X]
     if isinstance(X, str):
         return _words(X.split(), preparation)[None], True
     if isinstance(X, (list, tuple, np.ndarray)) and len(X) and isinstance(X[0], str):

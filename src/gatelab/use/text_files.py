@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.nn.functional import log_softmax
 
+from gatelab import memory
 from gatelab.errors import DataError, GatelabError
 from gatelab.formatting import visible
 from gatelab.models import StepPredictor
@@ -19,6 +20,8 @@ from gatelab.training.process import denormals_flushed
 if TYPE_CHECKING:
     from gatelab.engine.recurrent import State
     from gatelab.use.trained import TrainedModel
+
+ROW = 600  # bytes of memory per row of the table of predictions
 
 
 def score(trained: TrainedModel, path: Path) -> tuple[list[list[object]], dict[str, float]]:
@@ -37,6 +40,7 @@ def score(trained: TrainedModel, path: Path) -> tuple[list[list[object]], dict[s
         raise DataError(
             f"{path} has {len(tokens)} {prepared.text}: expected at least two, one to read and one to predict"
         )
+    memory.refuse(ROW * len(tokens), f"{path} with {len(tokens):,} {prepared.text}", "split it")
     predicted, nats = _predictions(cast(StepPredictor, trained.module), torch.from_numpy(tokens))
     names = [visible(token) for token in prepared.vocabulary]
     rows: list[list[object]] = [

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -12,11 +13,14 @@ from scipy.special import softmax
 from gatelab.errors import DataError, GatelabError
 from gatelab.formatting import counted, named, visible
 from gatelab.lang import Cell
-from gatelab.models import Model
+from gatelab.models import Model, StepPredictor
 from gatelab.training import Run
-from gatelab.training.evaluation import EVALUATED_AT_ONCE
+from gatelab.training.evaluation import EVALUATED_AT_ONCE, STREAM_STEPS
 from gatelab.training.process import denormals_flushed
 from gatelab.use import inputs
+
+if TYPE_CHECKING:
+    from gatelab.engine.recurrent import State
 
 ArrayOrList = np.ndarray | list[np.ndarray]
 
@@ -136,6 +140,25 @@ class TrainedModel:
                         "X exceeds the range of float32 after scaling: expected values similar to the training data"
                     )
                 outputs.append(self.module(x, lengths=ends).numpy())
+        return np.concatenate(outputs)
+
+    @cached_property
+    def is_stream(self) -> bool:
+        """Whether the model was trained on one long sequence, with its state carried from chunk to chunk."""
+        spec = self.run.spec()
+        return spec.training.chunk_length(spec.task) is not None and (
+            self.preparation.forecasts or self.preparation.text is not None
+        )
+
+    @torch.no_grad()
+    def stream_output(self, values: np.ndarray) -> np.ndarray:
+        """Return the raw output at each step of one long sequence, (S, D) → (S, K), from its start."""
+        model, encoded = cast(StepPredictor, self.module), self.preparation.encode(values[None])
+        outputs, state = list[np.ndarray](), cast("State | None", None)
+        with denormals_flushed():
+            for start in range(0, len(values), STREAM_STEPS):
+                output, state = model.step(encoded[:, start : start + STREAM_STEPS], state)
+                outputs.append(output[0].numpy())
         return np.concatenate(outputs)
 
     def _shaped(self, sequences: inputs.Sequences, predictions: np.ndarray) -> ArrayOrList:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gatelab import user_code
 from gatelab.errors import DataError, GatelabError, unknown
-from gatelab.tasks.examples import Examples, Parts
+from gatelab.tasks.examples import Examples, Parts, TokenIndices, inside
 from gatelab.tasks.task import Task
 
 REQUIRED = ("input_size", "steps", "sizes", "load")
@@ -60,6 +60,8 @@ def check(task: Task, parts: Any) -> None:
     """Raise an error if the data is not what the task says it is."""
     if not (isinstance(parts, tuple) and len(parts) == 3 and all(isinstance(part, Examples) for part in parts)):
         raise DataError(f"{task.name}: load returned {type(parts).__name__}: expected Parts of three Examples")
+    if (sizes := tuple(map(len, parts))) != tuple(task.sizes):
+        raise DataError(f"{task.name}: load returned {sizes} examples: expected {tuple(task.sizes)}, as sizes says")
     for name, part in zip(("training", "validation", "test"), parts, strict=True):
         where = f"{task.name}, {name} set"
         if not len(part):
@@ -68,6 +70,10 @@ def check(task: Task, parts: Any) -> None:
         T = task.steps if lengths is None else int(lengths.max())
         shape = (len(x), T) if task.vocabulary else (len(x), T, task.input_size)
         _expect(where, "x", x, torch.int64 if task.vocabulary else torch.float32, shape)
+        if not torch.isfinite(part.stored).all():
+            raise DataError(f"{where}: x has NaN or infinity: expected finite numbers")
+        if task.vocabulary and isinstance(part.encoding, TokenIndices):
+            _check_tokens(where, part, len(task.vocabulary))
         rows = (len(x), T) if task.per_step else (len(x),)
         if task.classes is None:
             _expect(where, "y", y, torch.float32, (*rows, task.output_size))
@@ -76,6 +82,16 @@ def check(task: Task, parts: Any) -> None:
             low, high = part.targets.min(), part.targets.max()
             if low < 0 or high >= len(task.classes):
                 raise DataError(f"{where}: y is from {low} to {high}: expected classes 0 to {len(task.classes) - 1}")
+
+
+def _check_tokens(where: str, part: Examples, size: int) -> None:
+    """Before the end of a sequence there are tokens of the vocabulary; after it, anything else is padding."""
+    tokens = part.stored.long()[inside(part.stored, part.lengths)]
+    if tokens.min() < 0 or tokens.max() >= size or part.stored.long().min() < 0:
+        raise DataError(
+            f"{where}: x has tokens from {int(part.stored.min())} to {int(tokens.max())}: expected 0 to {size - 1}, "
+            "the indices of the vocabulary"
+        )
 
 
 def _expect(where: str, name: str, values: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> None:

@@ -149,14 +149,12 @@ class OwnData(Task):
         """The text of each token; empty for numbers."""
         return self.preparation.vocabulary
 
-    def ending(self) -> series.Ending | None:
-        """Return the last window of a series in its original units."""
-        content = self.content
+    def ending(self, steps: int | None = None) -> series.Ending | None:
+        """Return the last window of a series in its original units, or as many steps."""
+        content, last = self.content, slice(-(steps or self.length), None)
         if content.targets is not None:
             return None
-        return series.Ending(
-            content.inputs[-self.length :], None if content.stamps is None else content.stamps[-self.length :]
-        )
+        return series.Ending(content.inputs[last], None if content.stamps is None else content.stamps[last])
 
     @property
     def sizes(self) -> tuple[int, int, int]:

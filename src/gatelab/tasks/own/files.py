@@ -137,6 +137,7 @@ class Files(OwnData):
             layout="series: one row per step",
             parts=steps.parts,
             split_by=f"by the column {split!r}",
+            filled=steps.filled,
             notes={**steps.notes, **({} if columns else series_files.counters(steps))},
             reading=self._reading.resolved(header=None),
         )

@@ -11,6 +11,7 @@ import numpy as np
 
 from gatelab.formatting import counted
 from gatelab.tasks import timestamps
+from gatelab.tasks.own import roles
 from gatelab.tasks.own.splits import PARTS
 
 if TYPE_CHECKING:
@@ -47,10 +48,26 @@ def remarks(task: OwnData) -> dict[str, str]:
         facts["forecast of"] = task.drift_remark()
     else:
         facts |= _of_sequences(content)
-    missing = _classes_without_training(task)
-    if missing:
-        facts["caution"] = f"no training examples of {shortened(missing)}"
-    return {**facts, **content.notes}
+    cautions = list(_cautions(task))
+    return {**facts, **content.notes, **({"caution": "; ".join(cautions)} if cautions else {})}
+
+
+def _cautions(task: OwnData) -> Iterator[str]:
+    """Yield what may make a result misleading."""
+    content = task.content
+    if missing := _classes_without_training(task):
+        yield f"no training examples of {shortened(missing)}"
+    if content.filled is not None:
+        test = content.filled[task.cuts[2] :, : content.num_targets]
+        if count := int(test.sum()):
+            yield (
+                f"{count:,} of {test.size:,} test values are filled, not measured: errors on them say little, and the "
+                "baseline gains by them"
+            )
+    if content.groups is None and content.parts is None:
+        for name in content.ignored:
+            if name.strip().lower() in roles.GROUPS:
+                yield f"sequences of one {name} may be in training and test set; group={name} keeps them together"
 
 
 def _of_sequences(content: UserData) -> dict[str, str]:

@@ -28,6 +28,7 @@ class SeriesFile:
     stamps: np.ndarray | None = None  # datetime64[s] of the last steps, or of all
     parts: np.ndarray | None = None  # (S,) the split of the file itself
     notes: dict[str, str] = field(default_factory=dict)
+    filled: np.ndarray | None = None  # (S, D), which values were missing
 
 
 def read(path: Path, columns: tuple[str, ...], reading: Reading) -> SeriesFile:
@@ -172,7 +173,7 @@ def _filled(steps: SeriesFile, table: Table, reading: Reading) -> SeriesFile:
     notes = dict(steps.notes)
     if given:
         notes["missing values"] = f"{given:,} filled ({reading.fill})"
-    return replace(steps, values=values, notes=notes)
+    return replace(steps, values=values, notes=notes, filled=np.isnan(steps.values))
 
 
 def forecast_columns(table: Table, inputs: tuple[str, ...], used: tuple[str | None, ...]) -> tuple[str, ...]:

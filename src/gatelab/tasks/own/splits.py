@@ -42,13 +42,16 @@ def codes(values: Sequence[str], source: str, where: Sequence[str]) -> np.ndarra
 
 def check_groups(groups: np.ndarray, parts: np.ndarray, source: str, thing: str) -> None:
     """Refuse a group, or an id, in two parts."""
-    for group in dict.fromkeys(groups.tolist()):
-        inside = np.unique(parts[groups == group])
-        if len(inside) > 1:
-            raise DataError(
-                f"{source}: the {thing} {group!r} is in the {listed([PARTS[i] for i in inside])} set: expected each "
-                f"{thing} in one of them"
-            )
+    names, first, member = np.unique(groups, return_index=True, return_inverse=True)
+    pairs = np.unique(np.stack([member, parts]), axis=1)  # each group with each of its parts, once
+    twice = np.flatnonzero(np.bincount(pairs[0], minlength=len(names)) > 1)
+    if len(twice):
+        group = twice[np.argmin(first[twice])]  # the first in the file
+        inside = pairs[1][pairs[0] == group]
+        raise DataError(
+            f"{source}: the {thing} {names[group].item()!r} is in the {listed([PARTS[i] for i in inside])} set: "
+            f"expected each {thing} in one of them"
+        )
 
 
 def indices(

@@ -59,6 +59,12 @@ def read(path: Path, reading: Reading, need_label: bool) -> Recordings:
     if not cases:
         raise DataError(f"{path} has no cases after @data: expected one per line")
     data, lengths = padded(cases)
+    if lengths is not None and header.other.get("@equallength", "").lower() == "true":
+        odd = int(np.flatnonzero(lengths != lengths[0])[0])
+        raise DataError(
+            f"{path}, {places[odd]}: {lengths[odd]} steps, and the first case has {lengths[0]}: the header says "
+            "@equalLength true; restore the file, or correct its header"
+        )
     data, filled = gaps.fill_sequences(data, lengths, reading.fill, str(path))
     columns = ("value",) if data.shape[2] == 1 else tuple(f"dimension {i + 1}" for i in range(data.shape[2]))
     return Recordings(

@@ -37,6 +37,7 @@ class UserData:
     parts: np.ndarray | None = None  # (N,), or (S,) of a series: 0, 1, 2 for training, validation and test
     groups: np.ndarray | None = None  # (N,) text
     split_by: str = ""
+    filled: np.ndarray | None = None  # (S, D) of a series: which values were missing, and are filled
     notes: dict[str, str] = field(default_factory=dict)
     reading: Reading = field(default_factory=Reading)
 
