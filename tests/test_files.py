@@ -118,6 +118,7 @@ def test_parquet_is_read_too(tmp_path):
         ("a,b\n1,2\n", {"columns": "c"}, "has no column 'c'; numeric columns: a, b"),
         ("a,b\nx,2\n", {"columns": "a"}, "column 'a' is not numeric; numeric columns: b"),
         ("a\nx\ny\n", {}, "no numeric column to forecast"),
+        ('day,a\n2025-01-01,"1,035.00"\n2025-01-02,"1,135.00"\n', {}, r"line 2, column 'a': '1,035\.00' is no number"),
         ("a,b\n1,2\n", {}, "has 1 rows: expected at least 339 for windows of 50"),
         ("a,b\n1,2\n", {"columns": "a", "inputs": "a"}, "'a' is named twice"),
         ('a,b\n1,"2\n', {}, "cannot be read as a CSV file"),
@@ -167,7 +168,7 @@ def test_invalid_paths_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"ends in '\.gif'"):
         tasks.get("files", path=tmp_path / "image.gif").load()
     (tmp_path / "latin.csv").write_bytes("größe\n1\n".encode("latin-1"))
-    with pytest.raises(DataError, match="in UTF-8"):
+    with pytest.raises(DataError, match="in UTF-8: byte 0xf6 in line 1"):
         tasks.get("files", path=tmp_path / "latin.csv").load()
     with pytest.raises(DataError, match="is for tables, leave it out"):
         tasks.get("files", path=tmp_path, columns="a").load()

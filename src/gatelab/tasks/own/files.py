@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from pydantic import Field, field_validator
 
-from gatelab.errors import DataError
+from gatelab.errors import DataError, short
+from gatelab.tasks import timestamps
 from gatelab.tasks.own import (
     archives,
     folders,
@@ -112,8 +113,9 @@ class Files(OwnData):
         split = roles.split_column(table, self.split)
         names = columns or series_files.forecast_columns(table, inputs, (split,))
         if not names:
-            known = listed(table.names)
-            raise DataError(f"{path} has no numeric column to forecast; its columns: {known}")
+            raise DataError(
+                f"{path} has no numeric column to forecast; its columns: {listed(table.names)}{_with_digits(table)}"
+            )
         if repeated := [name for name in (*columns, *inputs) if (*columns, *inputs).count(name) > 1]:
             raise DataError(f"{path}: {repeated[0]!r} is named twice in columns and inputs: name each column once")
         steps = series_files.from_table(table, (*names, *inputs), self._reading.resolved(split=split))
@@ -169,6 +171,18 @@ class Files(OwnData):
     def user_path(self) -> Path:
         """The user's file or folder."""
         return self.path
+
+
+def _with_digits(table: Table) -> str:
+    """Return the first cell of text that has digits and is no time: a number with separators or a unit, perhaps."""
+    for name, cells in table.texts.items():
+        row = next((i for i, cell in enumerate(cells) if any(sign.isdigit() for sign in cell)), None)
+        if row is not None and timestamps.parse(cells) is None:
+            return (
+                f"; line {table.lines[row]}, column {name!r}: {short(cells[row], 40)} is no number: expected no "
+                "thousands separators, units or signs such as %"
+            )
+    return ""
 
 
 def recordings(

@@ -133,7 +133,13 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
         text = content.decode("utf-8-sig").rstrip()
         separator = _separator(text)
         rows = _rows(text, separator)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise DataError(
+            f"{path} cannot be read as a CSV file in UTF-8: byte {content[error.start]:#04x} in line {line}; save it "
+            "again as UTF-8"
+        ) from error
+    except (OSError, csv.Error) as error:
         raise DataError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from error
     if not rows:
         raise DataError(f"{path} is empty: expected rows of numbers, with or without a header")
