@@ -39,8 +39,8 @@ from gatelab.analysis import inspect
 from gatelab.cli import main as gatelab_main
 from gatelab.experiments import config as experiments
 from gatelab.experiments.bench import bench
-from gatelab.experiments.executor import Finished
 from gatelab.experiments.results import Results, gather
+from gatelab.experiments.worker import Finished
 from gatelab.report import figures
 from gatelab.training import Run, config, train
 
@@ -90,6 +90,8 @@ def kind_of(file: Path) -> str:
 
 class Here:
     """Runs in this process, one after the other: processes are not what is tested."""
+
+    detached, threads = False, 1
 
     def execute(self, runs, directory, tick) -> Iterator[Finished]:
         for run in runs:

@@ -57,7 +57,7 @@ def imported() -> None:
     import gatelab.analysis
     import gatelab.cli.terminal.experiment
     import gatelab.cli.terminal.run
-    import gatelab.experiments.executor
+    import gatelab.experiments.executors.local
     import gatelab.experiments.studies
     import gatelab.experiments.verify
     import gatelab.report.forecast
@@ -148,7 +148,7 @@ def _leave(code: int) -> None:
 def _stop_at_first_batch() -> None:
     """Trainings write down what they are about, and end."""
     import gatelab.cli.terminal.run
-    from gatelab.experiments.executor import LocalExecutor
+    from gatelab.experiments.executors.local import LocalExecutor
     from gatelab.training.reporter import Reporter
 
     class FirstBatch(Reporter):

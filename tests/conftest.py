@@ -11,8 +11,9 @@ import torch
 from hypothesis import settings
 
 from gatelab.cli import main
-from gatelab.experiments.executor import Executor, Finished
+from gatelab.experiments.executors import Executor
 from gatelab.experiments.plan import Planned
+from gatelab.experiments.worker import Finished
 from gatelab.training import train
 
 # The same examples every time, and no clock: a test run says the same thing on every machine. To look for new ones:
@@ -34,9 +35,13 @@ def _kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
 class Here:
     """Runs in this process, one after the other: quick, where processes are not what is tested."""
 
+    detached, threads = False, 1
+
     def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
         for run in runs:
-            yield Finished(run, train(run.spec, directory / run.path).status)
+            spec = run.settled(directory)
+            assert spec is not None
+            yield Finished(run, train(spec, directory / run.path).status)
             tick()
 
 

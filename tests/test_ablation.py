@@ -15,7 +15,7 @@ from gatelab import cells
 from gatelab.cli import app
 from gatelab.experiments import ablation, config
 from gatelab.experiments.bench import bench
-from gatelab.experiments.executor import LocalExecutor
+from gatelab.experiments.executors.local import LocalExecutor
 from gatelab.experiments.probe import refuse_alike
 from gatelab.experiments.results import read_results
 from gatelab.experiments.studies import directories, execute
@@ -281,7 +281,7 @@ def test_a_run_whose_frozen_parameter_moved_fails(tmp_path, monkeypatch):
 
 
 def test_studies_are_run_and_reported_together(tmp_path, monkeypatch, here):
-    monkeypatch.setattr("gatelab.experiments.executor.LocalExecutor", lambda jobs: here)  # processes: test_bench.py
+    monkeypatch.setattr("gatelab.experiments.executors.local.LocalExecutor", lambda jobs: here)
     content = {
         **{key: SMALL[key] for key in ("model", "training")}, "factors": {"init_z": [0, 1]}, "runs": 1,
         "studies": {

@@ -21,7 +21,7 @@ from gatelab.cli import app
 from gatelab.errors import DataError
 from gatelab.experiments import config
 from gatelab.experiments.bench import Watcher, bench, gather_again, read_experiment, remarks
-from gatelab.experiments.executor import LocalExecutor
+from gatelab.experiments.executors.local import LocalExecutor
 from gatelab.experiments.plan import plan
 from gatelab.experiments.results import read_results
 from gatelab.report.words.findings import findings
@@ -248,32 +248,38 @@ def test_a_directory_with_something_else_in_it_is_left_alone(tmp_path):
         LocalExecutor(0)
 
 
-def test_a_killed_process_is_counted_and_the_others_go_on(tmp_path):
-    long = small(training={"num_epochs": 40, "batch_size": 8, "seed": 5}, runs=1)
+class Killer(Watcher):
+    """Kills the process of a run, each time that it has a new checkpoint, `most` times at most."""
 
-    class Killer(Watcher):
-        killed, ended = False, []
+    def __init__(self, place: Path, most: int) -> None:
+        self.place, self.left, self.killed, self.ended = place, most, set(), []
 
-        def tick(self):
-            place = tmp_path / "experiment" / "runs" / "gru" / "seed-5"
-            if not self.killed and (place / "checkpoint.safetensors").is_file():
-                self.killed = True
-                found = subprocess.run(
-                    ["pgrep", "-f", f"worker.* {place}$"], capture_output=True, text=True, check=True
-                )
-                os.kill(int(found.stdout), signal.SIGKILL)
+    def tick(self):
+        if not self.left or not (self.place / "checkpoint.safetensors").is_file():
+            return
+        command = ["pgrep", "-f", f"run_process.* {self.place}$"]
+        for pid in subprocess.run(command, capture_output=True, text=True).stdout.split():
+            if pid not in self.killed:
+                self.left -= 1
+                self.killed.add(pid)
+                os.kill(int(pid), signal.SIGKILL)
 
-        def finished(self, finished):
-            self.ended.append((finished.run.model, finished.status, finished.reason))
+    def finished(self, finished):
+        self.ended.append((finished.run.model, finished.status, finished.reason))
 
-    watcher = Killer()
-    results = bench(long, tmp_path / "experiment", LocalExecutor(2), watcher)
+
+LONG = {"training": {"num_epochs": 40, "batch_size": 8, "seed": 5}, "runs": 1}
+
+
+def test_a_killed_run_is_resumed_by_its_worker_and_given_up_in_the_end(tmp_path):
+    watcher = Killer(tmp_path / "experiment" / "runs" / "gru" / "seed-5", 3)
+    results = bench(small(**LONG), tmp_path / "experiment", LocalExecutor(2), watcher)
     assert ("gru", "failed", "its process was killed by SIGKILL") in watcher.ended
     assert ("agru", "done", "") in watcher.ended
-    assert findings(results)[0].startswith("gru, seed 5: failed (its process ended without a message)")
-    again = bench(long, tmp_path / "experiment", LocalExecutor(2))
+    assert findings(results)[0].startswith("gru, seed 5: failed (its process was killed by SIGKILL)")
+    again = bench(small(**LONG), tmp_path / "experiment", LocalExecutor(2))
     assert again.models["gru"].counts == {"done": 1}
-    assert len(Run(tmp_path / "experiment" / "runs" / "gru" / "seed-5").manifest()["resumed"]) == 1
+    assert len(Run(tmp_path / "experiment" / "runs" / "gru" / "seed-5").manifest()["resumed"]) >= 1
 
 
 def test_a_diverged_run_is_reported_and_not_in_the_numbers(tmp_path, here):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import struct
@@ -16,9 +17,10 @@ import pytest
 from gatelab import tasks
 from gatelab.errors import DataError, GatelabError
 from gatelab.experiments import config as experiments
-from gatelab.experiments.executor import LocalExecutor
+from gatelab.experiments.claims import Claims
+from gatelab.experiments.executors.local import LocalExecutor
 from gatelab.experiments.plan import plan
-from gatelab.experiments.worker import last_log_line
+from gatelab.experiments.run_process import last_log_line
 from gatelab.tasks.own.table_files import read_table
 from gatelab.training import config
 
@@ -278,10 +280,12 @@ def test_a_worker_shows_a_bug_with_its_traceback(tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     script = (
-        "import sys; sys.argv = ['worker', sys.argv[1]]; import gatelab.experiments.worker as worker\n"
+        "import sys; sys.argv = ['run', sys.argv[1]]; import gatelab.experiments.run_process as worker\n"
         "worker.train = lambda *_: 1 / 0\nworker.main()"
     )
-    job = '{"threads": 1, "spec": {"task": "digits"}}\n'
+    claim = Claims(tmp_path).take(Path("run"))
+    assert claim is not None
+    job = json.dumps({"threads": 1, "spec": {"task": "digits"}, "claim": claim.handed_over()}) + "\n"
     with (run / "log.txt").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, "-c", script, str(run)], stdin=subprocess.PIPE, stdout=log, stderr=log, text=True

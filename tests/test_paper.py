@@ -23,10 +23,10 @@ from gatelab import cells
 from gatelab.cli import app
 from gatelab.experiments import config, facts
 from gatelab.experiments.bench import bench, gather_again
-from gatelab.experiments.executor import Finished
 from gatelab.experiments.record import read_experiment
 from gatelab.experiments.results import Results, read_results
 from gatelab.experiments.stats import Change, Effect, Estimate
+from gatelab.experiments.worker import Finished
 from gatelab.report import tables
 from gatelab.report.paper.write import TEMPLATE, paper, write_paper
 from gatelab.report.words import settings
@@ -42,6 +42,8 @@ class Here:
 
     def __init__(self, leave_out: tuple[str, ...] = ()) -> None:
         self.leave_out = leave_out
+
+    detached, threads = False, 1
 
     def execute(self, runs, directory, tick):
         for run in runs:

@@ -19,7 +19,7 @@ from gatelab.analysis import inspect
 from gatelab.errors import DataError
 from gatelab.experiments import config
 from gatelab.experiments.bench import bench, gather_again
-from gatelab.experiments.executor import LocalExecutor
+from gatelab.experiments.executors.local import LocalExecutor
 from gatelab.experiments.record import read_experiment
 from gatelab.experiments.results import read_results
 from gatelab.experiments.studies import directories

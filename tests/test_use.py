@@ -19,7 +19,7 @@ from gatelab.analysis import inspect
 from gatelab.errors import DataError
 from gatelab.experiments import config
 from gatelab.experiments.bench import Watcher, bench
-from gatelab.experiments.executor import LocalExecutor
+from gatelab.experiments.executors.local import LocalExecutor
 from gatelab.report.inspection.write import write_inspection
 from gatelab.tasks import timestamps
 from gatelab.tasks.series import cuts as series_cuts

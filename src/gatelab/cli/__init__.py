@@ -22,9 +22,11 @@ from gatelab.cli import (
     predict,
     report,
     sample,
+    status,
     tasks,
     train,
     verify,
+    worker,
 )
 from gatelab.errors import GatelabError, bug_report
 
@@ -34,6 +36,8 @@ app.command("tasks")(tasks.tasks)
 app.command("train")(train.train)
 app.command("bench")(bench.bench)
 app.command("ablate")(ablate.ablate)
+app.command("worker")(worker.worker)
+app.command("status")(status.status)
 app.command("report")(report.report)
 app.command("inspect")(inspect.inspect)
 app.command("predict")(predict.predict)

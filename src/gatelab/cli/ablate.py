@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatelab.cli import experiment
+from gatelab.cli.execution import Execution, with_execution
 from gatelab.cli.settings import settings
 from gatelab.errors import GatelabError
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from gatelab.training.config import Key
 
 
+@with_execution
 def ablate(
     config: experiment.Config = None,
     task: experiment.TaskName = None,
@@ -25,11 +27,12 @@ def ablate(
     epochs: experiment.Epochs = None,
     runs: experiment.Runs = None,
     quick: experiment.Quick = False,
-    jobs: experiment.Jobs = None,
     data_dir: experiment.DataDir = None,
     change: experiment.Change = None,
     output_dir: experiment.OutputDir = None,
     quiet: experiment.Quiet = False,
+    *,
+    execution: Execution,
 ) -> None:
     """Train a model and its arms with every seed, and compare them.
 
@@ -54,7 +57,7 @@ def ablate(
             raise GatelabError(f"{config} has neither arms nor factors: use gatelab bench to compare models")
     name = config.stem if config else f"{cell}-{studies[''].task.short_name}"
     directory = output_dir or Path("experiments") / f"{name}{'-quick' if quick else ''}"
-    experiment.execute(studies, directory, jobs, quiet)
+    experiment.execute(studies, directory, execution, quiet)
 
 
 def _every_gate(name: str) -> dict[str, Any]:

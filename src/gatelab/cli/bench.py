@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatelab.cli import experiment
+from gatelab.cli.execution import Execution, with_execution
 from gatelab.cli.settings import settings
 from gatelab.errors import GatelabError
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from gatelab.training.config import Key
 
 
+@with_execution
 def bench(
     config: experiment.Config = None,
     task: experiment.TaskName = None,
@@ -23,11 +25,12 @@ def bench(
     epochs: experiment.Epochs = None,
     runs: experiment.Runs = None,
     quick: experiment.Quick = False,
-    jobs: experiment.Jobs = None,
     data_dir: experiment.DataDir = None,
     change: experiment.Change = None,
     output_dir: experiment.OutputDir = None,
     quiet: experiment.Quiet = False,
+    *,
+    execution: Execution,
 ) -> None:
     """Train every model with every seed, and compare them. The same command resumes an interrupted experiment."""
     changes: dict[Key, Any] = {
@@ -43,7 +46,7 @@ def bench(
     studies = experiment.specs(config, changes, quick, data_dir)
     name = config.stem if config else studies[""].task.short_name
     directory = output_dir or Path("experiments") / f"{name}{'-quick' if quick else ''}"
-    experiment.execute(studies, directory, jobs, quiet)
+    experiment.execute(studies, directory, execution, quiet)
 
 
 def _models(cells: str) -> dict[str, dict[str, str]]:

@@ -12,6 +12,7 @@ from gatelab.cli.settings import WHOLE
 from gatelab.errors import GatelabError
 
 if TYPE_CHECKING:
+    from gatelab.cli.execution import Execution
     from gatelab.experiments.config import BenchSpec
     from gatelab.training.config import Key
 
@@ -25,9 +26,6 @@ HiddenSize = Annotated[
 Epochs = Annotated[int | None, typer.Option("--epochs", **WHOLE, help="Maximum number of epochs.")]
 Runs = Annotated[int | None, typer.Option("--runs", **WHOLE, help="Number of runs (seeds) per model.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Quick trial: at most 2 runs, 2 epochs and 1,000 images.")]
-Jobs = Annotated[
-    int | None, typer.Option("--jobs", **WHOLE, help="Number of parallel processes; by default one per core.")
-]
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", metavar="DIR", help="Directory with one subdirectory per data set.")
 ]
@@ -58,22 +56,33 @@ def _overridden(spec: BenchSpec, quick: bool, data_dir: Path | None) -> BenchSpe
     return spec.model_copy(update={"task": task, "training": training, "runs": runs})
 
 
-def execute(studies: dict[str, BenchSpec], directory: Path, jobs: int | None, quiet: bool) -> None:
+def execute(studies: dict[str, BenchSpec], directory: Path, execution: Execution, quiet: bool) -> None:
     """Execute the studies, write the reports, and exit with 1 if a run failed."""
     from gatelab.cli.terminal.experiment import watcher
     from gatelab.experiments import bench
     from gatelab.experiments import studies as experiments
-    from gatelab.experiments.executor import LocalExecutor
     from gatelab.experiments.record import planned_family
     from gatelab.report.write import write_reports
 
     if directory.exists() and not directory.is_dir():
         raise GatelabError(f"{directory} is a file: expected a new directory, or that of an experiment to resume")
-    tests = planned_family(studies).tests
+    executor, tests = execution.make(), planned_family(studies).tests
     for remark in {r: None for spec in studies.values() for r in bench.remarks(spec, tests)} if not quiet else ():
         typer.echo(f"note: {remark}", err=True)
+    if execution.plan_only or executor.detached:
+        plans, place = experiments.plan_only(studies, directory, executor.threads), shlex.quote(str(directory))
+        for name, runs in plans.items() if not execution.plan_only else ():
+            list(executor.execute(runs, directory / name, lambda: None))
+        if not quiet:
+            count = sum(map(len, plans.values()))
+            typer.echo(f"The plan of {count} runs is in {directory}.", err=True)
+            if execution.plan_only:
+                typer.echo(f"Execute it, on any number of machines: gatelab worker {place}", err=True)
+            typer.echo(f"Follow it: gatelab status {place} --watch", err=True)
+            typer.echo(f"Write the report: gatelab report {place}", err=True)
+        return
     try:
-        results = experiments.execute(studies, directory, LocalExecutor(jobs), watcher(quiet))
+        results = experiments.execute(studies, directory, executor, watcher(quiet))
     except KeyboardInterrupt:
         typer.echo(f"interrupted; the same command resumes it, in {shlex.quote(str(directory))}", err=True)
         raise typer.Exit(130) from None

@@ -7,18 +7,20 @@ import time
 from pathlib import Path
 
 from gatelab import sealed
-from gatelab.disk import foreign, within
+from gatelab.disk import foreign
 from gatelab.errors import GatelabError
 from gatelab.experiments import stats
+from gatelab.experiments.claims import Claims
 from gatelab.experiments.config import BenchSpec
-from gatelab.experiments.executor import Executor, Finished
+from gatelab.experiments.executors import Executor
 from gatelab.experiments.plan import Planned, plan
 from gatelab.experiments.probe import refuse_alike
-from gatelab.experiments.record import EXPERIMENT, Family, described, planned_family, read_experiment
+from gatelab.experiments.record import EXPERIMENT, Family, described, planned, planned_family, read_experiment
 from gatelab.experiments.results import Results, gather
+from gatelab.experiments.worker import Finished, Worker, has_ended
 from gatelab.formatting import counted
-from gatelab.training import Run, footprint
-from gatelab.training.loop import FINAL
+from gatelab.tasks import Task
+from gatelab.training import footprint
 from gatelab.training.process import alone_in, sigterm_interrupts
 from gatelab.training.run import differences
 
@@ -43,38 +45,62 @@ class Watcher:
 
 def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher | None = None) -> Results:
     """Execute all runs that have not ended, and gather the results. The same call resumes an interrupted experiment."""
-    return execute(
-        spec, checked(spec, directory), directory, executor, watcher or Watcher(), planned_family({"": spec})
-    )
-
-
-def execute(
-    spec: BenchSpec,
-    runs: list[Planned],
-    directory: Path,
-    executor: Executor,
-    watcher: Watcher,
-    family: Family,
-) -> Results:
-    """Execute a checked plan and gather its results; `family` has all tests that are corrected together."""
+    runs, family = checked(spec, directory), planned_family({"": spec})
     with alone_in(directory), sigterm_interrupts():
-        # Raises for a run of another model or outside the directory, before anything is written.
-        ended = [run for run in runs if _has_ended(run, within(directory, directory / run.path))]
-        begin, spent = time.time(), _spent(directory)
-        experiment = described(spec, runs, spent, family)
+        write_plan(spec, runs, directory, executor.threads, family)
+        return execute(runs, directory, executor, watcher or Watcher())
+
+
+def write_plan(spec: BenchSpec, runs: list[Planned], directory: Path, threads: int, family: Family) -> None:
+    """Write a checked plan, from which workers on any machine can execute it; `family` has all tests that are corrected
+    together. The number of threads per run stays that of the first plan: results depend on it, in the last bit.
+    """
+    for run in runs:  # raises for a run of another model or outside the directory, before anything is written
+        run.refuse_another(directory)
+    before = read_experiment(directory) if (directory / EXPERIMENT).is_file() else {}
+    experiment = described(spec, runs, before.get("seconds") or 0.0, before.get("threads", threads), family)
+    sealed.write_json(directory / EXPERIMENT, experiment)
+
+
+def execute(runs: list[Planned], directory: Path, executor: Executor, watcher: Watcher) -> Results:
+    """Execute the runs of a written plan that have not ended, and gather the results. What failed is tried again."""
+    begin, claims = time.time(), Claims(directory)
+    ended = [run for run in runs if has_ended(run, directory) is not None]
+    remaining = [run for run in runs if run not in ended]
+    for run in remaining:
+        claims.forget_failures(run.path)
+    watcher.start(runs, ended, directory)
+    try:
+        for finished in executor.execute(remaining, directory, watcher.tick):
+            watcher.finished(finished)
+    finally:
+        watcher.close()
+        experiment = sealed.read_json(directory / EXPERIMENT)
+        experiment["seconds"] = round((experiment["seconds"] or 0.0) + time.time() - begin, 1)
         sealed.write_json(directory / EXPERIMENT, experiment)
+    results = gather(read_experiment(directory), directory)
+    results.write(directory)
+    return results
+
+
+def take_part(
+    directory: Path, jobs: int, most: int | None = None, watcher: Watcher | None = None, task: Task | None = None
+) -> list[str]:
+    """Execute runs of a written plan beside other workers, at most `most` of them. Returns how they ended."""
+    experiment, watcher = read_experiment(directory), watcher or Watcher()
+    runs = planned(experiment, task)
+    ended = [run for run in runs if has_ended(run, directory) is not None]
+    statuses = []
+    with sigterm_interrupts():
         watcher.start(runs, ended, directory)
+        worker = Worker([run for run in runs if run not in ended], directory, jobs, experiment.get("threads", 1), most)
         try:
-            remaining = [run for run in runs if run not in ended]
-            for finished in executor.execute(remaining, directory, watcher.tick):
+            for finished in worker.work(watcher.tick):
                 watcher.finished(finished)
+                statuses.append(finished.status)
         finally:
             watcher.close()
-            experiment["seconds"] = round(spent + time.time() - begin, 1)
-            sealed.write_json(directory / EXPERIMENT, experiment)
-        results = gather(experiment, directory)
-        results.write(directory)
-    return results
+    return statuses
 
 
 def checked(spec: BenchSpec, directory: Path) -> list[Planned]:
@@ -120,11 +146,6 @@ def gather_again(directory: Path) -> None:
     gather(read_experiment(directory), directory).write(directory)
 
 
-def _spent(directory: Path) -> float:
-    """Seconds of earlier sessions, without those that were killed."""
-    return float(read_experiment(directory).get("seconds") or 0.0) if (directory / EXPERIMENT).is_file() else 0.0
-
-
 def _refuse_another(spec: BenchSpec, directory: Path) -> set[str]:
     """The models in a directory; an error if it holds another experiment. Seeds and models may be added."""
     if not (directory / EXPERIMENT).is_file():
@@ -144,7 +165,3 @@ def _refuse_another(spec: BenchSpec, directory: Path) -> set[str]:
             "restore the config"
         )
     return set(before["models"])
-
-
-def _has_ended(run: Planned, path: Path) -> bool:
-    return Run(path).exists() and Run(path).checked_against(run.spec)["status"] in FINAL

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from gatelab.disk import within
 from gatelab.errors import GatelabError
 from gatelab.experiments.config import BenchSpec, same
 from gatelab.formatting import file_name
 from gatelab.tasks import Task
+from gatelab.training import Run
 from gatelab.training.footprint import parameter_count
 from gatelab.training.spec import ModelSpec, RunSpec
 
@@ -22,9 +24,24 @@ class Planned:
     spec: RunSpec
 
     @property
+    def title(self) -> str:
+        """For people."""
+        return f"{self.model}, seed {self.seed}"
+
+    @property
     def path(self) -> Path:
         """The run directory, relative to that of the experiment."""
         return run_path(self.model, self.seed)
+
+    def settled(self, directory: Path) -> RunSpec | None:
+        """The spec; None as long as it depends on runs of the experiment in this directory that have not ended."""
+        return self.spec
+
+    def refuse_another(self, directory: Path) -> None:
+        """Raise if the directory of the run leads elsewhere, or holds a run of another spec."""
+        path = within(directory, directory / self.path)
+        if Run(path).exists() and (spec := self.settled(directory)) is not None:
+            Run(path).checked_against(spec)
 
 
 def run_path(model: str, seed: int) -> Path:

@@ -11,17 +11,20 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gatelab import cells, sealed
+from gatelab import cells, sealed, tasks
 from gatelab.disk import within
 from gatelab.errors import DataError, GatelabError, first_problem
 from gatelab.experiments import facts
 from gatelab.experiments.config import NAME, BenchSpec
 from gatelab.experiments.plan import Planned, run_path
 from gatelab.experiments.stats import count_tests
+from gatelab.tasks import Task
 from gatelab.training.manifest import BaselineFacts, versions
-from gatelab.training.spec import ModelSpec, OptimizationSpec, TrainingSpec
+from gatelab.training.spec import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, name_and_options
+from gatelab.user_code import parse
 
-SCHEMA = 3  # 1 had no equations as data, 2 no family of tests
+SCHEMA = 4  # 1 had no equations as data, 2 no family of tests, 3 no number of threads
+READABLE = (3, SCHEMA)
 EXPERIMENT, RESULTS = "experiment.json", "results.json"
 TASK = re.compile(r"\w+|[^\x00-\x1f]{1,400}\.py:\w+")  # a task of the library, or FILE.py:NAME
 
@@ -82,7 +85,7 @@ class Family(Strict, frozen=True):
 class Experiment(Strict):
     """The whole file."""
 
-    schema_: Literal[3] = Field(alias="schema")
+    schema_: Literal[3, 4] = Field(alias="schema")
     command: Literal["bench", "ablate"]
     spec: Spec
     classes: list[str]
@@ -92,6 +95,7 @@ class Experiment(Strict):
     runs: list[PlannedRun]
     versions: dict[str, str]
     family: Family
+    threads: int = Field(1, ge=1, le=1024)  # per run
     seconds: float | None
 
 
@@ -101,7 +105,7 @@ def planned_family(studies: dict[str, BenchSpec]) -> Family:
     return Family(tests=tests, studies=tuple(name for name in studies if name))
 
 
-def described(spec: BenchSpec, runs: list[Planned], seconds: float, family: Family) -> dict[str, Any]:
+def described(spec: BenchSpec, runs: list[Planned], seconds: float, threads: int, family: Family) -> dict[str, Any]:
     """The content of experiment.json. It has equations instead of the user's code, so that a directory can be read
     on a machine without it.
     """
@@ -117,6 +121,7 @@ def described(spec: BenchSpec, runs: list[Planned], seconds: float, family: Fami
         "runs": [{"model": run.model, "seed": run.seed, "place": str(run.path)} for run in runs],
         "versions": versions(),
         "family": family.model_dump(mode="json"),
+        "threads": threads,
         "seconds": seconds,
     }
 
@@ -127,7 +132,7 @@ def read_experiment(directory: Path) -> dict[str, Any]:
     if not path.is_file():
         raise DataError(f"{directory} does not hold an experiment: expected {EXPERIMENT} in it")
     content = sealed.read_json(path)
-    if content.get("schema") != SCHEMA:
+    if content.get("schema") not in READABLE:
         age = "a newer" if isinstance(content.get("schema"), int) and content["schema"] > SCHEMA else "another"
         raise DataError(
             f"{path} was written by {age} gatelab, with schema {content.get('schema')!r}: expected {SCHEMA}"
@@ -141,6 +146,35 @@ def read_experiment(directory: Path) -> dict[str, Any]:
     except ValueError as error:
         raise DataError(f"{path} cannot be read: {error}") from None
     return content | {"equations": facts.of_cells(models), "hyperparameters": facts.of_hyperparameters(models)}
+
+
+def planned(experiment: dict[str, Any], task: Task | None = None) -> list[Planned]:
+    """The runs of an experiment as they were planned, for a worker that has nothing but its directory. A task of the
+    user's own code is given, since nothing that a directory holds is executed.
+    """
+    if task is None:
+        name, options = name_and_options(experiment["spec"]["task"])
+        if parse(name) is not None:
+            raise GatelabError(
+                f"the task of this experiment is {name}, Python code, which is executed only where it is named: add "
+                f"--task {name}"
+            )
+        task = tasks.get(name, **options)
+    models = _models(experiment)
+    shared = {part: experiment["spec"][part] for part in ("optimization", "training")}
+    return [
+        Planned(
+            run["model"],
+            run["seed"],
+            RunSpec(
+                task=task,
+                model=models[run["model"]],
+                optimization=shared["optimization"],
+                training={**shared["training"], "seed": run["seed"]},
+            ),
+        )
+        for run in experiment["runs"]
+    ]
 
 
 def _models(content: dict[str, Any]) -> dict[str, ModelSpec]:

@@ -19,9 +19,10 @@ from gatelab import sealed
 from gatelab.disk import within
 from gatelab.errors import DataError, first_problem
 from gatelab.experiments import stats
+from gatelab.experiments.claims import Claims
 from gatelab.experiments.record import RESULTS, Family
+from gatelab.experiments.run_process import last_log_line
 from gatelab.experiments.stats import BySeed, Comparison, Design, Effect, Summary
-from gatelab.experiments.worker import last_log_line
 from gatelab.formatting import BITS, PERCENT, SMALLER_IS_BETTER
 from gatelab.tasks import Baseline
 from gatelab.training import Run
@@ -211,7 +212,7 @@ def _outcome(planned: dict[str, Any], model: dict[str, Any], directory: Path) ->
         if manifest["spec"].get("model") != model or manifest["seed"] != seed:
             raise DataError(f"it is a run of another model or seed than {planned['model']}, {seed}")
         _check_epochs(history)
-        result = _result(run, planned, manifest, history)
+        result = _result(run, planned, manifest, history, directory)
         return _Outcome(result=result, history=history, confusion=_confusion(run) if result.status == "done" else None)
     except UNUSABLE as error:
         reason = str(error) or type(error).__name__
@@ -224,14 +225,17 @@ def _check_epochs(history: list[dict[str, Any]]) -> None:
             raise DataError("metrics.jsonl: expected the same numbers of every epoch")
 
 
-def _result(run: Run, planned: dict[str, Any], manifest: dict[str, Any], history: list[dict[str, Any]]) -> RunResult:
+def _result(
+    run: Run, planned: dict[str, Any], manifest: dict[str, Any], history: list[dict[str, Any]], directory: Path
+) -> RunResult:
     if manifest["status"] == "running" and not is_busy(run.path):
         manifest = run.manifest()  # it may have ended since it was read
     status, reason = manifest["status"], manifest.get("error", "")
     if "divergence" in manifest:
         reason = manifest["divergence"]["what"]
     if status == "running" and not is_busy(run.path):
-        status, reason = "failed", "its process ended without a message"
+        holder = Claims(directory).holder(Path(planned["place"]))
+        status, reason = "failed", (holder and holder.reason) or "its process ended without a message"
     metrics = {}
     if status == "done":
         _check_test(manifest)

@@ -7,12 +7,14 @@ from pathlib import Path
 from gatelab import sealed
 from gatelab.disk import foreign, within
 from gatelab.errors import DataError, GatelabError
-from gatelab.experiments.bench import Watcher, bench, checked
+from gatelab.experiments.bench import Watcher, checked, write_plan
 from gatelab.experiments.bench import execute as execute_study
 from gatelab.experiments.config import NAME, BenchSpec
-from gatelab.experiments.executor import Executor
+from gatelab.experiments.executors import Executor
+from gatelab.experiments.plan import Planned
 from gatelab.experiments.record import EXPERIMENT, planned_family
 from gatelab.experiments.results import Results
+from gatelab.training.process import alone_in, sigterm_interrupts
 
 STUDIES = "studies.json"
 
@@ -21,24 +23,38 @@ def execute(
     specs: dict[str, BenchSpec], directory: Path, executor: Executor, watcher: Watcher | None = None
 ) -> list[Results]:
     """Execute all studies and gather their results. A single study has an empty name and uses the directory itself."""
-    watcher = watcher or Watcher()
-    if "" in specs:
-        return [bench(specs[""], directory, executor, watcher)]
+    plans = checked_plans(specs, directory)
+    with alone_in(directory), sigterm_interrupts():
+        write_plans(specs, plans, directory, executor.threads)
+        return [execute_study(runs, directory / name, executor, watcher or Watcher()) for name, runs in plans.items()]
+
+
+def plan_only(specs: dict[str, BenchSpec], directory: Path, threads: int) -> dict[str, list[Planned]]:
+    """Write the plans, for workers that are started by others."""
+    plans = checked_plans(specs, directory)
+    with alone_in(directory):
+        write_plans(specs, plans, directory, threads)
+    return plans
+
+
+def checked_plans(specs: dict[str, BenchSpec], directory: Path) -> dict[str, list[Planned]]:
+    """The plans of all studies, if they can be executed in this directory. Nothing is written."""
     plans = {}
-    for name, spec in specs.items():  # check all of them before the first run
+    for name, spec in specs.items():
         try:
             plans[name] = checked(spec, directory / name)
         except ValueError as error:
-            raise GatelabError(f"in the study {name}: {error}") from error
-    _claim(directory, list(specs))
+            raise GatelabError(f"in the study {name}: {error}" if name else str(error)) from error
+    return plans
+
+
+def write_plans(specs: dict[str, BenchSpec], plans: dict[str, list[Planned]], directory: Path, threads: int) -> None:
+    """Write checked plans, from which workers on any machine can execute them."""
+    if "" not in specs:
+        _register(directory, list(specs))
     family = planned_family(specs)
-    for path in directories(directory).values():  # also of the studies whose turn comes later
-        sealed.write_json(
-            path / EXPERIMENT, {**sealed.read_json(path / EXPERIMENT), "family": family.model_dump(mode="json")}
-        )
-    return [
-        execute_study(spec, plans[name], directory / name, executor, watcher, family) for name, spec in specs.items()
-    ]
+    for name, runs in plans.items():
+        write_plan(specs[name], runs, directory / name, threads, family)
 
 
 def directories(directory: Path) -> dict[str, Path]:
@@ -51,7 +67,7 @@ def directories(directory: Path) -> dict[str, Path]:
     return {"": directory}
 
 
-def _claim(directory: Path, studies: list[str]) -> None:
+def _register(directory: Path, studies: list[str]) -> None:
     """Record the studies of the directory; studies may be added later, but not removed."""
     path = directory / STUDIES
     if path.is_file():

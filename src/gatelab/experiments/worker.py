@@ -1,118 +1,125 @@
-"""The process of one run. `main` takes the run directory as its argument and the spec as a line of JSON on stdin.
-At end of file on stdin the parent process is gone, and the worker saves and exits. The spec contains the equations: the
-worker needs neither the user's file nor the user's directory.
-
-Each run has a process of its own so that a crash does not affect other runs, and because the threads of the compiled
-kernels do not survive a fork.
+"""A worker: takes the next run that nobody has, until none is left. `gatelab bench` has one of its own; others can join
+it, on any machine that sees the directory, and leave it at any time.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import signal
-import sys
-import threading
+import subprocess
 import time
-import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import torch
+from gatelab.disk import within
+from gatelab.experiments import run_process
+from gatelab.experiments.claims import Claim, Claims
+from gatelab.experiments.plan import Planned
+from gatelab.training import Run
+from gatelab.training.loop import FINAL
 
-import gatelab
-from gatelab import memory
-from gatelab.disk import whole_file, within
-from gatelab.errors import DataError, GatelabError, bug_report
-from gatelab.training import config, train
-from gatelab.training.reporter import Reporter
-from gatelab.training.run import LOG, PROGRESS
-from gatelab.training.spec import RunSpec
-
-if TYPE_CHECKING:
-    from gatelab.training.checkpoint import Place
-    from gatelab.training.objective import Tally
-
-STATUSES = {0: "done", 3: "diverged", 130: "interrupted"}  # by exit code
-REFUSED, BUG = 2, 70  # exit codes of failures, as on the command line
+POLL = 0.1  # seconds between two polls of this worker's processes
+LOOK = 1.0  # seconds between two looks at what other workers do
+ATTEMPTS = 3  # a run whose process is killed (for want of memory, say) is resumed, and given up in the end
 
 
-class ProgressFile(Reporter):
-    """Writes the progress of a run to a file in its directory, for a display in another process."""
+@dataclass(frozen=True)
+class Finished:
+    """A run that has ended, with its status."""
 
-    EVERY = 0.5  # seconds
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.written = path / PROGRESS, 0.0
-        self.best: float | None = None
-
-    def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
-        """Start the clock; the best score so far is that of the resumed epochs."""
-        self.epochs, self.begin, self.from_epoch = spec.training.num_epochs, time.time(), place.epoch
-        for line in place.history:
-            self._update_best(line)
-
-    def batch(self, epoch: int, batch: int, batches: int, examples: int, tally: Tally) -> None:
-        """Write the progress, at most every `EVERY` seconds."""
-        if (now := time.time()) - self.written > self.EVERY:
-            self.written = now
-            self._write(epoch + batch / batches)
-
-    def epoch(self, line: dict[str, Any], better: bool) -> None:
-        """Write the progress with the score of the epoch."""
-        self._update_best(line)
-        self._write(float(line["epoch"]))
-
-    def note(self, text: str) -> None:
-        """Print a note, which goes to the log."""
-        print(text, flush=True)
-
-    def _update_best(self, line: dict[str, Any]) -> None:
-        score = line.get("validation_accuracy", -line["validation_loss"])
-        self.best = score if self.best is None else max(self.best, score)
-
-    def _write(self, epochs_done: float) -> None:
-        """Without fsync: the file is of no use after a crash."""
-        speed = (epochs_done - self.from_epoch) / max(1e-9, time.time() - self.begin)
-        left = (self.epochs - epochs_done) / speed if speed > 0 else None
-        content = {"epochs_done": epochs_done, "epochs": self.epochs, "best": self.best, "seconds_left": left}
-        with contextlib.suppress(OSError), whole_file(self.path, sync=False) as file:  # an error must not end the run
-            file.write(json.dumps(content).encode())
+    run: Planned
+    status: str  # done, diverged, failed or interrupted
+    reason: str = ""
 
 
-def last_log_line(path: Path) -> str:
-    """The last line in the log of a run; empty if there is none."""
-    try:
-        log = within(path, path / LOG)
-        lines = log.read_text(errors="replace").strip().splitlines() if log.is_file() else []
-    except (OSError, DataError) as error:
-        return str(error)
-    return lines[-1] if lines else ""
+class Worker:
+    """Executes up to `jobs` runs of an experiment at a time, and at most `most` of them in all."""
+
+    def __init__(self, runs: list[Planned], directory: Path, jobs: int, threads: int, most: int | None = None) -> None:
+        self.directory, self.jobs, self.threads = directory, jobs, threads
+        self.claims = Claims(directory)
+        self.open = {run.path: run for run in runs}  # neither ended nor failed, as far as this worker knows
+        self.running: dict[Path, tuple[subprocess.Popen[bytes], Claim]] = {}
+        self.kills: Counter[Path] = Counter()
+        self.left = most if most is not None else len(runs) * ATTEMPTS
+
+    def work(self, tick: Callable[[], None] = lambda: None) -> Iterator[Finished]:
+        """Yield each run when it ends, also those of other workers. Waits for these: if they die, their runs are taken.
+        If the caller stops, SIGTERM makes this worker's processes save and exit.
+        """
+        looked = 0.0
+        try:
+            while self.open and (self.running or self.left):
+                if time.monotonic() - looked > LOOK or len(self.running) < self.jobs:
+                    looked = time.monotonic()
+                    yield from self._ended_elsewhere()
+                    self._take()
+                time.sleep(POLL if self.running else min(LOOK, 5 * POLL))
+                tick()
+                yield from self._ended_here()
+        finally:
+            self._stop()
+
+    def _take(self) -> None:
+        """Start runs that nobody has, as many as there is room for."""
+        for path, run in self.open.items():
+            if len(self.running) >= self.jobs or not self.left:
+                return
+            if path in self.running or (spec := run.settled(self.directory)) is None:
+                continue
+            if (claim := self.claims.take(path)) is None:
+                continue
+            if has_ended(run, self.directory):  # since it was looked at
+                claim.release()
+                continue
+            place = within(self.directory, self.directory / path)
+            self.running[path] = run_process.start(spec, place, claim, self.threads), claim
+            self.left -= 1
+
+    def _ended_here(self) -> Iterator[Finished]:
+        for path, (process, claim) in list(self.running.items()):
+            if process.poll() is None:
+                continue
+            del self.running[path]
+            status, reason = run_process.status(process, self.directory / path)
+            if status == "lost":  # another worker has it
+                continue
+            if status == "killed":
+                self.kills[path] += 1
+                if self.kills[path] < ATTEMPTS:
+                    claim.release()  # its holder is dead, or did not live to hold it
+                    self.left += 1
+                    continue
+                status = "failed"
+            if status == "failed":
+                claim.fail(reason)
+            yield Finished(self.open.pop(path), status, reason)
+
+    def _ended_elsewhere(self) -> Iterator[Finished]:
+        """Runs that other workers have ended, and those that they failed with."""
+        for path, run in list(self.open.items()):
+            if path in self.running:
+                continue
+            if (status := has_ended(run, self.directory)) is not None:
+                yield Finished(self.open.pop(path), status)
+            elif self.claims.state(path) == "failed":
+                holder = self.claims.holder(path)
+                yield Finished(self.open.pop(path), "failed", holder.reason if holder else "")
+
+    def _stop(self) -> None:
+        # Ctrl-C reaches the processes too, which save. If this worker ends otherwise, SIGTERM asks them to.
+        for process, _ in self.running.values():
+            process.send_signal(signal.SIGTERM)
+        for process, claim in self.running.values():
+            process.communicate()
+            claim.release()
 
 
-def _stop_without_parent() -> None:
-    """Send SIGTERM to this process at end of file on stdin, which comes even if the parent was killed."""
-    while os.read(sys.stdin.fileno(), 1):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def main() -> None:
-    """Train one run; the exit code gives its status."""
-    path, job = Path(sys.argv[1]), json.loads(sys.stdin.readline())
-    threading.Thread(target=_stop_without_parent, daemon=True).start()
-    torch.set_num_threads(job["threads"])
-    try:
-        outcome = train(config.parse(job["spec"], "the plan"), path, ProgressFile(path))
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except Exception as error:
-        if isinstance(error, (GatelabError, OSError)) or memory.is_exhausted(error):  # a message is enough
-            print("; ".join(str(error).splitlines()) or type(error).__name__, flush=True)
-            sys.exit(REFUSED)
-        traceback.print_exc()
-        command = f"the worker of {path}"
-        print(bug_report(error, gatelab.__version__, command), file=sys.stderr, flush=True)
-        sys.exit(BUG)
-    sys.exit(next(code for code, status in STATUSES.items() if status == outcome.status))
+def has_ended(run: Planned, directory: Path) -> str | None:
+    """The status of a run that has ended; None if there is something left to do."""
+    path = within(directory, directory / run.path)
+    if not Run(path).exists():
+        return None
+    status: str = Run(path).manifest()["status"]
+    return status if status in FINAL else None

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import time
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from gatelab.experiments.bench import Watcher
-from gatelab.experiments.executor import Finished
 from gatelab.experiments.plan import Planned
 from gatelab.experiments.results import main_metric
+from gatelab.experiments.status import RunStatus, Watch
+from gatelab.experiments.worker import Finished
 from gatelab.formatting import named
 from gatelab.training import Run
-from gatelab.training.run import PROGRESS
+
+MOST = 30  # rows; with more runs, only those that have not ended
+ENDED = ("done", "diverged", "failed", "damaged")
 
 
 class LineWatcher(Watcher):
@@ -28,16 +30,14 @@ class LineWatcher(Watcher):
 
     def start(self, runs: list[Planned], ended: list[Planned], directory: Path) -> None:
         """Print the number of runs, and of those that ended in an earlier session."""
-        self.runs, self.directory = runs, directory
-        self.ended: dict[Path, str] = {run.path: "ended earlier" for run in ended}
+        self.directory, self.total, self.ended = directory, len(runs), len(ended)
         before = f", {len(ended)} of them ended earlier" if ended else ""
         self.say(f"{len(runs)} runs{before}, in {directory}")
 
     def finished(self, finished: Finished) -> None:
         """Print the status of the run, and its test metric."""
-        run = finished.run
-        self.ended[run.path] = finished.status
-        self.say(f"{len(self.ended)}/{len(self.runs)}  {run.model}, seed {run.seed}: {self._outcome(finished)}")
+        self.ended += 1
+        self.say(f"{self.ended}/{self.total}  {finished.run.title}: {self._outcome(finished)}")
 
     def _outcome(self, finished: Finished) -> str:
         if finished.status != "done":
@@ -56,54 +56,54 @@ class LiveWatcher(LineWatcher):
     """Shows a live table of all runs with their progress."""
 
     EVERY = 0.5  # seconds
-    MOST = 30  # rows; with more runs, only those that have not ended
 
     def start(self, runs: list[Planned], ended: list[Planned], directory: Path) -> None:
         """Show the table."""
         super().start(runs, ended, directory)
-        self.shown = 0.0
-        self.live = Live(self._table(), console=self.console, transient=True, auto_refresh=False)
+        self.watch, self.shown = Watch(directory), 0.0
+        self.live = Live(table(self.watch.look()), console=self.console, transient=True, auto_refresh=False)
         self.live.start()
 
     def tick(self) -> None:
         """Refresh the table, at most every `EVERY` seconds."""
         if time.monotonic() - self.shown > self.EVERY:
             self.shown = time.monotonic()
-            self.live.update(self._table(), refresh=True)
+            self.live.update(table(self.watch.look()), refresh=True)
 
     def close(self) -> None:
         """Remove the table."""
         self.live.stop()
 
-    def _table(self) -> Table:
-        done = len(self.ended)
-        table = Table(title=f"{done} of {len(self.runs)} runs ended", title_justify="left", box=None, pad_edge=False)
-        for name in ("model", "seed", "status", "epoch", "best validation", "left"):
-            table.add_column(name, justify="left" if name in ("model", "status") else "right")
-        running = [run for run in self.runs if run.path not in self.ended]
-        rows = self.runs if len(self.runs) <= self.MOST else running[: self.MOST]
-        for run in rows:
-            table.add_row(run.model, str(run.seed), *self._state(run))
-        return table
 
-    def _state(self, run: Planned) -> tuple[str, str, str, str]:
-        progress = self._progress(run)
-        if run.path not in self.ended and not progress:
-            return ("waiting", "", "", "")
-        best = progress.get("best")
-        score = "" if best is None else f"{100 * best:.2f} %" if best >= 0 else f"{-best:.4f}"
-        epoch = f"{progress.get('epochs_done', 0):.1f}/{progress.get('epochs', '?')}"
-        if run.path in self.ended:
-            return (self.ended[run.path], epoch, score, "")
-        left = progress.get("seconds_left")
-        return ("running", epoch, score, "" if left is None else f"{int(left) // 60}:{int(left) % 60:02}")
+def table(runs: list[RunStatus]) -> Table:
+    """All runs, their progress, and where they are going on."""
+    counts = Counter(run.status for run in runs)
+    ended = sum(counts[status] for status in ENDED)
+    title = f"{ended} of {len(runs)} runs ended"
+    if others := ", ".join(f"{number} {status}" for status, number in counts.items() if status != "done"):
+        title += f" ({others})"
+    shown = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    hosts = {run.host for run in runs if run.host}
+    columns = ["model", "run", "status", "epoch", "best validation", "left", *(["host"] if len(hosts) > 1 else [])]
+    for name in columns:
+        shown.add_column(name, justify="left" if name in ("model", "run", "status", "host") else "right")
+    rows = runs if len(runs) <= MOST else [run for run in runs if run.status not in ENDED][:MOST]
+    for run in rows:
+        shown.add_row(*map(_escaped, [run.model, run.name, *_state(run), run.host][: len(columns)]))
+    return shown
 
-    def _progress(self, run: Planned) -> dict[str, Any]:
-        try:
-            content: dict[str, Any] = json.loads((self.directory / run.path / PROGRESS).read_text())
-        except (OSError, ValueError):
-            return {}
-        return content
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def _state(run: RunStatus) -> tuple[str, str, str, str]:
+    best = "" if run.best is None else f"{100 * run.best:.2f} %" if run.best >= 0 else f"{-run.best:.4f}"
+    epoch = f"{run.epochs_done:.1f}/{run.epochs}" if run.epochs else ""
+    left = "" if run.seconds_left is None else f"{int(run.seconds_left) // 60}:{int(run.seconds_left) % 60:02}"
+    return run.status, epoch, best, left
 
 
 def watcher(quiet: bool) -> Watcher:

@@ -1,0 +1,30 @@
+"""Processes on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gatelab.errors import GatelabError
+from gatelab.experiments.plan import Planned
+from gatelab.experiments.worker import Finished, Worker
+
+
+class LocalExecutor:
+    """Executes `jobs` processes at a time; by default one per core. Other workers may help."""
+
+    detached = False
+
+    def __init__(self, jobs: int | None = None) -> None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        limit = os.environ.get("OMP_NUM_THREADS", "")  # as in torch
+        if jobs is not None and jobs < 1:
+            raise GatelabError(f"jobs is {jobs}: expected at least one process")
+        self.jobs = jobs or cores
+        # With at least as many runs as cores, one thread per process is fastest: threads need no synchronization.
+        self.threads = max(1, min(cores // self.jobs, int(limit) if limit.isdecimal() else cores))
+
+    def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
+        """Yield each run when it ends. If the caller stops, SIGTERM makes the others save and exit."""
+        return Worker(runs, directory, self.jobs, self.threads).work(tick)
