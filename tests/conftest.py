@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from gatelab.cli import main
 from gatelab.experiments.executors import Executor
-from gatelab.experiments.plan import Planned
+from gatelab.experiments.planned import Planned
 from gatelab.experiments.worker import Finished
 from gatelab.training import train
 

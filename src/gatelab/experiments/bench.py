@@ -13,11 +13,12 @@ from gatelab.experiments import stats
 from gatelab.experiments.claims import Claims
 from gatelab.experiments.config import BenchSpec
 from gatelab.experiments.executors import Executor
-from gatelab.experiments.plan import Planned, plan
+from gatelab.experiments.plan import plan
+from gatelab.experiments.planned import Planned, has_ended
 from gatelab.experiments.probe import refuse_alike
 from gatelab.experiments.record import EXPERIMENT, Family, described, planned, planned_family, read_experiment
 from gatelab.experiments.results import Results, gather
-from gatelab.experiments.worker import Finished, Worker, has_ended
+from gatelab.experiments.worker import Finished, Worker
 from gatelab.formatting import counted
 from gatelab.tasks import Task
 from gatelab.training import footprint
@@ -65,7 +66,7 @@ def write_plan(spec: BenchSpec, runs: list[Planned], directory: Path, threads: i
 def execute(runs: list[Planned], directory: Path, executor: Executor, watcher: Watcher) -> Results:
     """Execute the runs of a written plan that have not ended, and gather the results. What failed is tried again."""
     begin, claims = time.time(), Claims(directory)
-    ended = [run for run in runs if has_ended(run, directory) is not None]
+    ended = [run for run in runs if has_ended(run.path, directory) is not None]
     remaining = [run for run in runs if run not in ended]
     for run in remaining:
         claims.forget_failures(run.path)
@@ -89,7 +90,7 @@ def take_part(
     """Execute runs of a written plan beside other workers, at most `most` of them. Returns how they ended."""
     experiment, watcher = read_experiment(directory), watcher or Watcher()
     runs = planned(experiment, task)
-    ended = [run for run in runs if has_ended(run, directory) is not None]
+    ended = [run for run in runs if has_ended(run.path, directory) is not None]
     statuses = []
     with sigterm_interrupts():
         watcher.start(runs, ended, directory)

@@ -16,6 +16,8 @@ from pydantic import BaseModel, Field
 from gatelab.errors import GatelabError, short, unknown
 from gatelab.experiments import ablation
 from gatelab.experiments.overlay import hyperparameters_of, overlaid
+from gatelab.experiments.tuning import space
+from gatelab.experiments.tuning.space import TuneSpec
 from gatelab.training import config
 from gatelab.training.config import Key, Problem
 from gatelab.training.spec import (
@@ -31,6 +33,7 @@ from gatelab.training.spec import (
 NAME = re.compile(r"[^\W_][\w.+=,-]*")
 STUDIES = "studies"
 MAX_SEED = 2**63
+MAX_RUNS = 2000  # of a model, final runs and trials
 ALIASES = {"a-gru": "agru", "a_gru": "agru", "vanilla": "rnn"}
 
 
@@ -62,6 +65,7 @@ class BenchSpec(Design):
     models: dict[str, ModelSpec]
     optimization: OptimizationSpec = OptimizationSpec()
     training: TrainingSpec = TrainingSpec()
+    tune: TuneSpec | None = None
 
 
 def load(path: Path, changes: Mapping[Key, Any] | None = None) -> dict[str, BenchSpec]:
@@ -172,7 +176,9 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
     yield from wrong
     parts |= design.model_dump() if design is not None else {}
     training = parts.get("training")
-    if isinstance(training, TrainingSpec) and training.seed + parts.get("runs", 0) > MAX_SEED:
+    if isinstance(training, TrainingSpec) and not training.test:
+        yield Problem(("training", "test"), "models are compared on the test set: remove this key")
+    if isinstance(training, TrainingSpec) and training.seed + MAX_RUNS > MAX_SEED:
         yield Problem(
             ("training", "seed"), f"this is {training.seed}, and the last run would have a seed beyond 63 bits"
         )
@@ -230,6 +236,21 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
             ("models", name), f"this is the same model as {other!r}, after defaults: remove or change one of them"
         )
     parts["models"] = enabled
+    yield from _tune_problems(content.get("tune"), parts)
+
+
+def _tune_problems(content: Any, parts: dict[str, Any]) -> Iterator[Problem]:
+    """The problems of a search; a valid one goes into `parts`."""
+    if content is None:
+        return
+    if not isinstance(content, dict):
+        yield Problem(("tune",), f"this is {short(content)}: expected keys such as trials and space")
+        return
+    tune, wrong = config.validated(TuneSpec, content)
+    yield from (Problem(("tune", *problem.key), problem.message) for problem in wrong)
+    if isinstance(tune, TuneSpec) and not wrong:
+        yield from space.problems(tune, parts["models"], parts.get("match", "none"))
+        parts["tune"] = tune
 
 
 def _model(options: dict[str, Any]) -> tuple[BaseModel | None, list[Problem]]:

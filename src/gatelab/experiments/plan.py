@@ -1,52 +1,15 @@
-"""The runs of a comparison: every model with every seed, each independent of the others."""
+"""The runs of a comparison: every model with every seed, after the trials of a search if there is one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-
-from gatelab.disk import within
 from gatelab.errors import GatelabError
 from gatelab.experiments.config import BenchSpec, same
+from gatelab.experiments.planned import Planned
+from gatelab.experiments.tuning.search import with_search
 from gatelab.formatting import file_name
 from gatelab.tasks import Task
-from gatelab.training import Run
 from gatelab.training.footprint import parameter_count
 from gatelab.training.spec import ModelSpec, RunSpec
-
-
-@dataclass(frozen=True)
-class Planned:
-    """One run of a plan."""
-
-    model: str
-    seed: int
-    spec: RunSpec
-
-    @property
-    def title(self) -> str:
-        """For people."""
-        return f"{self.model}, seed {self.seed}"
-
-    @property
-    def path(self) -> Path:
-        """The run directory, relative to that of the experiment."""
-        return run_path(self.model, self.seed)
-
-    def settled(self, directory: Path) -> RunSpec | None:
-        """The spec; None as long as it depends on runs of the experiment in this directory that have not ended."""
-        return self.spec
-
-    def refuse_another(self, directory: Path) -> None:
-        """Raise if the directory of the run leads elsewhere, or holds a run of another spec."""
-        path = within(directory, directory / self.path)
-        if Run(path).exists() and (spec := self.settled(directory)) is not None:
-            Run(path).checked_against(spec)
-
-
-def run_path(model: str, seed: int) -> Path:
-    """The directory of a run, relative to that of the experiment."""
-    return Path("runs") / file_name(model) / f"seed-{seed}"
 
 
 def plan(bench: BenchSpec) -> list[Planned]:
@@ -56,7 +19,7 @@ def plan(bench: BenchSpec) -> list[Planned]:
     models = matched(bench) if bench.match == "parameters" else bench.models
     _refuse_same_directory(list(models))
     first = bench.training.seed
-    return [
+    runs = [
         Planned(
             name,
             seed,
@@ -70,6 +33,7 @@ def plan(bench: BenchSpec) -> list[Planned]:
         for seed in range(first, first + bench.runs)
         for name, model in models.items()
     ]
+    return with_search(runs, bench.tune) if bench.tune else runs
 
 
 def _refuse_same_directory(models: list[str]) -> None:

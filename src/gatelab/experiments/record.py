@@ -16,8 +16,10 @@ from gatelab.disk import within
 from gatelab.errors import DataError, GatelabError, first_problem
 from gatelab.experiments import facts
 from gatelab.experiments.config import NAME, BenchSpec
-from gatelab.experiments.plan import Planned, run_path
+from gatelab.experiments.planned import Planned, run_path
 from gatelab.experiments.stats import count_tests
+from gatelab.experiments.tuning.search import Trial, trial_path, with_search
+from gatelab.experiments.tuning.space import TuneSpec
 from gatelab.tasks import Task
 from gatelab.training.manifest import BaselineFacts, versions
 from gatelab.training.spec import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, name_and_options
@@ -65,6 +67,7 @@ class Spec(Strict):
     base: str | None
     design: dict[str, dict[str, str]]
     ablation: bool
+    tune: TuneSpec | None = None
 
 
 class PlannedRun(Strict):
@@ -72,6 +75,14 @@ class PlannedRun(Strict):
 
     model: str
     seed: int
+    place: str
+
+
+class PlannedTrial(Strict):
+    """A planned trial of a search and its directory."""
+
+    model: str
+    number: int
     place: str
 
 
@@ -93,6 +104,7 @@ class Experiment(Strict):
     cells: dict[str, dict[str, Any]]
     models: dict[str, dict[str, Any]]
     runs: list[PlannedRun]
+    trials: list[PlannedTrial] = []
     versions: dict[str, str]
     family: Family
     threads: int = Field(1, ge=1, le=1024)  # per run
@@ -118,7 +130,12 @@ def described(spec: BenchSpec, runs: list[Planned], seconds: float, threads: int
         "task": facts.of_task(spec.task),
         "cells": {name: model.cell.document() for name, model in models.items()},
         "models": {name: model.document() for name, model in models.items()},
-        "runs": [{"model": run.model, "seed": run.seed, "place": str(run.path)} for run in runs],
+        "runs": [
+            {"model": run.model, "seed": run.seed, "place": str(run.path)} for run in runs if not isinstance(run, Trial)
+        ],
+        "trials": [
+            {"model": run.model, "number": run.number, "place": str(run.path)} for run in runs if isinstance(run, Trial)
+        ],
         "versions": versions(),
         "family": family.model_dump(mode="json"),
         "threads": threads,
@@ -162,7 +179,7 @@ def planned(experiment: dict[str, Any], task: Task | None = None) -> list[Planne
         task = tasks.get(name, **options)
     models = _models(experiment)
     shared = {part: experiment["spec"][part] for part in ("optimization", "training")}
-    return [
+    runs = [
         Planned(
             run["model"],
             run["seed"],
@@ -175,6 +192,8 @@ def planned(experiment: dict[str, Any], task: Task | None = None) -> list[Planne
         )
         for run in experiment["runs"]
     ]
+    tune = experiment["spec"].get("tune")
+    return with_search(runs, TuneSpec.model_validate(tune)) if tune else runs
 
 
 def _models(content: dict[str, Any]) -> dict[str, ModelSpec]:
@@ -208,3 +227,8 @@ def _check_names(content: dict[str, Any]) -> None:
     for run in content["runs"]:
         if run["model"] not in content["models"] or run["place"] != str(run_path(run["model"], run["seed"])):
             raise GatelabError(f"the run {run} has an unknown model or an unexpected directory")
+    for trial in content.get("trials", ()):
+        if trial["model"] not in content["models"] or trial["place"] != str(
+            trial_path(trial["model"], trial["number"])
+        ):
+            raise GatelabError(f"the trial {trial} has an unknown model or an unexpected directory")

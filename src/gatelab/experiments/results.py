@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from gatelab import sealed
 from gatelab.disk import within
 from gatelab.errors import DataError, first_problem
 from gatelab.experiments import stats
 from gatelab.experiments.claims import Claims
+from gatelab.experiments.numbers import Numbers
 from gatelab.experiments.record import RESULTS, Family
 from gatelab.experiments.run_process import last_log_line
 from gatelab.experiments.stats import BySeed, Comparison, Design, Effect, Summary
+from gatelab.experiments.tuning.outcome import SearchResult, search_result, settled
 from gatelab.formatting import BITS, PERCENT, SMALLER_IS_BETTER
 from gatelab.tasks import Baseline
 from gatelab.training import Run
@@ -35,12 +37,6 @@ UNUSABLE = (
 )  # fmt: skip
 
 
-class Numbers(BaseModel):
-    """Plain numbers that are written to a file and read back strictly."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
 class RunResult(Numbers):
     """The outcome of one run."""
 
@@ -49,8 +45,10 @@ class RunResult(Numbers):
     status: Literal["done", "running", "failed", "diverged", "interrupted", "missing", "damaged"] = "missing"
     reason: str = ""  # of a failure
     epochs: int = 0
-    identity: dict[str, str] = {}
-    metrics: dict[str, float] = {}  # on the test set, and what else there is one number of; empty unless done
+    identity: dict[str, str] = Field(default_factory=dict)
+    metrics: dict[str, float] = Field(
+        default_factory=dict
+    )  # on the test set, and what else there is one number of; empty unless done
 
 
 class ModelResult(Numbers):
@@ -58,9 +56,10 @@ class ModelResult(Numbers):
 
     spec: dict[str, Any]
     runs: tuple[RunResult, ...]
-    curves: dict[str, tuple[tuple[float, ...], ...]] = {}  # metric → one curve per finished run, a value per epoch
+    # metric → one curve per finished run, a value per epoch
+    curves: dict[str, tuple[tuple[float, ...], ...]] = Field(default_factory=dict)
     confusion: tuple[tuple[int, ...], ...] | None = None  # true by predicted, summed over the finished runs
-    summaries: dict[str, Summary] = {}  # by metric, over the finished runs
+    summaries: dict[str, Summary] = Field(default_factory=dict)  # by metric, over the finished runs
 
     @property
     def done(self) -> list[RunResult]:
@@ -96,6 +95,7 @@ class Results(Numbers):
     models: dict[str, ModelResult]
     comparisons: tuple[Comparison, ...]
     effects: tuple[Effect, ...]
+    search: SearchResult | None = None
 
     @property
     def means(self) -> dict[str, Summary]:
@@ -120,6 +120,7 @@ def read_results(directory: Path) -> Results:
 def gather(experiment: dict[str, Any], directory: Path) -> Results:
     """The results of all runs, their statistics, and the comparisons between models."""
     outcomes: dict[str, list[_Outcome]] = {name: [] for name in experiment["models"]}
+    experiment = settled(experiment, directory)
     for run in experiment["runs"]:
         outcomes[run["model"]].append(_outcome(run, experiment["models"][run["model"]], directory))
     spec, family = experiment["spec"], Family.model_validate(experiment["family"])
@@ -141,6 +142,7 @@ def gather(experiment: dict[str, Any], directory: Path) -> Results:
         models=models,
         comparisons=tuple(stats.compare(values, family.tests, larger_is_better, base)) if metric else (),
         effects=tuple(stats.effects(values, design, family.tests)) if metric else (),
+        search=search_result(experiment, directory),
     )
 
 

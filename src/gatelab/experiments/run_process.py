@@ -18,7 +18,7 @@ import threading
 import time
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -27,6 +27,7 @@ from gatelab import memory
 from gatelab.disk import whole_file, within
 from gatelab.errors import DataError, GatelabError, bug_report
 from gatelab.experiments.claims import Claim, adopted
+from gatelab.experiments.tuning.search import is_hopeless
 from gatelab.training import config, train
 from gatelab.training.reporter import Reporter
 from gatelab.training.run import LOG, PROGRESS
@@ -45,7 +46,14 @@ COMMAND = (
 )
 
 
-def start(spec: RunSpec, path: Path, claim: Claim, threads: int) -> subprocess.Popen[bytes]:
+class Order(NamedTuple):
+    """What a run process is told."""
+
+    spec: RunSpec
+    rivals: list[list[float]] | None = None  # scores of earlier trials, for a pruner
+
+
+def start(order: Order, path: Path, claim: Claim, threads: int) -> subprocess.Popen[bytes]:
     """Start the process of a run in its directory; from then on it holds the claim."""
     path.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONSAFEPATH": "1"}
@@ -54,7 +62,9 @@ def start(spec: RunSpec, path: Path, claim: Claim, threads: int) -> subprocess.P
     with (path / LOG).open("xb") as log:
         command = [sys.executable, "-c", COMMAND, str(path)]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
-    job = {"spec": spec.self_contained(), "threads": threads, "claim": claim.handed_over()}
+    job = {
+        "spec": order.spec.self_contained(), "threads": threads, "claim": claim.handed_over(), "rivals": order.rivals,
+    }  # fmt: skip
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError):  # it died at once; `poll` reports that
         process.stdin.write(json.dumps(job).encode() + b"\n")
@@ -80,8 +90,8 @@ class ProgressFile(Reporter):
 
     EVERY = 0.5  # seconds
 
-    def __init__(self, path: Path, claim: Claim) -> None:
-        self.path, self.claim, self.written = path / PROGRESS, claim, 0.0
+    def __init__(self, path: Path, claim: Claim, rivals: list[list[float]] | None = None) -> None:
+        self.path, self.claim, self.rivals, self.written = path / PROGRESS, claim, rivals, 0.0
         self.best: float | None = None
 
     def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
@@ -101,6 +111,10 @@ class ProgressFile(Reporter):
         """Write the progress with the score of the epoch."""
         self._update_best(line)
         self._write(float(line["epoch"]))
+
+    def wants_more(self, scores: list[float]) -> bool:
+        """A trial that is worse than earlier ones is stopped."""
+        return not (self.rivals and scores) or not is_hopeless(scores, self.rivals)
 
     def note(self, text: str) -> None:
         """Print a note, which goes to the log."""
@@ -151,7 +165,7 @@ def main() -> None:
     claim.keep(_leave)
     torch.set_num_threads(job["threads"])
     try:
-        outcome = train(config.parse(job["spec"], "the plan"), path, ProgressFile(path, claim))
+        outcome = train(config.parse(job["spec"], "the plan"), path, ProgressFile(path, claim, job.get("rivals")))
     except KeyboardInterrupt:
         claim.release()
         sys.exit(130)

@@ -11,7 +11,7 @@ from gatelab.experiments.bench import Watcher, checked, write_plan
 from gatelab.experiments.bench import execute as execute_study
 from gatelab.experiments.config import NAME, BenchSpec
 from gatelab.experiments.executors import Executor
-from gatelab.experiments.plan import Planned
+from gatelab.experiments.planned import Planned
 from gatelab.experiments.record import EXPERIMENT, planned_family
 from gatelab.experiments.results import Results
 from gatelab.training.process import alone_in, sigterm_interrupts

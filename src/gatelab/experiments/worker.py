@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatelab.disk import within
+from gatelab.errors import GatelabError
 from gatelab.experiments import run_process
 from gatelab.experiments.claims import Claim, Claims
-from gatelab.experiments.plan import Planned
-from gatelab.training import Run
-from gatelab.training.loop import FINAL
+from gatelab.experiments.planned import Planned, has_ended
 
 POLL = 0.1  # seconds between two polls of this worker's processes
 LOOK = 1.0  # seconds between two looks at what other workers do
@@ -66,16 +65,26 @@ class Worker:
         for path, run in self.open.items():
             if len(self.running) >= self.jobs or not self.left:
                 return
-            if path in self.running or (spec := run.settled(self.directory)) is None:
+            if path in self.running or not (order := self._order(run)):
                 continue
             if (claim := self.claims.take(path)) is None:
                 continue
-            if has_ended(run, self.directory):  # since it was looked at
+            if has_ended(path, self.directory):  # since it was looked at
                 claim.release()
                 continue
             place = within(self.directory, self.directory / path)
-            self.running[path] = run_process.start(spec, place, claim, self.threads), claim
+            self.running[path] = run_process.start(order, place, claim, self.threads), claim
             self.left -= 1
+
+    def _order(self, run: Planned) -> run_process.Order | None:
+        """What a run process is told; None if the run has to wait for others. A run that waits in vain has failed."""
+        try:
+            spec = run.settled(self.directory)
+        except GatelabError as error:
+            if (claim := self.claims.take(run.path)) is not None:
+                claim.fail(str(error))
+            return None
+        return None if spec is None else run_process.Order(spec, run.rivals(self.directory))
 
     def _ended_here(self) -> Iterator[Finished]:
         for path, (process, claim) in list(self.running.items()):
@@ -98,10 +107,8 @@ class Worker:
 
     def _ended_elsewhere(self) -> Iterator[Finished]:
         """Runs that other workers have ended, and those that they failed with."""
-        for path, run in list(self.open.items()):
-            if path in self.running:
-                continue
-            if (status := has_ended(run, self.directory)) is not None:
+        for path in [path for path in self.open if path not in self.running]:
+            if (status := has_ended(path, self.directory)) is not None:
                 yield Finished(self.open.pop(path), status)
             elif self.claims.state(path) == "failed":
                 holder = self.claims.holder(path)
@@ -114,12 +121,3 @@ class Worker:
         for process, claim in self.running.values():
             process.communicate()
             claim.release()
-
-
-def has_ended(run: Planned, directory: Path) -> str | None:
-    """The status of a run that has ended; None if there is something left to do."""
-    path = within(directory, directory / run.path)
-    if not Run(path).exists():
-        return None
-    status: str = Run(path).manifest()["status"]
-    return status if status in FINAL else None

@@ -168,9 +168,10 @@ def _until_the_end(work: Work) -> dict[str, Any]:
     try:
         fit(work)
         _check_frozen(work)  # after the last epoch, and with the best weights
-        facts = test(work)
+        facts = test(work) if work.spec.training.test else {}
         _check_frozen(work)
-        return {"status": "done", **facts}
+        pruned = work.place.epoch < work.spec.training.num_epochs and not _has_stopped(work)
+        return {"status": "done", **facts, **({"pruned": True} if pruned else {})}
     except StoppedError:
         _save(work)
         return {"status": "interrupted"}
@@ -181,7 +182,7 @@ def _until_the_end(work: Work) -> dict[str, Any]:
 def fit(work: Work) -> None:
     """Epochs, up to their number or until early stopping."""
     place, training = work.place, work.spec.training
-    while place.epoch < training.num_epochs and not (training.patience and place.waited >= training.patience):
+    while place.epoch < training.num_epochs and not _has_stopped(work) and not _is_pruned(work):
         if place.batch == 0:
             _record(work)
         train_epoch(work)
@@ -190,6 +191,19 @@ def fit(work: Work) -> None:
         _check_converging(work, "validation", validation, place.epoch + 1)
         _end_epoch(work, validation, time.perf_counter() - begin)
     _record(work)
+
+
+def _has_stopped(work: Work) -> bool:
+    """Whether validation has not improved for as many epochs as patience allows."""
+    patience = work.spec.training.patience
+    return bool(patience and work.place.waited >= patience)
+
+
+def _is_pruned(work: Work) -> bool:
+    """Whether the reporter wants no more epochs. It sees the same after an interruption."""
+    lines = work.place.history
+    validation = [{n.removeprefix("validation_"): value for n, value in line.items()} for line in lines]
+    return not work.report.wants_more([work.objective.score(metrics) for metrics in validation])
 
 
 def _record(work: Work) -> None:

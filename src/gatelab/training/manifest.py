@@ -80,6 +80,7 @@ class Facts(BaseModel):
     errors: dict[str, dict[str, float]] = {}
     error: str | None = None
     divergence: Divergence | None = None
+    pruned: bool = False  # stopped because it was hopeless, as a trial of a search
 
 
 def checked(content: dict[str, Any], source: object) -> dict[str, Any]:

@@ -23,6 +23,10 @@ class Reporter:
     def epoch(self, line: dict[str, Any], better: bool) -> None:
         """After each epoch, with its line of metrics."""
 
+    def wants_more(self, scores: list[float]) -> bool:
+        """Before each epoch, with the validation scores of all epochs so far: whether to go on."""
+        return True
+
     def note(self, text: str) -> None:
         """Something that the user should know."""
 

@@ -214,7 +214,7 @@ class Run:
         manifest = self.manifest()
         if manifest["identity"]["data"] != identity["data"]:
             kept.write(self.path, spec.task, spec.training.chunk_length(spec.task) is not None)
-        for over in ("error", "ended", "test", "baseline", "errors", "divergence", "epochs", "best_epoch"):
+        for over in ("error", "ended", "test", "baseline", "errors", "divergence", "epochs", "best_epoch", "pruned"):
             manifest.pop(over, None)
         manifest |= {"identity": identity, "engine": identity["engine"], "threads": threads}
         entry = {"at": now(), "versions": versions(), "threads": threads, "num_epochs": spec.training.num_epochs}

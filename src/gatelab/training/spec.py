@@ -225,6 +225,7 @@ class TrainingSpec(Section):
         "auto",
         description="validation metric that selects the weights: auto is accuracy for classes, else loss",
     )
+    test: bool = Field(True, description="evaluate the best epoch on the test set; false for a trial of a search")
     checkpoint_seconds: float = Field(60.0, gt=0, description="longest time between checkpoints, beside one per epoch")
     threads: int | None = Field(None, ge=1, le=1024, description="CPU threads; null leaves it to torch")
     record: tuple[str, ...] = Field(

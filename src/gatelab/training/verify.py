@@ -81,6 +81,8 @@ def _is_needed(run: Run, name: str) -> bool:
         return task.forecasts or (task.from_disk and not run.preparation.noise_pad)
     if name == GRADIENTS:
         return bool(manifest.get("epochs")) and "gradients" in run.spec().training.record
+    if name == PREDICTIONS and not run.spec().training.test:
+        return False
     return name in (PREDICTIONS, TIMING) and manifest["status"] == "done"
 
 

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 
 from gatelab.experiments.bench import Watcher
-from gatelab.experiments.plan import Planned
+from gatelab.experiments.planned import Planned
 from gatelab.experiments.results import main_metric
 from gatelab.experiments.status import RunStatus, Watch
 from gatelab.experiments.worker import Finished
@@ -42,8 +42,14 @@ class LineWatcher(Watcher):
     def _outcome(self, finished: Finished) -> str:
         if finished.status != "done":
             return f"{finished.status} {finished.reason}".strip()
-        manifest = Run(self.directory / finished.run.path).manifest()
-        test = manifest["test"]
+        run = Run(self.directory / finished.run.path)
+        manifest = run.manifest()
+        if not (test := manifest.get("test")):  # a trial
+            line = run.metrics()[manifest["best_epoch"] - 1]
+            metric = "validation_accuracy" if "validation_accuracy" in line else "validation_loss"
+            score = named(metric.removeprefix("validation_"), line[metric])
+            pruned = ", pruned" if manifest.get("pruned") else ""
+            return f"validation {score}, epoch {manifest['best_epoch']} of {manifest['epochs']}{pruned}"
         metric = main_metric(test, manifest["spec"]["training"]["loss"]) or "loss"
         return f"test {named(metric, test[metric])}, epoch {manifest['best_epoch']} of {manifest['epochs']}"
 

@@ -44,7 +44,10 @@ class Lines(Reporter):
     def end(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
         """Print the test metrics and the baseline, or why training stopped."""
         if outcome.status == "done":
-            self.say(f"test (weights of epoch {outcome.best_epoch}): {metrics(outcome.test)}")
+            if outcome.test:
+                self.say(f"test (weights of epoch {outcome.best_epoch}): {metrics(outcome.test)}")
+            else:
+                self.say(f"not tested (training.test: false); the best epoch is {outcome.best_epoch}")
             for sentence in (*against_baseline(outcome.test, manifest.get("baseline")), *own_units(manifest)):
                 self.say(sentence)
             self.say(f"The run is in {outcome.run.path}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from gatelab.experiments.plan import Planned
+from gatelab.experiments.planned import Planned
 from gatelab.experiments.worker import Finished
 
 

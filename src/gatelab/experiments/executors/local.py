@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gatelab.errors import GatelabError
-from gatelab.experiments.plan import Planned
+from gatelab.experiments.planned import Planned
 from gatelab.experiments.worker import Finished, Worker
 
 

@@ -1,0 +1,59 @@
+"""One run of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatelab.disk import within
+from gatelab.formatting import file_name
+from gatelab.training import Run
+from gatelab.training.loop import FINAL
+from gatelab.training.spec import RunSpec
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run of a plan."""
+
+    model: str
+    seed: int
+    spec: RunSpec
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"{self.model}, seed {self.seed}"
+
+    @property
+    def path(self) -> Path:
+        """The run directory, relative to that of the experiment."""
+        return run_path(self.model, self.seed)
+
+    def settled(self, directory: Path) -> RunSpec | None:
+        """The spec; None as long as it depends on runs of the experiment in this directory that have not ended."""
+        return self.spec
+
+    def rivals(self, directory: Path) -> list[list[float]] | None:
+        """The validation scores, epoch by epoch, of runs that this one is measured by: it stops if it is hopeless."""
+        return None
+
+    def refuse_another(self, directory: Path) -> None:
+        """Raise if the directory of the run leads elsewhere, or holds a run of another spec."""
+        path = within(directory, directory / self.path)
+        if Run(path).exists() and (spec := self.settled(directory)) is not None:
+            Run(path).checked_against(spec)
+
+
+def run_path(model: str, seed: int) -> Path:
+    """The directory of a run, relative to that of the experiment."""
+    return Path("runs") / file_name(model) / f"seed-{seed}"
+
+
+def has_ended(path: Path, directory: Path) -> str | None:
+    """The status of a run in the directory of an experiment that has ended; None if there is something left to do."""
+    run = Run(within(directory, directory / path))
+    if not run.exists():
+        return None
+    status: str = run.manifest()["status"]
+    return status if status in FINAL else None

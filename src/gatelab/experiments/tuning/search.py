@@ -1,0 +1,218 @@
+"""The runs of a search. Trials come first, in rounds; the final runs of a model take the settings of its best trial.
+
+A trial knows the results of all earlier rounds of its model, and of nothing else, whenever and wherever it is executed.
+So the search is a function of the config: the same on one core, on a cluster, and after any number of interruptions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from gatelab.disk import within
+from gatelab.errors import GatelabError
+from gatelab.experiments.claims import Claims
+from gatelab.experiments.planned import Planned, has_ended
+from gatelab.experiments.tuning import space
+from gatelab.experiments.tuning.space import Settings, TuneSpec
+from gatelab.formatting import file_name
+from gatelab.training import Run
+from gatelab.training.objective import Objective
+from gatelab.training.spec import RunSpec
+
+FIRST_SEED = 1000  # of trials, beyond training.seed: final runs have fewer seeds, so that none is used twice
+STARTUP = 4  # trials before a sampler or pruner looks at earlier ones
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A trial that has ended."""
+
+    number: int
+    status: str  # done, diverged or failed
+    settings: Settings
+    scores: list[float]  # validation score by epoch; errors are negative, so that larger is better
+    pruned: bool = False
+
+    @property
+    def score(self) -> float | None:
+        """The best of its scores; None if it diverged or failed."""
+        return max(self.scores) if self.status == "done" and self.scores else None
+
+
+@dataclass(frozen=True)
+class Trial(Planned):
+    """A run with settings of its own; `spec` has all but these. It is never tested."""
+
+    tune: TuneSpec
+    number: int
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"{self.model}, trial {self.number + 1}"
+
+    @property
+    def path(self) -> Path:
+        """The run directory, relative to that of the experiment."""
+        return trial_path(self.model, self.number)
+
+    def settled(self, directory: Path) -> RunSpec | None:
+        """The spec with sampled settings; None as long as earlier rounds go on."""
+        earlier = self._earlier(directory)
+        return None if earlier is None else space.applied(suggest(self, earlier), self.spec)
+
+    def rivals(self, directory: Path) -> list[list[float]] | None:
+        """The scores of earlier rounds."""
+        earlier = self._earlier(directory)
+        return [trial.scores for trial in earlier or []] if self.tune.pruner != "none" else None
+
+    def _earlier(self, directory: Path) -> list[Ended] | None:
+        start = self.tune.round_start(self.number)
+        independent = self.tune.sampler == "random" and self.tune.pruner == "none"
+        return [] if independent or not start else ended_trials(self, start, directory)
+
+
+@dataclass(frozen=True)
+class Tuned(Planned):
+    """A final run, with the settings of the best trial of its model; `spec` has all but these."""
+
+    tune: TuneSpec
+
+    def settled(self, directory: Path) -> RunSpec | None:
+        """The spec with the chosen settings; None as long as trials go on."""
+        trials = ended_trials(self, self.tune.trials, directory)
+        return None if trials is None else space.applied(best(trials, self.model).settings, self.spec)
+
+
+def trial_path(model: str, number: int) -> Path:
+    """The directory of a trial, relative to that of the experiment."""
+    return Path("tuning") / file_name(model) / f"trial-{number + 1:02}"
+
+
+def with_search(runs: list[Planned], tune: TuneSpec) -> list[Planned]:
+    """A plan with its trials, model by model in turn, before the final runs, which depend on them."""
+    models = {run.model: run.spec for run in runs}
+    first = min((run.seed for run in runs), default=0)
+    trials = [
+        Trial(name, first + FIRST_SEED + number, _of_trial(spec, tune, first + FIRST_SEED + number), tune, number)
+        for number in range(tune.trials)
+        for name, spec in models.items()
+    ]
+    return [*trials, *(Tuned(run.model, run.seed, run.spec, tune) for run in runs)]
+
+
+def _of_trial(spec: RunSpec, tune: TuneSpec, seed: int) -> RunSpec:
+    changes: dict[str, Any] = {"seed": seed, "test": False}
+    if tune.num_epochs is not None:
+        changes["num_epochs"] = tune.num_epochs
+    return spec.model_copy(update={"training": spec.training.model_copy(update=changes)})
+
+
+def ended_trials(run: Trial | Tuned, count: int, directory: Path) -> list[Ended] | None:
+    """The first trials of a model; None if one of them has not ended."""
+    claims, trials = Claims(directory), []
+    for number in range(count):
+        path = trial_path(run.model, number)
+        if has_ended(path, directory) is not None:
+            trials.append(read_trial(within(directory, directory / path), number, run.tune.of_model(run.model)))
+        elif claims.state(path) == "failed":
+            trials.append(Ended(number, "failed", {}, []))
+        else:
+            return None
+    return trials
+
+
+def read_trial(path: Path, number: int, ranges: Mapping[str, space.Range]) -> Ended:
+    """A trial that has ended, from its run directory."""
+    return _read_trial(path, number, tuple(ranges), Run(path).manifest_path.stat().st_mtime_ns)
+
+
+@lru_cache(10_000)  # workers ask again and again
+def _read_trial(path: Path, number: int, settings: tuple[str, ...], written: int) -> Ended:
+    run = Run(path)
+    manifest, spec = run.manifest(), run.spec()
+    objective = Objective(spec.task, spec.training)
+    scores = [objective.score(_validation(line)) for line in run.metrics()]
+    return Ended(number, manifest["status"], space.read(settings, spec), scores, bool(manifest.get("pruned")))
+
+
+def _validation(line: dict[str, Any]) -> dict[str, float]:
+    return {name.removeprefix("validation_"): v for name, v in line.items() if name.startswith("validation_")}
+
+
+def best(trials: list[Ended], model: str) -> Ended:
+    """The trial with the best score, the first of equals."""
+    scored = [trial for trial in trials if trial.score is not None]
+    if not scored:
+        raise GatelabError(
+            f"none of the {len(trials)} trials of {model} has finished: there are no best settings. See the logs in "
+            "tuning/, or make the space smaller"
+        )
+    return max(scored, key=lambda trial: (trial.score, -trial.number))
+
+
+def suggest(trial: Trial, earlier: list[Ended]) -> Settings:
+    """The settings of a trial, sampled by Optuna. Trials of one number have the same random numbers: with the random
+    sampler, models try the same values of the settings that they share.
+    """
+    optuna, ranges = _optuna(), trial.tune.of_model(trial.model)
+    seed = int.from_bytes(hashlib.sha256(f"trial {trial.seed}".encode()).digest()[:4], "big")
+    if trial.tune.sampler == "random":
+        sampler = optuna.samplers.RandomSampler(seed=seed)
+    else:
+        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    distributions = {name: _distribution(name, values, trial.spec) for name, values in ranges.items()}
+    study.add_trials([_as_optuna(optuna, ended, distributions) for ended in earlier])
+    return dict(study.ask(distributions).params)
+
+
+def is_hopeless(scores: list[float], rivals: list[list[float]]) -> bool:
+    """Whether a trial is worse than the median of earlier ones at the same epoch. The first quarter is not judged."""
+    optuna = _optuna()
+    longest = max(map(len, rivals), default=0)
+    pruner = optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=longest // 4)
+    study = optuna.create_study(direction="maximize", pruner=pruner)
+    ended = [Ended(number, "done", {}, rival) for number, rival in enumerate(rivals)]
+    study.add_trials([_as_optuna(optuna, trial, {}) for trial in ended])
+    current = study.ask()
+    for epoch, score in enumerate(scores):
+        current.report(score, epoch)
+    return bool(current.should_prune())
+
+
+def _as_optuna(optuna: Any, trial: Ended, distributions: dict[str, Any]) -> Any:
+    """A trial as Optuna has them: one without a score is a failure, which its samplers leave out."""
+    state, settings = optuna.trial.TrialState, {name: trial.settings.get(name) for name in distributions}
+    known = trial.score is not None and None not in settings.values()
+    return optuna.create_trial(
+        params=settings if known else {},
+        distributions=distributions if known else {},
+        value=trial.score if known else None,
+        state=state.COMPLETE if known else state.FAIL,
+        intermediate_values=dict(enumerate(trial.scores)) if known else {},
+    )
+
+
+def _distribution(name: str, values: space.Range, spec: RunSpec) -> Any:
+    kinds = _optuna().distributions
+    if values.choices is not None:
+        return kinds.CategoricalDistribution(values.choices)
+    low, high = values.ends
+    if space.is_whole(name, spec.model):
+        return kinds.IntDistribution(round(low), round(high), log=values.log is not None)
+    return kinds.FloatDistribution(low, high, log=values.log is not None)
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise GatelabError("a search needs the package optuna: pip install 'gatelab[tune]'") from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
