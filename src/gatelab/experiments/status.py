@@ -38,17 +38,17 @@ class Watch:
     def __init__(self, directory: Path) -> None:
         experiments = studies.directories(directory)
         self.claims = {name: Claims(path) for name, path in experiments.items()}
-        self.runs = [(name, path, run) for name, path in experiments.items() for run in read_experiment(path)["runs"]]
+        self.runs = [(study, path, *run) for study, path in experiments.items() for run in _planned(path)]
         self.ended: dict[Path, RunStatus] = {}
 
     def look(self) -> list[RunStatus]:
         """All runs as they are now."""
         found = []
-        for study, directory, run in self.runs:
-            path = within(directory, directory / run["place"])
+        for study, directory, model, name, place in self.runs:
+            path = within(directory, directory / place)
             if (status := self.ended.get(path)) is None:
-                label = f"{study}: {run['model']}" if study else run["model"]
-                status = self._status(label, f"seed {run['seed']}", path, Path(run["place"]), self.claims[study])
+                label = f"{study}: {model}" if study else model
+                status = self._status(label, name, path, place, self.claims[study])
                 if status.status in FINAL:
                     self.ended[path] = status
             found.append(status)
@@ -74,6 +74,13 @@ class Watch:
             best=progress.get("best"),
             seconds_left=progress.get("seconds_left") if status == "running" else None,
         )  # fmt: skip
+
+
+def _planned(directory: Path) -> list[tuple[str, str, Path]]:
+    """The model, the name and the place of every trial and run."""
+    experiment = read_experiment(directory)
+    trials = [(t["model"], f"trial {t['number'] + 1}", Path(t["place"])) for t in experiment.get("trials", ())]
+    return [*trials, *((r["model"], f"seed {r['seed']}", Path(r["place"])) for r in experiment["runs"])]
 
 
 def read_progress(path: Path) -> dict[str, Any]:

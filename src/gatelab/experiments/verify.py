@@ -11,6 +11,7 @@ from gatelab.errors import DataError
 from gatelab.experiments import studies
 from gatelab.experiments.record import EXPERIMENT, RESULTS, read_experiment
 from gatelab.experiments.results import UNUSABLE, gather, read_results
+from gatelab.experiments.tuning.outcome import settled
 from gatelab.training import Run
 from gatelab.training.run import LOG, PROGRESS
 from gatelab.training.verify import Finding, verify
@@ -38,14 +39,23 @@ def _experiment(directory: Path) -> Iterator[tuple[Path, list[Finding]]]:
     except (DataError, OSError) as error:
         yield directory, [Finding(EXPERIMENT, str(error), good=False)]
         return
+    trials = experiment.get("trials", [])
     contents = f"{len(experiment['models'])} models, {len(experiment['runs'])} runs"
+    contents += f", {len(trials)} trials of a search" if trials else ""
     yield directory, [Finding(EXPERIMENT, contents), *_results(directory, experiment)]
-    for run in experiment["runs"]:
-        path = directory / run["place"]
+    experiment = settled(experiment, directory)
+    for trial in trials:
+        path = directory / trial["place"]
+        yield (
+            path,
+            verify(Run(within(directory, path))) if _has_begun(path) else [Finding("the trial", "not begun yet")],
+        )
+    for planned in experiment["runs"]:
+        path = directory / planned["place"]
         try:
-            findings = _run(Run(within(directory, path)), run, experiment) if _has_begun(path) else []
+            findings = _run(Run(within(directory, path)), planned, experiment) if _has_begun(path) else []
         except DataError as error:
-            findings = [Finding(run["place"], str(error), good=False)]
+            findings = [Finding(planned["place"], str(error), good=False)]
         yield path, findings or [Finding("the run", "not begun yet")]
 
 

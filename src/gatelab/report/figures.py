@@ -53,7 +53,7 @@ def loss_curves(results: Results, models: list[str], size: Size = (9, 3.8), note
             _models(axes, results, models, f"{part}_loss")
             axes.set(title=f"{'training' if part == 'train' else part} loss", xlabel="epoch")
         figure.axes[0].set_ylabel(_loss_scale(figure))
-        _name_lines(figure)
+        name_lines(figure)
         figure.supxlabel(note, size=7.5, color=style.FAINT)
     return figure
 
@@ -72,7 +72,7 @@ def accuracy_curves(
         _models(axes, results, models, "validation_accuracy")
         _zoom(axes, results, models, "validation_accuracy")
         axes.set(title=title, xlabel="epoch", ylabel="accuracy, %")
-        _name_lines(figure)
+        name_lines(figure)
         figure.supxlabel(note, size=7.5, color=style.FAINT)
     return figure
 
@@ -89,7 +89,7 @@ def model_curves(results: Results, name: str) -> Figure:
                 label = "training" if part == "train" else part
                 _curves(axes, model, f"{part}_{metric}", style.colour(number_), label)
             axes.set(title=f"{name}: {TITLES[metric]}", xlabel="epoch")
-        _name_lines(figure)
+        name_lines(figure)
         figure.supxlabel(f"{counted(len(model.done), 'seed')}; {CURVES_NOTE}", size=7.5, color=style.FAINT)
     return figure
 
@@ -238,7 +238,7 @@ def _curves(axes: Axes, model: ModelResult, metric: str, colour: str, label: str
     axes.locator_params(axis="x", integer=True)
 
 
-def _name_lines(figure: Figure) -> None:
+def name_lines(figure: Figure) -> None:
     """Each line's name where it ends, in its colour, moved apart where names would overlap. In a legend above where
     names are long, or where they would reach into the next panel.
     """

@@ -13,9 +13,13 @@ from gatelab.experiments.results import ModelResult, Results
 from gatelab.formatting import PERCENT, TITLES
 from gatelab.report import tables
 from gatelab.report.markup import filled
+from gatelab.report.search import chosen_settings, columns_note
 from gatelab.report.words import settings
 from gatelab.report.words.findings import family_sentence, findings
 from gatelab.report.words.limitations import limitations
+from gatelab.report.words.search import search_findings
+
+PICTURES = ("effects.png", "expected_best.png", "search.png")  # figures that the page holds; the others it draws
 
 
 def page(
@@ -23,7 +27,7 @@ def page(
     experiment: dict[str, Any],
     manifests: list[dict[str, Any]],
     title: str,
-    effects_picture: tuple[bytes, bytes] | None = None,
+    pictures: dict[str, tuple[bytes, bytes]] | None = None,
 ) -> str:
     """The whole page; `manifests` are those of the runs that can be read."""
     return filled(
@@ -36,7 +40,10 @@ def page(
         arms=tables.arms(results, experiment),
         comparisons=tables.comparisons(results),
         effects=tables.effects(results),
-        effects_picture=effects_picture,
+        pictures=pictures or {},
+        search=chosen_settings(results.search) if results.search else [],
+        search_findings=search_findings(results.search) if results.search else [],
+        search_note=columns_note(results.search) if results.search else "",
         family=f"{family_sentence(results)} * significant at 5 %." if results.family.tests else "",
         limitations=limitations(results, experiment),
         models=settings.models(experiment, manifests),

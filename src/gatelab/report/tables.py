@@ -10,8 +10,10 @@ from gatelab.experiments.results import ModelResult, Results
 from gatelab.experiments.stats import Estimate, Summary
 from gatelab.formatting import PERCENT, TITLES, mean_and_sd, number, p_number, signed
 from gatelab.report import escaping
+from gatelab.report.search import chosen_settings, columns_note
 from gatelab.report.words import settings
 from gatelab.report.words.findings import change_names, family_sentence, findings
+from gatelab.report.words.search import search_findings
 
 Rows = list[list[str]]  # the first row has the titles
 MISSING = "–"
@@ -123,6 +125,9 @@ def markdown(results: Results, experiment: dict[str, Any], title: str) -> str:
     note = escaping.markdown(f"{family_sentence(results)} * significant at 5 %.")
     lines += [*tested, *([note, ""] if tested and family_sentence(results) else [])]
     lines += ["## Findings", "", *bullets(findings(results))]
+    if results.search is not None:
+        lines += ["## Search", "", *bullets(search_findings(results.search)), *_table(chosen_settings(results.search))]
+        lines += [escaping.markdown(columns_note(results.search)), ""]
     return "\n".join(lines)
 
 

@@ -9,7 +9,8 @@ from gatelab import style
 from gatelab.disk import within, write_text
 from gatelab.experiments.record import read_experiment
 from gatelab.experiments.results import Results, manifests, read_results
-from gatelab.report import figures, page, sections, studies, tables
+from gatelab.experiments.tuning.outcome import settled
+from gatelab.report import figures, page, search, sections, studies, tables
 
 
 def write_reports(directory: Path, places: dict[str, Path]) -> Path:
@@ -31,9 +32,9 @@ def write_reports(directory: Path, places: dict[str, Path]) -> Path:
 
 def write_report(directory: Path) -> Path:
     """Tables, figures and the page beside the results they are made of. Returns the page's path."""
-    results, experiment = read_results(directory), read_experiment(directory)
+    results, experiment = read_results(directory), settled(read_experiment(directory), directory)
     title = _title(results, experiment)
-    drawn = figures.figures(results)
+    drawn = {**figures.figures(results), **search.figures(results)}
     for name, figure in drawn.items():
         style.save(figure, directory / name)
     files = {
@@ -45,7 +46,7 @@ def write_report(directory: Path) -> Path:
             experiment,
             manifests(experiment, directory),
             title,
-            style.for_page(drawn["effects.png"], directory / "effects.png") if "effects.png" in drawn else None,
+            {name: style.for_page(drawn[name], directory / name) for name in page.PICTURES if name in drawn},
         ),
     }
     for name, text in files.items():

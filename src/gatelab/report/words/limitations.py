@@ -51,10 +51,17 @@ def _unfinished(results: Results) -> Iterator[str]:
 
 def _budget(results: Results, experiment: dict[str, Any]) -> Iterator[str]:
     epochs = experiment["spec"]["training"]["num_epochs"]
-    yield (
-        f"All models had the same budget, at most {counted(epochs, 'epoch')}, and the same hyperparameters of the "
-        "optimizer; the experiment does not tune them for each model, which may do better with its own."
-    )
+    same = f"All models had the same budget, at most {counted(epochs, 'epoch')}"
+    if (tune := experiment["spec"].get("tune")) is not None:
+        yield (
+            f"{same}, after {counted(tune['trials'], 'trial')} each in search of settings. Settings outside the search "
+            "space were the same for all; a larger space or budget may change the order of the models."
+        )
+    else:
+        yield (
+            f"{same}, and the same hyperparameters of the optimizer; the experiment does not tune them for each model, "
+            "which may do better with its own."
+        )
     done = [run for model in results.models.values() for run in model.done]
     last = sum(run.metrics["best_epoch"] >= epochs for run in done)
     if last:

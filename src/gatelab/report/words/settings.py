@@ -153,12 +153,19 @@ def settings(results: Results, experiment: Facts, manifests: list[Facts]) -> lis
     rows = [("task", task(spec["task"]))]
     rows += data(experiment["task"]) if "task" in experiment else [("data", "not recorded")]
     rows += training(spec["training"], bool(results.classes), experiment.get("task", {}))
-    rows += optimization(spec["optimization"])
+    tuned = (spec.get("tune") or {}).get("space", {})
+    rows += [_tuned(row, tuned) for row in optimization(spec["optimization"])]
     rows += [("seeds", seeds(experiment)), ("initialization", initialization(experiment)), *hardware(manifests)]
     rows.append(("versions", ", ".join(f"{name} {version}" for name, version in experiment["versions"].items())))
     if results.seconds:
         rows.append(("total time", duration(results.seconds)))
     return rows
+
+
+def _tuned(row: tuple[str, str], space: Facts) -> tuple[str, str]:
+    """A setting that was tuned has another value for each model."""
+    name, value = row
+    return (name, f"tuned for each model{value[value.index(',') :]}") if name.replace(" ", "_") in space else row
 
 
 def models(experiment: Facts, manifests: list[Facts]) -> list[list[str]]:
