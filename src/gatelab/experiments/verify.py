@@ -46,10 +46,8 @@ def _experiment(directory: Path) -> Iterator[tuple[Path, list[Finding]]]:
     experiment = settled(experiment, directory)
     for trial in trials:
         path = directory / trial["place"]
-        yield (
-            path,
-            verify(Run(within(directory, path))) if _has_begun(path) else [Finding("the trial", "not begun yet")],
-        )
+        run = Run(within(directory, path))
+        yield path, verify(run) if _has_begun(path) else [Finding("the trial", "not begun yet")]
     for planned in experiment["runs"]:
         path = directory / planned["place"]
         try:

@@ -103,6 +103,8 @@ def expected_best(results: Results, size: Size = (7, 4.0), title: str | None = N
 
 def trials(results: Results) -> Figure:
     """Every trial, by the value of each setting."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
     search = results.search
     assert search is not None
     settings = list(dict.fromkeys(key for space in search.space.values() for key in space))
@@ -117,6 +119,9 @@ def trials(results: Results) -> Figure:
             values = next(Range.model_validate(space[key]) for space in search.space.values() if key in space)
             if values.log is not None:
                 axes.set_xscale("log")
+                axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+                axes.xaxis.set_minor_locator(NullLocator())
             axes.set(xlabel=setting_name(key))
             axes.grid(alpha=0.2)
         scores = [trial.score for model in search.models.values() for trial in model.trials if trial.score is not None]

@@ -10,6 +10,7 @@ import numpy as np
 
 from gatelab import cells
 from gatelab.disk import within
+from gatelab.experiments import facts
 from gatelab.experiments.numbers import Numbers
 from gatelab.experiments.planned import has_ended
 from gatelab.experiments.tuning import space
@@ -102,13 +103,15 @@ def settled(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
     if not (document := experiment["spec"].get("tune")):
         return experiment
     tune, models = TuneSpec.model_validate(document), dict(experiment["models"])
+    hyperparameters = dict(experiment.get("hyperparameters", {}))
     for name, model in models.items():
         trials = ended(tune, name, directory)
         if len(trials) == tune.trials and any(trial.score is not None for trial in trials):
             chosen = ModelSpec.model_validate({**model, "cell": cells.choose(experiment["cells"][name])})
-            settings = best(trials, name).settings
-            models[name] = space.of_model(settings, chosen).document()
-    return {**experiment, "models": models}
+            final = space.of_model(best(trials, name).settings, chosen)
+            models[name] = final.document()
+            hyperparameters |= facts.of_hyperparameters({name: final})
+    return {**experiment, "models": models, "hyperparameters": hyperparameters}
 
 
 def _scores(trials: list[Ended], of_all: dict[str, list[Ended]]) -> np.ndarray:

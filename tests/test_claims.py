@@ -1,0 +1,153 @@
+"""Claims on runs: one holder at a time, death that is noticed, holders that are replaced and notice it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from gatelab.experiments import claims
+from gatelab.experiments.claims import Claims, adopted, newest
+
+RUN = Path("runs/gru/seed-0")
+
+
+def holder_elsewhere(claim: claims.Claim) -> None:
+    """The claim as a process on another machine would have made it."""
+    claim.path.write_text(json.dumps(asdict(replace(claim.holder, machine="another"))))
+
+
+def held_by_a_dead_process(directory: Path) -> None:
+    code = f"from gatelab.experiments.claims import Claims; from pathlib import Path; Claims(Path({str(directory)!r}))"
+    subprocess.run([sys.executable, "-c", f"{code}.take(Path({str(RUN)!r}))"], check=True)
+
+
+def test_a_run_has_one_holder_who_can_give_it_back(tmp_path):
+    mine, others = Claims(tmp_path), Claims(tmp_path)
+    assert mine.state(RUN) == "free"
+    claim = mine.take(RUN)
+    assert claim is not None
+    assert others.state(RUN) == "held"
+    assert others.take(RUN) is None
+    assert others.holder(RUN).pid == os.getpid()
+    claim.release()
+    assert others.take(RUN) is not None
+
+
+def _take_all(directory: str, start, taken) -> None:
+    start.wait()
+    mine = Claims(Path(directory))
+    for number in range(40):
+        if mine.take(Path(f"runs/r/{number}")) is not None:
+            taken.put((number, os.getpid()))
+    time.sleep(2)  # a dead process loses what it holds
+
+
+def test_of_many_processes_one_gets_each_run(tmp_path):
+    context = multiprocessing.get_context("fork")
+    start, taken = context.Event(), context.Queue()
+    workers = [context.Process(target=_take_all, args=(str(tmp_path), start, taken)) for _ in range(6)]
+    for worker in workers:
+        worker.start()
+    start.set()
+    got = [taken.get(timeout=30) for _ in range(40)]
+    assert sorted(number for number, _ in got) == list(range(40))
+    for worker in workers:
+        worker.join()
+    assert taken.empty()
+
+
+def test_a_process_that_died_here_is_replaced_at_once(tmp_path):
+    held_by_a_dead_process(tmp_path)
+    assert newest(tmp_path / "claims" / RUN).number == 1
+    claim = Claims(tmp_path).take(RUN)
+    assert claim is not None
+    assert claim.path.name == "2"
+
+
+def test_a_process_number_that_is_used_again_is_another_process(tmp_path):
+    claim = Claims(tmp_path).take(RUN)
+    claim.path.write_text(json.dumps(asdict(replace(claim.holder, started="12345"))))
+    assert Claims(tmp_path).state(RUN) == "free"
+
+
+def test_a_process_elsewhere_is_presumed_dead_after_a_minute_without_renewal(tmp_path, monkeypatch):
+    claim = Claims(tmp_path).take(RUN)
+    holder_elsewhere(claim)
+    watching, clock = Claims(tmp_path), [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    assert watching.state(RUN) == "held"
+    clock[0] += claims.LEASE - 1
+    assert watching.state(RUN) == "held"
+    os.utime(claim.path, ns=(1, 1))  # renewed, by a clock that is years behind: only the change counts
+    clock[0] += claims.LEASE - 1
+    assert watching.state(RUN) == "held"
+    clock[0] += claims.LEASE + 1
+    assert watching.state(RUN) == "free"
+    assert watching.take(RUN) is not None
+
+
+def test_a_holder_that_wakes_up_again_sees_that_it_was_replaced(tmp_path, monkeypatch):
+    first = Claims(tmp_path).take(RUN)
+    holder_elsewhere(first)
+    watching, clock, lost = Claims(tmp_path), [1000.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    first.renewed = clock[0]
+    watching.state(RUN)
+    clock[0] += claims.LEASE + 1
+    second = watching.take(RUN)
+    assert first.is_lost()
+    assert not second.is_lost()
+    first.check(lambda: lost.append(True))
+    assert lost == [True]
+    first.release()  # removes nothing of the other's
+    first.fail("no")
+    assert Claims(tmp_path).state(RUN) == "held"
+    second.release()
+    assert first.is_lost()  # even if there is no claim any more
+    assert not list((tmp_path / "claims" / RUN).iterdir())
+
+
+def test_a_claim_is_handed_over_to_a_child_and_renewed(tmp_path, monkeypatch):
+    monkeypatch.setattr(claims, "RENEWAL", 0.02)
+    parent = Claims(tmp_path).take(RUN)
+    child = adopted(parent.handed_over())
+    assert not child.is_lost()
+    before = newest(parent.path.parent).stamp
+    child.keep(lambda: pytest.fail("it is not lost"))
+    deadline = time.monotonic() + 10
+    while newest(parent.path.parent).stamp == before:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    child.release()
+    assert Claims(tmp_path).state(RUN) == "free"
+    assert adopted(parent.handed_over()).is_lost()
+
+
+def test_a_failed_run_is_left_alone_until_it_is_asked_for_again(tmp_path):
+    claim = Claims(tmp_path).take(RUN)
+    claim.fail("no memory")
+    others = Claims(tmp_path)
+    assert others.state(RUN) == "failed"
+    assert others.holder(RUN).reason == "no memory"
+    assert others.take(RUN) is None
+    others.forget_failures(RUN)
+    assert others.take(RUN) is not None
+
+
+def test_a_claim_that_cannot_be_read_is_held_for_a_minute(tmp_path, monkeypatch):
+    folder = tmp_path / "claims" / RUN
+    folder.mkdir(parents=True)
+    (folder / "1").write_text('{"token": ')  # its writer died, or is writing
+    watching, clock = Claims(tmp_path), [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    assert watching.state(RUN) == "held"
+    clock[0] += claims.LEASE + 1
+    assert watching.take(RUN).path.name == "2"
