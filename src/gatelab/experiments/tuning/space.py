@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, model_serializer, model_validator
 
@@ -20,7 +20,10 @@ from gatelab.errors import GatelabError, short, unknown
 from gatelab.experiments.overlay import hyperparameters_of
 from gatelab.numerals import before_validation
 from gatelab.training.config import Problem, validated
-from gatelab.training.spec import Conflict, ModelSpec, OptimizationSpec, RunSpec, Section, TrainingSpec
+from gatelab.training.spec import ModelSpec, OptimizationSpec, RunSpec, Section, TrainingSpec
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Settings = dict[str, Any]  # by name, as the space has it
 
@@ -55,15 +58,17 @@ class Range(Section):
             raise GatelabError(f"{kind} is {short(ends)}: expected two numbers, as [1e-4, 1e-2]")
         return {kind: tuple(before_validation(end, float) for end in ends)}
 
-    def conflicts(self) -> Iterator[Conflict]:
-        """Intervals without an inside, lists without a choice."""
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        """Intervals without an inside and lists without a choice are errors, also inside another section."""
         if self.choices is not None and len({str(choice) for choice in self.choices}) < 2:
-            yield Conflict(("choices",), f"this is {short(list(self.choices))}: expected at least two different values")
+            raise GatelabError(f"this is {short(list(self.choices))}: expected at least two different values")
         for kind in KINDS:
             if (ends := getattr(self, kind)) is not None and not ends[0] < ends[1]:
-                yield Conflict((kind,), f"this is {short(list(ends))}: expected a smaller number, then a larger one")
+                raise GatelabError(f"{kind} is {short(list(ends))}: expected a smaller number, then a larger one")
         if self.log is not None and self.log[0] <= 0:
-            yield Conflict(("log",), f"this is {short(list(self.log))}: expected numbers above 0")
+            raise GatelabError(f"log is {short(list(self.log))}: expected numbers above 0")
+        return self
 
     @model_serializer
     def _as_config(self) -> Any:
