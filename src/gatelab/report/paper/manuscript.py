@@ -8,9 +8,11 @@ from gatelab.experiments.results import Results
 from gatelab.formatting import counted, listed
 from gatelab.report.paper.blocks import Block, bullets, heading, paragraph, parted, ref, symbol, table
 from gatelab.report.paper.outcome import has_effects, outcome
+from gatelab.report.search import chosen_settings, columns_note
 from gatelab.report.words import settings
 from gatelab.report.words.findings import family_sentence, in_brief
 from gatelab.report.words.limitations import limitations
+from gatelab.report.words.search import search_findings
 
 NAMED = 4  # models up to which all are named
 STATISTICS = (
@@ -108,6 +110,13 @@ def _settings(results: Results, experiment: Block, manifests: list[Block]) -> It
     rows = [list(row) for row in settings.settings(results, experiment, manifests)]
     yield table("settings", "Settings of all runs.", ["setting", "value"], rows, words=[0, 1])
     yield from _models(experiment, manifests)
+    if results.search is not None:
+        yield {**paragraph(*search_findings(results.search)[:1]), "kind": "named", "name": "Search"}
+        for sentence in search_findings(results.search)[1:]:
+            yield paragraph(sentence)
+        head, *chosen = chosen_settings(results.search)
+        caption = f"The search: chosen settings and sensitivity. {columns_note(results.search)}"
+        yield from parted(table("search", caption, head, chosen, wide=True, words=[0, 1]))
 
 
 def _models(experiment: Block, manifests: list[Block]) -> Iterator[Block]:

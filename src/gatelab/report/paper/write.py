@@ -19,6 +19,7 @@ from gatelab.disk import whole_file
 from gatelab.errors import DataError, GatelabError
 from gatelab.experiments.record import read_experiment
 from gatelab.experiments.results import Results, manifests, read_results
+from gatelab.experiments.tuning.outcome import settled
 from gatelab.report import figures
 from gatelab.report.paper.manuscript import manuscript
 from gatelab.report.paper.outcome import MOST_CURVES, MOST_ROWS, has_effects
@@ -43,7 +44,7 @@ def typesetter() -> ModuleType:
 
 def write_paper(directory: Path) -> Path:
     """The paper beside the results it is made of. Returns its path."""
-    results, experiment = read_results(directory), read_experiment(directory)
+    results, experiment = read_results(directory), settled(read_experiment(directory), directory)
     content = paper(results, experiment, manifests(experiment, directory))
     with whole_file(directory / "paper.pdf") as file:
         file.write(content)
