@@ -328,7 +328,7 @@ def numbers(directory: Path) -> Any:
         entry["summaries"].pop("seconds_per_epoch", None)
         for run in entry["runs"]:
             run["metrics"].pop("seconds_per_epoch", None)
-    return {key: results[key] for key in ("models", "metric", "comparisons", "effects", "classes")}
+    return {key: results.get(key) for key in ("models", "metric", "comparisons", "effects", "classes", "search")}
 
 
 def bench_campaign(folder: Path, kills: int, chance: random.Random) -> Count:
@@ -352,10 +352,63 @@ def bench_campaign(folder: Path, kills: int, chance: random.Random) -> Count:
     return count
 
 
+# Workers.
+
+PLAN = {
+    "task": "digits:limit=400",
+    "models": {"gru": {"hidden_size": 12}, "rnn": {"hidden_size": 12}},
+    "tune": {"trials": 6, "space": {"learning_rate": {"log": [1e-3, 3e-2]}}, "num_epochs": 4},
+    "runs": 2,
+    "training": {"num_epochs": 8, "batch_size": 16, "checkpoint_seconds": 0.02},
+}
+
+
+def worker_campaign(folder: Path, kills: int, chance: random.Random) -> Count:
+    """Experiments with a search, shared by three workers that are killed at random and replaced, until none is left."""
+    count, number = Count(), 0
+    folder.mkdir()
+    (folder / "plan.yaml").write_text(json.dumps(PLAN))
+    planned = ["bench", "plan.yaml", "--quiet", "--jobs", "2", "--output-dir"]
+    if kills and started([*planned, str(folder / "whole")], folder).wait():
+        raise RuntimeError("an experiment that nobody killed failed")
+    while count.kills < kills:
+        directory, before, begin = folder / f"shared-{number}", count.kills, time.time()
+        if started([*planned, str(directory), "--plan-only"], folder).wait():
+            raise RuntimeError("a plan could not be written")
+        joined = ["worker", str(directory), "--jobs", "1", "--quiet"]
+        workers = [started(joined, folder) for _ in range(3)]
+        while all(worker.poll() is None for worker in workers) and count.kills < kills:
+            time.sleep(chance.uniform(2, 8))
+            place = chance.randrange(len(workers))
+            way, victim = chance.choice(WAYS), workers[place]
+            own = children(victim.pid)
+            if victim.poll() is not None or (way == "worker" and not own):
+                continue
+            if way == "all":
+                os.killpg(victim.pid, signal.SIGKILL)
+            else:
+                os.kill(victim.pid if way == "parent" else own[0], signal.SIGKILL)
+            count.kills += 1
+            count.where[way] += 1
+            if way != "worker":
+                victim.wait()
+                workers[place] = started(joined, folder)
+        codes = [worker.wait() for worker in workers]
+        reported = started(["report", str(directory)], folder).wait()
+        wrong = [f"workers and the report ended with {[*codes, reported]}"] if any([*codes, reported]) else []
+        wrong += ["numbers are others"] if numbers(directory) != numbers(folder / "whole") else []
+        wrong += ["claims are left"] if any(path.is_file() for path in (directory / "claims").rglob("*")) else []
+        count.check(f"shared {number}", [*wrong, *bad_in(directory, at_the_end=True)])
+        print(f"shared {number}: {count.kills - before} kills, {time.time() - begin:.0f} s", flush=True)
+        number += 1
+    return count
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100, help="of single runs")
     parser.add_argument("--bench-kills", type=int, default=6, help="of experiments")
+    parser.add_argument("--worker-kills", type=int, default=30, help="of workers that share an experiment")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     chance, begin = random.Random(given.seed), time.time()
@@ -366,7 +419,9 @@ def main() -> int:
         print(f"  {times:>3} {where}")
     benches = bench_campaign(folder / "bench", given.bench_kills, chance)
     print(f"{benches.kills} kills of experiments: {', '.join(f'{n} {way}' for way, n in benches.where.items())}")
-    wrong = [*runs.wrong, *benches.wrong]
+    workers = worker_campaign(folder / "workers", given.worker_kills, chance)
+    print(f"{workers.kills} kills of workers: {', '.join(f'{n} {way}' for way, n in workers.where.items())}")
+    wrong = [*runs.wrong, *benches.wrong, *workers.wrong]
     print(f"{len(wrong)} differences or broken files; {time.time() - begin:.0f} s")
     if wrong:
         print(f"all of it is left in {folder}")
