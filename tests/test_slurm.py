@@ -15,7 +15,6 @@ import torch
 from safetensors.torch import load_file
 from slurm_node import wait_for
 
-from gatelab.errors import GatelabError
 from gatelab.experiments import config, worker
 from gatelab.experiments.bench import bench
 from gatelab.experiments.claims import Claims
@@ -82,7 +81,7 @@ def test_by_default_the_cluster_decides_and_a_short_limit_leaves_time_to_train()
     assert "--time" not in script
     assert "--partition" not in script
     assert "USR1@120" in script
-    assert "USR1@30" in SlurmExecutor(minutes=1).script(1, Path("/e"))
+    assert "USR1@10" in SlurmExecutor(minutes=1).script(1, Path("/e"))
     assert "worker /" in SlurmExecutor().script(1, Path("e"))  # a job may begin elsewhere
 
 
@@ -104,6 +103,7 @@ def test_only_runs_that_have_not_ended_are_submitted(tmp_path, cli, here):
         (["--partition", "a\nb"], r"--partition is 'a\nb': expected a single line"),
         (["--jobs", "2"], "--jobs is an option of --executor local, not of slurm"),
         (["--output-dir", "a\nb"], "expected a single line"),
+        (["--output-dir", "a\rb"], "expected a single line"),
         (["--output-dir", "a\\b"], "expected one without a backslash"),
     ],
 )
@@ -179,6 +179,21 @@ def test_a_worker_of_one_run_leaves_if_living_workers_have_them_all(tmp_path, mo
     runs = plan(config.parse(SMALL, "here"))
     assert all(Claims(tmp_path).take(run.path) for run in runs)  # by this process, which is alive
     assert list(worker.Worker(runs, tmp_path, jobs=1, threads=1, most=1).work()) == []
+
+
+def test_a_worker_counts_its_own_runs_and_not_the_failures_of_others(tmp_path, cli):
+    studies = {"a": {"task": "digits:limit=100"}, "b": {"task": "digits:limit=120"}}
+    content = {key: value for key, value in SMALL.items() if key != "task"}
+    (tmp_path / "c.yaml").write_text(json.dumps({**content, "studies": studies}))
+    cli("bench", tmp_path / "c.yaml", "--output-dir", tmp_path / "e", "--plan-only")
+    for run in plan(config.parse(SMALL, "here")):
+        claim = Claims(tmp_path / "e" / "a").take(run.path)
+        assert claim is not None
+        claim.fail("its data is missing")
+    code, out, _ = cli("worker", tmp_path / "e", "--jobs", "1", "--runs", "1")
+    assert code == 0
+    assert out.count("its data is missing") == 4
+    assert len(list((tmp_path / "e").rglob("best.safetensors"))) == 1
 
 
 # A real Slurm.
@@ -277,8 +292,3 @@ def test_a_time_limit_saves_and_requeues(tmp_path):
     subprocess.run(["scancel", job], check=True)
     assert ended(job) == {f"{job}_0": "CANCELLED"}
     assert run.manifest()["status"] == "interrupted"  # SIGTERM saves as well
-
-
-def test_a_job_name_of_two_lines_is_refused():
-    with pytest.raises(GatelabError, match="expected a single line"):
-        SlurmExecutor().script(1, Path("/tmp/a\rb"))

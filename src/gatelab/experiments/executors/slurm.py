@@ -101,8 +101,8 @@ class SlurmExecutor:
         return "\n".join(lines) + "\n"
 
     def _notice(self) -> int:
-        """Half of a short time limit is for training."""
-        return min(NOTICE, 30 * self.minutes) if self.minutes else NOTICE
+        """A sixth of a short limit: Slurm may be early by a minute, and the worker must be listening by then."""
+        return min(NOTICE, 10 * self.minutes) if self.minutes else NOTICE
 
 
 def _submit(script: str, directory: Path) -> str:
