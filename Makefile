@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: .venv test lint types imports pytest campaigns test-hostile bench bench-engine format clean
+.PHONY: .venv test lint types imports pytest test-cluster campaigns test-hostile bench bench-engine format clean
 
 test: lint types imports pytest
 
@@ -19,6 +19,10 @@ imports: $(INSTALLED)
 
 pytest: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
+
+# On a real cluster of one node, which the tests start and stop themselves. Slurm: apt-get install slurm-wlm
+test-cluster: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m cluster
 
 # Long checks that are run before a release: hostile input, damaged files, killed processes.
 campaigns: $(INSTALLED) test-hostile

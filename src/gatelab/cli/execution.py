@@ -66,14 +66,16 @@ class Execution:
         if self.executor not in own:
             raise GatelabError(f"--executor is {self.executor!r}: expected one of {', '.join(EXECUTORS)}")
         for field in fields(self):
-            given = getattr(self, field.name) not in (None, False, [], ())
+            value = getattr(self, field.name)
+            given = value is not None and value is not False and value != []
             if given and field.name not in ("executor", "plan_only", *own[self.executor]):
                 users = " or ".join(name for name, options in own.items() if field.name in options)
                 raise GatelabError(f"{_flag(field.name)} is an option of --executor {users}, not of {self.executor}")
+        cpus = 1 if self.cpus_per_run is None else self.cpus_per_run
         if self.executor == "ray":
             from gatelab.experiments.executors.ray import RayExecutor
 
-            return RayExecutor(self.address, self.cpus_per_run or 1, self.shared_folder)
+            return RayExecutor(self.address, cpus, self.shared_folder)
         if self.executor == "slurm":
             from gatelab.experiments.executors.slurm import SlurmExecutor
 
@@ -81,7 +83,7 @@ class Execution:
                 partition=self.partition,
                 minutes=self.minutes,
                 array_parallel=self.array_parallel,
-                cpus_per_run=self.cpus_per_run or 1,
+                cpus_per_run=cpus,
                 sbatch_options=tuple(self.sbatch_option or ()),
                 dry_run=self.dry_run,
             )

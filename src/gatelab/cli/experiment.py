@@ -69,10 +69,16 @@ def execute(studies: dict[str, BenchSpec], directory: Path, execution: Execution
     executor, tests = execution.make(), planned_family(studies).tests
     for remark in {r: None for spec in studies.values() for r in bench.remarks(spec, tests)} if not quiet else ():
         typer.echo(f"note: {remark}", err=True)
-    if execution.plan_only or executor.detached:
-        plans, place = experiments.plan_only(studies, directory, executor.threads), shlex.quote(str(directory))
-        for name, runs in plans.items() if not execution.plan_only else ():
+    if execution.dry_run:
+        for name, runs in experiments.checked_plans(studies, directory).items():
             list(executor.execute(runs, directory / name, lambda: None))
+        return
+    if execution.plan_only or executor.detached:
+        if execution.plan_only:
+            plans = experiments.plan_only(studies, directory, executor.threads)
+        else:
+            plans = experiments.submit(studies, directory, executor)
+        place = shlex.quote(str(directory))
         if not quiet:
             count = sum(map(len, plans.values()))
             typer.echo(f"The plan of {count} runs is in {directory}.", err=True)

@@ -35,31 +35,21 @@ def worker(
     Any number of workers, on any number of machines that see the directory, can be started and stopped at any time.
     The runs of one that died are resumed by the others. Under Slurm, SIGUSR1 saves and requeues the job.
     """
-    from gatelab import tasks
-    from gatelab.cli.terminal.experiment import watcher
-    from gatelab.experiments.bench import take_part
-    from gatelab.experiments.executors.local import LocalExecutor
-    from gatelab.experiments.studies import directories
-
     if most is not None and most < 1:
         raise GatelabError(f"--runs is {most}: expected at least one run")
-    own = tasks.get(task) if task else None
-    executor, requeue = LocalExecutor(jobs), []
+    received = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        requeue.append(number)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a second signal must not interrupt the saving
+        received.append(number)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGUSR1, stop)
-    statuses: list[str] = []
+    before = signal.signal(signal.SIGUSR1, stop)  # before the imports, which take seconds
     try:
-        for path in directories(directory).values():
-            left = None if most is None else most - len(statuses)
-            if left != 0:
-                statuses += take_part(path, executor.jobs, left, watcher(quiet), own)
+        statuses = _take_part(directory, jobs, most, task, quiet)
     except KeyboardInterrupt:
-        if requeue:
-            _requeue()
+        if received:
+            _requeue(directory)
             raise typer.Exit(0) from None
         typer.echo(f"interrupted; resume with: gatelab worker {shlex.quote(str(directory))}", err=True)
         raise typer.Exit(130) from None
@@ -70,7 +60,23 @@ def worker(
     raise typer.Exit(1 if "failed" in statuses else 0)
 
 
-def _requeue() -> None:
+def _take_part(directory: Path, jobs: int | None, most: int | None, task: str | None, quiet: bool) -> list[str]:
+    """Execute runs of all studies. Returns how they ended."""
+    from gatelab import tasks
+    from gatelab.cli.terminal.experiment import watcher
+    from gatelab.experiments.bench import take_part
+    from gatelab.experiments.executors.local import LocalExecutor
+    from gatelab.experiments.studies import directories
+
+    own, executor, statuses = tasks.get(task) if task else None, LocalExecutor(jobs), list[str]()
+    for path in directories(directory).values():
+        left = None if most is None else most - len(statuses)
+        if left != 0:
+            statuses += take_part(path, executor.jobs, left, watcher(quiet), own)
+    return statuses
+
+
+def _requeue(directory: Path) -> None:
     """Ask Slurm to start this job again: its time is nearly over, and what it did is saved."""
     array, element = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
     job = f"{array}_{element}" if array else os.environ.get("SLURM_JOB_ID")
@@ -78,4 +84,9 @@ def _requeue() -> None:
         typer.echo("saved after SIGUSR1; not a job of Slurm, so nothing is requeued", err=True)
         return
     typer.echo(f"saved after SIGUSR1; requeueing the job {job}", err=True)
-    subprocess.run(["scontrol", "requeue", job], check=True)
+    done = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise GatelabError(
+            f"Slurm did not requeue the job {job} ({done.stderr.strip()}): what it did is saved; submit the experiment "
+            f"again, or resume it with: gatelab worker {shlex.quote(str(directory))}"
+        )

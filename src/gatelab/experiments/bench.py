@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from contextlib import closing
 from pathlib import Path
 
 from gatelab import sealed
@@ -65,11 +66,10 @@ def write_plan(spec: BenchSpec, runs: list[Planned], directory: Path, threads: i
 
 def execute(runs: list[Planned], directory: Path, executor: Executor, watcher: Watcher) -> Results:
     """Execute the runs of a written plan that have not ended, and gather the results. What failed is tried again."""
-    begin, claims = time.time(), Claims(directory)
+    begin = time.time()
     ended = [run for run in runs if has_ended(run.path, directory) is not None]
     remaining = [run for run in runs if run not in ended]
-    for run in remaining:
-        claims.forget_failures(run.path)
+    forget_failures(remaining, directory)
     watcher.start(runs, ended, directory)
     try:
         for finished in executor.execute(remaining, directory, watcher.tick):
@@ -84,10 +84,17 @@ def execute(runs: list[Planned], directory: Path, executor: Executor, watcher: W
     return results
 
 
+def forget_failures(runs: list[Planned], directory: Path) -> None:
+    """Let workers try failed runs again."""
+    claims = Claims(directory)
+    for run in runs:
+        claims.forget_failures(run.path)
+
+
 def take_part(
     directory: Path, jobs: int, most: int | None = None, watcher: Watcher | None = None, task: Task | None = None
 ) -> list[str]:
-    """Execute runs of a written plan beside other workers, at most `most` of them. Returns how they ended."""
+    """Execute runs of a written plan beside other workers, at most `most` of them. Returns how these ended."""
     experiment, watcher = read_experiment(directory), watcher or Watcher()
     runs = planned(experiment, task)
     ended = [run for run in runs if has_ended(run.path, directory) is not None]
@@ -96,9 +103,10 @@ def take_part(
         watcher.start(runs, ended, directory)
         worker = Worker([run for run in runs if run not in ended], directory, jobs, experiment.get("threads", 1), most)
         try:
-            for finished in worker.work(watcher.tick):
-                watcher.finished(finished)
-                statuses.append(finished.status)
+            with closing(worker.work(watcher.tick)) as work:  # its processes have saved when an interrupt passes here
+                for finished in work:
+                    watcher.finished(finished)
+                    statuses += [] if finished.elsewhere else [finished.status]
         finally:
             watcher.close()
     return statuses

@@ -7,7 +7,7 @@ from pathlib import Path
 from gatelab import sealed
 from gatelab.disk import foreign, within
 from gatelab.errors import DataError, GatelabError
-from gatelab.experiments.bench import Watcher, checked, write_plan
+from gatelab.experiments.bench import Watcher, checked, forget_failures, write_plan
 from gatelab.experiments.bench import execute as execute_study
 from gatelab.experiments.config import NAME, BenchSpec
 from gatelab.experiments.executors import Executor
@@ -34,6 +34,15 @@ def plan_only(specs: dict[str, BenchSpec], directory: Path, threads: int) -> dic
     plans = checked_plans(specs, directory)
     with alone_in(directory):
         write_plans(specs, plans, directory, threads)
+    return plans
+
+
+def submit(specs: dict[str, BenchSpec], directory: Path, executor: Executor) -> dict[str, list[Planned]]:
+    """Write the plans, and submit their runs to an executor that is detached. What failed is tried again."""
+    plans = plan_only(specs, directory, executor.threads)
+    for name, runs in plans.items():
+        forget_failures(runs, directory / name)
+        list(executor.execute(runs, directory / name, lambda: None))
     return plans
 
 

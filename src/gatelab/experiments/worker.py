@@ -8,14 +8,14 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from gatelab.disk import within
 from gatelab.errors import GatelabError
 from gatelab.experiments import run_process
-from gatelab.experiments.claims import Claim, Claims
+from gatelab.experiments.claims import LEASE, RENEWAL, Claim, Claims
 from gatelab.experiments.planned import Planned, has_ended
 
 POLL = 0.1  # seconds between two polls of this worker's processes
@@ -30,10 +30,13 @@ class Finished:
     run: Planned
     status: str  # done, diverged, failed or interrupted
     reason: str = ""
+    elsewhere: bool = False  # whether another worker had it
 
 
 class Worker:
-    """Executes up to `jobs` runs of an experiment at a time, and at most `most` of them in all."""
+    """Executes up to `jobs` runs of an experiment at a time, and at most `most` of them in all. With `most`, it also
+    leaves if living workers have all runs: a cluster would keep cores for it in vain.
+    """
 
     def __init__(self, runs: list[Planned], directory: Path, jobs: int, threads: int, most: int | None = None) -> None:
         self.directory, self.jobs, self.threads = directory, jobs, threads
@@ -41,15 +44,16 @@ class Worker:
         self.open = {run.path: run for run in runs}  # neither ended nor failed, as far as this worker knows
         self.running: dict[Path, tuple[subprocess.Popen[bytes], Claim]] = {}
         self.kills: Counter[Path] = Counter()
-        self.left = most if most is not None else len(runs) * ATTEMPTS
+        self.left, self.may_leave = (len(runs) * ATTEMPTS, False) if most is None else (most, True)
+        self.busy = time.monotonic()  # when it last had a run
 
-    def work(self, tick: Callable[[], None] = lambda: None) -> Iterator[Finished]:
+    def work(self, tick: Callable[[], None] = lambda: None) -> Generator[Finished, None, None]:
         """Yield each run when it ends, also those of other workers. Waits for these: if they die, their runs are taken.
         If the caller stops, SIGTERM makes this worker's processes save and exit.
         """
         looked = 0.0
         try:
-            while self.open and (self.running or self.left):
+            while self.open and (self.running or self.left) and not self._is_superfluous():
                 if time.monotonic() - looked > LOOK or len(self.running) < self.jobs:
                     looked = time.monotonic()
                     yield from self._ended_elsewhere()
@@ -93,6 +97,7 @@ class Worker:
             del self.running[path]
             status, reason = run_process.status(process, self.directory / path)
             if status == "lost":  # another worker has it
+                self.left += 1
                 continue
             if status == "killed":
                 self.kills[path] += 1
@@ -109,10 +114,19 @@ class Worker:
         """Runs that other workers have ended, and those that they failed with."""
         for path in [path for path in self.open if path not in self.running]:
             if (status := has_ended(path, self.directory)) is not None:
-                yield Finished(self.open.pop(path), status)
+                yield Finished(self.open.pop(path), status, elsewhere=True)
             elif self.claims.state(path) == "failed":
                 holder = self.claims.holder(path)
-                yield Finished(self.open.pop(path), "failed", holder.reason if holder else "")
+                yield Finished(self.open.pop(path), "failed", holder.reason if holder else "", elsewhere=True)
+
+    def _is_superfluous(self) -> bool:
+        """Whether all runs were others' for so long that these are known to be alive."""
+        if self.running:
+            self.busy = time.monotonic()
+        waited = time.monotonic() - self.busy
+        if not self.may_leave or waited < LEASE + RENEWAL:
+            return False
+        return all(self._order(run) for run in self.open.values())
 
     def _stop(self) -> None:
         # Ctrl-C reaches the processes too, which save. If this worker ends otherwise, SIGTERM asks them to.
