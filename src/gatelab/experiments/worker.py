@@ -116,6 +116,15 @@ class Worker:
             claim.release()
 
 
+def execute_one(
+    run: Planned, directory: Path, threads: int, tick: Callable[[], None] = lambda: None
+) -> tuple[str, str]:
+    """Execute one run, or wait for the worker that has it. Returns its status, and the reason of a failure."""
+    lost = Finished(run, "interrupted", "other workers took it again and again")
+    finished = next(Worker([run], directory, 1, threads).work(tick), lost)
+    return finished.status, finished.reason
+
+
 def has_ended(run: Planned, directory: Path) -> str | None:
     """The status of a run that has ended; None if there is something left to do."""
     path = within(directory, directory / run.path)
