@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: .venv test lint types imports pytest campaigns test-hostile bench bench-engine format clean
+.PHONY: .venv test lint types imports pytest test-cluster campaigns test-hostile bench bench-engine format clean
 
 test: lint types imports pytest
 
@@ -19,6 +19,11 @@ imports: $(INSTALLED)
 
 pytest: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
+
+# Tests that need Ray or Slurm.
+test-cluster: $(INSTALLED)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[dev,ray]'
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m cluster
 
 # Long checks that are run before a release: hostile input, damaged files, killed processes.
 campaigns: $(INSTALLED) test-hostile
