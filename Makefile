@@ -20,8 +20,9 @@ imports: $(INSTALLED)
 pytest: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
-# On a real cluster of one node, which the tests start and stop themselves. Slurm: apt-get install slurm-wlm
+# On real clusters that the tests start and stop themselves: Ray (installed here), and Slurm (apt-get install slurm-wlm).
 test-cluster: $(INSTALLED)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[dev,ray]'
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m cluster
 
 # Long checks that are run before a release: hostile input, damaged files, killed processes.

@@ -27,6 +27,7 @@ from gatelab import memory
 from gatelab.disk import whole_file, within
 from gatelab.errors import DataError, GatelabError, bug_report
 from gatelab.experiments.claims import Claim, adopted
+from gatelab.experiments.planned import Planned
 from gatelab.experiments.tuning.search import is_hopeless
 from gatelab.training import config, train
 from gatelab.training.reporter import Reporter
@@ -52,6 +53,16 @@ class Order(NamedTuple):
     spec: RunSpec
     rivals: list[list[float]] | None = None  # scores of earlier trials, for a pruner
 
+    def document(self) -> dict[str, Any]:
+        """As plain data, for another process or machine."""
+        return {"spec": self.spec.self_contained(), "rivals": self.rivals}
+
+
+def ordered(run: Planned, directory: Path) -> Order | None:
+    """The order for a run; None if it has to wait for others. Raises if it waits in vain."""
+    spec = run.settled(directory)
+    return None if spec is None else Order(spec, run.rivals(directory))
+
 
 def start(order: Order, path: Path, claim: Claim, threads: int) -> subprocess.Popen[bytes]:
     """Start the process of a run in its directory; from then on it holds the claim."""
@@ -62,9 +73,7 @@ def start(order: Order, path: Path, claim: Claim, threads: int) -> subprocess.Po
     with (path / LOG).open("xb") as log:
         command = [sys.executable, "-c", COMMAND, str(path)]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
-    job = {
-        "spec": order.spec.self_contained(), "threads": threads, "claim": claim.handed_over(), "rivals": order.rivals,
-    }  # fmt: skip
+    job = {**order.document(), "threads": threads, "claim": claim.handed_over()}
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError):  # it died at once; `poll` reports that
         process.stdin.write(json.dumps(job).encode() + b"\n")

@@ -83,12 +83,11 @@ class Worker:
     def _order(self, run: Planned) -> run_process.Order | None:
         """What a run process is told; None if the run has to wait for others. A run that waits in vain has failed."""
         try:
-            spec = run.settled(self.directory)
+            return run_process.ordered(run, self.directory)
         except GatelabError as error:
             if (claim := self.claims.take(run.path)) is not None:
                 claim.fail(str(error))
             return None
-        return None if spec is None else run_process.Order(spec, run.rivals(self.directory))
 
     def _ended_here(self) -> Iterator[Finished]:
         for path, (process, claim) in list(self.running.items()):
@@ -135,3 +134,12 @@ class Worker:
         for process, claim in self.running.values():
             process.communicate()
             claim.release()
+
+
+def execute_one(
+    run: Planned, directory: Path, threads: int, tick: Callable[[], None] = lambda: None
+) -> tuple[str, str]:
+    """Execute one run, or wait for the worker that has it. Returns its status, and the reason of a failure."""
+    lost = Finished(run, "interrupted", "other workers took it again and again")
+    finished = next(Worker([run], directory, 1, threads).work(tick), lost)
+    return finished.status, finished.reason
