@@ -82,7 +82,8 @@ def test_matched_models_have_nearly_the_same_number_of_parameters():
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_ready_config_is_right(path):
     for spec in config.load(path).values():
-        assert len(plan(spec)) == spec.runs * len(spec.models)
+        trials = spec.tune.trials if spec.tune else 0
+        assert len(plan(spec)) == (trials + spec.runs) * len(spec.models)
     command = "ablate" if path.stem.startswith("ablation") else "bench"
     assert f"gatelab {command} configs/{path.name}" in path.read_text()
 

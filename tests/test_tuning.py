@@ -28,6 +28,7 @@ from gatelab.training import ModelSpec, Run, RunSpec, train
 from gatelab.training.reporter import Reporter
 
 pytest.importorskip("optuna")
+ROOT = Path(__file__).parent.parent
 SMALL = {
     "task": "digits:limit=100",
     "models": {"gru": {"hidden_size": 4}, "agru": {"hidden_size": 4}},
@@ -274,6 +275,14 @@ def test_a_model_whose_trials_all_diverge_fails_in_words(tmp_path):
     assert "gru: 2 trials without a score (diverged or failed): 1 and 2." in search_findings(results.search)
     with pytest.raises(GatelabError, match="none of the 2 trials of gru has finished"):
         best([Ended(0, "diverged", {}, []), Ended(1, "failed", {}, [])], "gru")
+
+
+def test_the_ready_config_in_small(tmp_path):
+    small = {("task", "limit"): 60, ("tune", "trials"): 2, ("tune", "num_epochs"): 1, ("training", "num_epochs"): 1}
+    (spec,) = config.load(ROOT / "configs" / "digits_tuned.yaml", {**small, ("runs",): 1}).values()
+    results = bench(spec, tmp_path / "experiment", Here())
+    assert {name: model.counts for name, model in results.models.items()} == dict.fromkeys(spec.models, {"done": 1})
+    assert all(len(model.trials) == 2 for model in results.search.models.values())
 
 
 # What it says.

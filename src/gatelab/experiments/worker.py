@@ -54,13 +54,15 @@ class Worker:
         looked = 0.0
         try:
             while self.open and (self.running or self.left) and not self._is_superfluous():
-                if time.monotonic() - looked > LOOK or len(self.running) < self.jobs:
+                if time.monotonic() - looked > LOOK:
                     looked = time.monotonic()
                     yield from self._ended_elsewhere()
                     self._take()
-                time.sleep(POLL if self.running else min(LOOK, 5 * POLL))
+                time.sleep(POLL)
                 tick()
-                yield from self._ended_here()
+                for finished in self._ended_here():
+                    looked = 0.0  # there is room for another, and others may have waited for this one
+                    yield finished
         finally:
             self._stop()
 
