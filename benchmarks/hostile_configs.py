@@ -291,6 +291,18 @@ def of_comparisons() -> Iterator[Case]:
         if name not in ("runs", "base", "ablation"):
             for value in ("abc", "7", "[1]", "{a: 1}", "null"):
                 yield key_case("bench", name, value, refused(FILE, name))
+    for value in ("abc", "7", "[]", "{}", "{trials: 9}"):
+        yield key_case("bench", "tune", value, refused(FILE, "tune"))
+    for value in (
+        "7", "abc", "null", "[]", "[1]", "{}", "{log: [1, 2], uniform: [1, 2]}", "{log: 1}", "{log: [1]}",
+        "{log: [2, 1]}", "{log: [0, 1]}", "{log: [.nan, 1]}", "{log: [1, .inf]}", "{uniform: [-1, 1]}", "{uniform: [1e-3, 1e400]}",
+        "[1e-3, -1]", "[1e-3, abc]", "[1e-3, {}]", "{choices: 7}", "{linear: [1, 2]}",
+    ):  # fmt: skip
+        yield key_case("bench", "tune", f"{{space: {{learning_rate: {value}}}}}", refused(FILE, "learning_rate"))
+    for name in ("seed", "cell", "num_epochs", "threads", "test", "options", "gate_bias", "gate_bias.q", "a.b.c"):
+        yield key_case("bench", "tune", f"{{space: {{{name}: [1, 2]}}}}", refused(FILE, "tune"))
+    for value in (*NO_INTEGER, "0", "1", "-3", "1e9"):
+        yield key_case("bench", "tune", f"{{space: {{learning_rate: [0.1, 0.2]}}, trials: {value}}}", refused(FILE))
     for value in ("abc", "7", "[]", "{}", LONG):
         yield key_case("bench", "base", value, refused(FILE, "base"))
     for value in ("null", "[]", "7", "abc", "{}", "{x: 7}", "{x: [1]}", "{x: {remove: {q: 1}}}", "{x: {remove: 1}}"):
@@ -530,6 +542,20 @@ def of_arguments() -> Iterator[Case]:
         expected = Expected(SOUND) if name == "a" else refused()
         yield Case("argument", f"--output-dir {name[:20]}", made, expected, partial(_with_file, write=write))
     for flag, value in (("--jobs", "0"), ("--jobs", "-1"), ("--jobs", "x"), ("--runs", "0"), ("--runs", "1e9")):
+        bench = (*COMMANDS["bench"], flag, value)
+        yield Case("argument", f"bench {flag} {value}", bench, refused(flag.strip("-")), text_file(rendered(BENCH)))
+    for words in (
+        ("worker", "out"),
+        ("status", "out"),
+        ("worker", FILE),
+        ("status", "/dev/null"),
+        ("worker", "\0"[:0]),
+    ):
+        yield Case("argument", " ".join(words), words, refused(), text_file(rendered(BENCH)))
+    for flag, value in (
+        ("--executor", "moon"), ("--executor", ""), ("--time", "5"), ("--partition", "x"), ("--address", "x"),
+        ("--cpus-per-run", "0"), ("--sbatch-option", "x"), ("--dry-run", "--quiet"),
+    ):  # fmt: skip
         bench = (*COMMANDS["bench"], flag, value)
         yield Case("argument", f"bench {flag} {value}", bench, refused(flag.strip("-")), text_file(rendered(BENCH)))
     for cells in ("", ",", "gru,gru", "nothing", "a.py:b", "gru:gru", LONG, "../x"):

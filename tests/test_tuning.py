@@ -281,7 +281,7 @@ def test_the_ready_config_in_small(tmp_path):
     small = {("task", "limit"): 60, ("tune", "trials"): 2, ("tune", "num_epochs"): 1, ("training", "num_epochs"): 1}
     (spec,) = config.load(ROOT / "configs" / "digits_tuned.yaml", {**small, ("runs",): 1}).values()
     results = bench(spec, tmp_path / "experiment", Here())
-    assert {name: model.counts for name, model in results.models.items()} == dict.fromkeys(spec.models, {"done": 1})
+    assert {name: model.counts for name, model in results.models.items()} == {name: {"done": 1} for name in spec.models}
     assert all(len(model.trials) == 2 for model in results.search.models.values())
 
 
