@@ -295,8 +295,8 @@ def of_comparisons() -> Iterator[Case]:
         yield key_case("bench", "tune", value, refused(FILE, "tune"))
     for value in (
         "7", "abc", "null", "[]", "[1]", "{}", "{log: [1, 2], uniform: [1, 2]}", "{log: 1}", "{log: [1]}",
-        "{log: [2, 1]}", "{log: [0, 1]}", "{log: [.nan, 1]}", "{log: [1, .inf]}", "{uniform: [-1, 1]}", "{uniform: [1e-3, 1e400]}",
-        "[1e-3, -1]", "[1e-3, abc]", "[1e-3, {}]", "{choices: 7}", "{linear: [1, 2]}",
+        "{log: [2, 1]}", "{log: [0, 1]}", "{log: [.nan, 1]}", "{log: [1, .inf]}", "{uniform: [-1, 1]}",
+        "{uniform: [1e-3, 1e400]}", "[1e-3, -1]", "[1e-3, abc]", "[1e-3, {}]", "{choices: 7}", "{linear: [1, 2]}",
     ):  # fmt: skip
         yield key_case("bench", "tune", f"{{space: {{learning_rate: {value}}}}}", refused(FILE, "learning_rate"))
     for name in ("seed", "cell", "num_epochs", "threads", "test", "options", "gate_bias", "gate_bias.q", "a.b.c"):
