@@ -21,6 +21,14 @@ class CellError(GatelabError):
     """A function that is not a valid cell: it uses something outside the language."""
 
 
+class HopelessError(GatelabError):
+    """A run that cannot be executed by anybody, because of what it depends on."""
+
+
+class BusyError(GatelabError):
+    """A directory that another process is using."""
+
+
 class DataError(GatelabError):
     """Missing, damaged or invalid data."""
 

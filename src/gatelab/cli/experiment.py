@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gatelab.experiments.config import BenchSpec
     from gatelab.training.config import Key
 
-QUICK = {"runs": 2, "num_epochs": 2, "limit": 1000}
+QUICK = {"runs": 2, "num_epochs": 2, "limit": 1000, "trials": 4}
 
 Config = Annotated[Path | None, typer.Argument(help="Config file (YAML), such as those in configs/.")]
 TaskName = Annotated[str | None, typer.Option("--task", help="Task: digits, or mnist:order=pixels.")]
@@ -53,6 +53,9 @@ def _overridden(spec: BenchSpec, quick: bool, data_dir: Path | None) -> BenchSpe
         training = training.model_copy(update={"num_epochs": min(QUICK["num_epochs"], training.num_epochs)})
         if "limit" in task.options():
             task = task.with_options(limit=min(QUICK["limit"], task.options()["limit"] or QUICK["limit"]))
+        if spec.tune is not None:
+            few = {"trials": min(QUICK["trials"], spec.tune.trials), "num_epochs": training.num_epochs}
+            spec = spec.model_copy(update={"tune": spec.tune.model_copy(update=few)})
     return spec.model_copy(update={"task": task, "training": training, "runs": runs})
 
 

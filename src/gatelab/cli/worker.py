@@ -62,17 +62,16 @@ def worker(
 
 def _take_part(directory: Path, jobs: int | None, most: int | None, task: str | None, quiet: bool) -> list[str]:
     """Execute runs of all studies. Returns how they ended."""
-    from gatelab import tasks
     from gatelab.cli.terminal.experiment import watcher
     from gatelab.experiments.bench import take_part
     from gatelab.experiments.executors.local import LocalExecutor
     from gatelab.experiments.studies import directories
 
-    own, executor, statuses = tasks.get(task) if task else None, LocalExecutor(jobs), list[str]()
+    executor, statuses = LocalExecutor(jobs), list[str]()
     for path in directories(directory).values():
         left = None if most is None else most - len(statuses)
         if left != 0:
-            statuses += take_part(path, executor.jobs, left, watcher(quiet), own)
+            statuses += take_part(path, executor.jobs, left, watcher(quiet), task)
     return statuses
 
 

@@ -17,11 +17,11 @@ from gatelab.experiments.executors import Executor
 from gatelab.experiments.plan import plan
 from gatelab.experiments.planned import Planned, has_ended
 from gatelab.experiments.probe import refuse_alike
-from gatelab.experiments.record import EXPERIMENT, Family, described, planned, planned_family, read_experiment
+from gatelab.experiments.record import EXPERIMENT, Family, Spec, described, planned, planned_family, read_experiment
 from gatelab.experiments.results import Results, gather
+from gatelab.experiments.tuning import search
 from gatelab.experiments.worker import Finished, Worker
 from gatelab.formatting import counted
-from gatelab.tasks import Task
 from gatelab.training import footprint
 from gatelab.training.process import alone_in, sigterm_interrupts
 from gatelab.training.run import differences
@@ -85,18 +85,23 @@ def execute(runs: list[Planned], directory: Path, executor: Executor, watcher: W
 
 
 def forget_failures(runs: list[Planned], directory: Path) -> None:
-    """Let workers try failed runs again."""
+    """Let workers try failed runs again, except those that others have gone on without."""
     claims = Claims(directory)
     for run in runs:
-        claims.forget_failures(run.path)
+        if run.may_retry(directory):
+            claims.forget_failures(run.path)
 
 
 def take_part(
-    directory: Path, jobs: int, most: int | None = None, watcher: Watcher | None = None, task: Task | None = None
+    directory: Path, jobs: int, most: int | None = None, watcher: Watcher | None = None, task: str | None = None
 ) -> list[str]:
-    """Execute runs of a written plan beside other workers, at most `most` of them. Returns how these ended."""
+    """Execute runs of a written plan beside other workers, at most `most` of them. Returns how these ended. A `task` of
+    the user's own code is named, FILE.py:NAME.
+    """
     experiment, watcher = read_experiment(directory), watcher or Watcher()
     runs = planned(experiment, task)
+    if experiment["spec"].get("tune"):
+        search.optuna()  # raises if it is missing here
     ended = [run for run in runs if has_ended(run.path, directory) is not None]
     statuses = []
     with sigterm_interrupts():
@@ -119,6 +124,8 @@ def checked(spec: BenchSpec, directory: Path) -> list[Planned]:
             "a comparison runs in processes of its own, which do not have arrays of this one: save them, "
             "np.savez('data.npz', X=X, y=y), and use files:path=data.npz"
         )
+    if spec.tune:
+        search.optuna()  # raises if it is missing
     runs = plan(spec)
     known = _refuse_another(spec, directory)
     for run in {run.model: run for run in runs}.values():
@@ -161,11 +168,14 @@ def _refuse_another(spec: BenchSpec, directory: Path) -> set[str]:
         if foreign(directory, ()):
             raise GatelabError(f"{directory} holds files, and no experiment: choose an empty or new directory")
         return set()
-    now, before = spec.document(), read_experiment(directory)["spec"]
+    now, before = spec.document(), Spec.model_validate(read_experiment(directory)["spec"]).model_dump(mode="json")
     missing = [f"it also has the model {name}" for name in before["models"] if name not in now["models"]]
     for part in ("models", "design"):
         now[part] = {name: value for name, value in now[part].items() if name in before["models"]}
         before[part] = {name: value for name, value in before[part].items() if name in now["models"]}
+    for known in (now, before):
+        if known["tune"]:
+            known["tune"]["models"] = {n: v for n, v in known["tune"]["models"].items() if n in before["models"]}
     if before["runs"] < spec.runs:
         before["runs"] = spec.runs
     if different := [*missing, *differences(now, before)]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gatelab.disk import within
-from gatelab.experiments.results import UNUSABLE
+from gatelab.experiments.numbers import UNUSABLE
 from gatelab.training import Run
 from gatelab.training.identity import changed_cell, changed_data
 

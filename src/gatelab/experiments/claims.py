@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import sys
 import threading
 import time
 import uuid
@@ -41,7 +40,7 @@ class Holder:
     machine: str  # where process numbers mean the same: one boot of one machine, one container
     pid: int
     started: str  # process numbers are used again
-    state: Literal["held", "failed"] = "held"
+    state: Literal["held", "free", "failed"] = "held"
     reason: str = ""  # of a failure
 
     def is_here(self) -> bool:
@@ -91,21 +90,19 @@ class Claims:
                 file.write(json.dumps(asdict(claim.holder)))
         except FileExistsError:
             return None
-        if claim.is_lost():  # all claims were removed in between, and newer ones made
-            claim.path.unlink(missing_ok=True)
-            return None
-        return claim
+        return None if claim.is_lost() else claim  # the run has ended in between, and its claims were removed
 
     def forget_failures(self, run: Path) -> None:
         """Let a failed run be tried again."""
-        if self.state(run) == "failed":
-            _remove(self._folder(run), sys.maxsize)
+        seen = newest(self._folder(run))
+        if seen is not None and seen.holder is not None and seen.holder.state == "failed":
+            _write(self._folder(run) / str(seen.number), replace(seen.holder, state="free", reason=""))
 
     def _state(self, run: Path, seen: Seen | None) -> Literal["free", "held", "failed"]:
         if seen is None:
             return "free"
-        if seen.holder is not None and seen.holder.state == "failed":
-            return "failed"
+        if seen.holder is not None and seen.holder.state != "held":
+            return seen.holder.state
         return "free" if self._is_dead(run, seen) else "held"
 
     def _is_dead(self, run: Path, seen: Seen) -> bool:
@@ -166,17 +163,24 @@ class Claim:
                     lost()
                     return
 
-    def release(self) -> None:
-        """Give the run back: it has ended, or others may go on with it."""
+    def release(self, ended: bool = False) -> None:
+        """Give the run back. Others may go on with it, or it has ended. Numbers are not used again before that: whoever
+        saw an older claim, and has not made its own yet, must not succeed.
+        """
         self._over.set()
-        if not self.is_lost():
+        if self.is_lost():
+            return
+        if ended:
             _remove(self.path.parent, int(self.path.name))
+        else:
+            _write(self.path, replace(self.holder, state="free"))
+            _remove(self.path.parent, int(self.path.name) - 1)
 
     def fail(self, reason: str) -> None:
         """Say that the run has failed, so that others do not fail in the same way."""
         self._over.set()
         if not self.is_lost():
-            _write(self.path, replace(self.holder, state="failed", reason=reason[-2000:]))
+            _write(self.path, replace(self.holder, state="failed", reason=reason[-1000:]))
 
 
 def adopted(handed_over: dict[str, str]) -> Claim:
@@ -205,13 +209,19 @@ def newest(folder: Path) -> Seen | None:
 
 def _read(path: Path) -> Seen:
     """Opened before its time is asked for: network file systems then ask the server, not their cache."""
-    with path.open() as file:
-        stamp, text = os.fstat(file.fileno()).st_mtime_ns, file.read(MOST_BYTES)
+    with path.open("rb") as file:
+        stamp, content = os.fstat(file.fileno()).st_mtime_ns, file.read(MOST_BYTES)
+    return Seen(int(path.name), _parsed(content), stamp)
+
+
+def _parsed(content: bytes) -> Holder | None:
     try:
-        holder = Holder(**json.loads(text))
+        holder = Holder(**json.loads(content))
     except (ValueError, TypeError):
-        holder = None
-    return Seen(int(path.name), holder, stamp)
+        return None
+    texts = (holder.token, holder.host, holder.machine, holder.started, holder.reason)
+    is_sound = all(isinstance(text, str) for text in texts) and isinstance(holder.pid, int)
+    return holder if is_sound and holder.state in ("held", "free", "failed") else None
 
 
 def _write(path: Path, holder: Holder) -> None:

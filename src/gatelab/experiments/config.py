@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from gatelab.errors import GatelabError, short, unknown
 from gatelab.experiments import ablation
@@ -249,8 +250,11 @@ def _tune_problems(content: Any, parts: dict[str, Any]) -> Iterator[Problem]:
     tune, wrong = config.validated(TuneSpec, content)
     yield from (Problem(("tune", *problem.key), problem.message) for problem in wrong)
     if isinstance(tune, TuneSpec) and not wrong:
-        yield from space.problems(tune, parts["models"], parts.get("match", "none"))
         parts["tune"] = tune
+        shared = {name: parts.get(name) for name in ("task", "optimization", "training")}
+        with suppress(ValidationError):  # a problem of its own, which is reported as such
+            specs = {name: RunSpec.model_validate({**shared, "model": m}) for name, m in parts["models"].items()}
+            yield from space.problems(tune, specs, parts.get("match", "none"))
 
 
 def _model(options: dict[str, Any]) -> tuple[BaseModel | None, list[Problem]]:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+# What reading a run can end in: one that was tampered with may be whole, and make no sense.
+UNUSABLE = (
+    OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError, MemoryError, RuntimeError,
+)  # fmt: skip
+
 
 class Numbers(BaseModel):
     """Plain numbers that are written to a file and read back strictly."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from gatelab.disk import within
@@ -38,6 +39,10 @@ class Planned:
         """The validation scores, epoch by epoch, of runs that this one is measured by: it stops if it is hopeless."""
         return None
 
+    def may_retry(self, directory: Path) -> bool:
+        """Whether a failure may be forgotten: no other run depends on it yet."""
+        return True
+
     def refuse_another(self, directory: Path) -> None:
         """Raise if the directory of the run leads elsewhere, or holds a run of another spec."""
         path = within(directory, directory / self.path)
@@ -53,7 +58,14 @@ def run_path(model: str, seed: int) -> Path:
 def has_ended(path: Path, directory: Path) -> str | None:
     """The status of a run in the directory of an experiment that has ended; None if there is something left to do."""
     run = Run(within(directory, directory / path))
-    if not run.exists():
+    try:
+        written = run.manifest_path.stat().st_mtime_ns
+    except FileNotFoundError:
         return None
-    status: str = run.manifest()["status"]
+    status = _status(run.path, written)
     return status if status in FINAL else None
+
+
+@lru_cache(10_000)  # workers ask again and again
+def _status(path: Path, written: int) -> str:
+    return str(Run(path).manifest()["status"])

@@ -20,7 +20,6 @@ from gatelab.experiments.planned import Planned, run_path
 from gatelab.experiments.stats import count_tests
 from gatelab.experiments.tuning.search import Trial, trial_path, with_search
 from gatelab.experiments.tuning.space import TuneSpec
-from gatelab.tasks import Task
 from gatelab.training.manifest import BaselineFacts, versions
 from gatelab.training.spec import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, name_and_options
 from gatelab.user_code import parse
@@ -165,18 +164,20 @@ def read_experiment(directory: Path) -> dict[str, Any]:
     return content | {"equations": facts.of_cells(models), "hyperparameters": facts.of_hyperparameters(models)}
 
 
-def planned(experiment: dict[str, Any], task: Task | None = None) -> list[Planned]:
+def planned(experiment: dict[str, Any], named: str | None = None) -> list[Planned]:
     """The runs of an experiment as they were planned, for a worker that has nothing but its directory. A task of the
-    user's own code is given, since nothing that a directory holds is executed.
+    user's own code is named again, since nothing that a directory holds is executed.
     """
-    if task is None:
-        name, options = name_and_options(experiment["spec"]["task"])
-        if parse(name) is not None:
-            raise GatelabError(
-                f"the task of this experiment is {name}, Python code, which is executed only where it is named: add "
-                f"--task {name}"
-            )
-        task = tasks.get(name, **options)
+    name, options = name_and_options(experiment["spec"]["task"])
+    is_code = parse(name) is not None
+    if is_code and named is None:
+        raise GatelabError(
+            f"the task of this experiment is {name}, Python code, which is executed only where it is named: add "
+            f"--task {name}"
+        )
+    if named is not None and (not is_code or named.rpartition(":")[2] != name.rpartition(":")[2]):
+        raise GatelabError(f"--task is {named}, and the task of this experiment is {name}: leave it out, or name that")
+    task = tasks.get(named or name, **options)
     models = _models(experiment)
     shared = {part: experiment["spec"][part] for part in ("optimization", "training")}
     runs = [

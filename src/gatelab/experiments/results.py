@@ -20,21 +20,17 @@ from gatelab.disk import within
 from gatelab.errors import DataError, first_problem
 from gatelab.experiments import stats
 from gatelab.experiments.claims import Claims
-from gatelab.experiments.numbers import Numbers
+from gatelab.experiments.numbers import UNUSABLE, Numbers
 from gatelab.experiments.record import RESULTS, Family
 from gatelab.experiments.run_process import last_log_line
 from gatelab.experiments.stats import BySeed, Comparison, Design, Effect, Summary
-from gatelab.experiments.tuning.outcome import SearchResult, search_result, settled
+from gatelab.experiments.tuning.outcome import SearchResult, is_as_chosen, search_result, settled
 from gatelab.formatting import BITS, PERCENT, SMALLER_IS_BETTER
 from gatelab.tasks import Baseline
 from gatelab.training import Run
 from gatelab.training.process import is_busy
 
 SCHEMA = 2  # 1 had sentences among its numbers
-# What reading a run can end in: one that was tampered with may be whole, and make no sense.
-UNUSABLE = (
-    OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError, MemoryError, RuntimeError,
-)  # fmt: skip
 
 
 class RunResult(Numbers):
@@ -122,7 +118,7 @@ def gather(experiment: dict[str, Any], directory: Path) -> Results:
     outcomes: dict[str, list[_Outcome]] = {name: [] for name in experiment["models"]}
     experiment = settled(experiment, directory)
     for run in experiment["runs"]:
-        outcomes[run["model"]].append(_outcome(run, experiment["models"][run["model"]], directory))
+        outcomes[run["model"]].append(_outcome(run, experiment, directory))
     spec, family = experiment["spec"], Family.model_validate(experiment["family"])
     models = {name: _model(experiment["models"][name], runs) for name, runs in outcomes.items()}
     metric = next((main_metric(r.metrics, spec["training"]["loss"]) for m in models.values() for r in m.done), None)
@@ -201,18 +197,20 @@ def _consistent(outcomes: list[_Outcome]) -> list[_Outcome]:
     return checked
 
 
-def _outcome(planned: dict[str, Any], model: dict[str, Any], directory: Path) -> _Outcome:
+def _outcome(planned: dict[str, Any], experiment: dict[str, Any], directory: Path) -> _Outcome:
     """What became of a run. Damage is an outcome like others."""
-    seed, place = planned["seed"], planned["place"]
+    seed, place, model = planned["seed"], planned["place"], planned["model"]
     try:
         run = Run(within(directory, directory / place))
         if not run.exists():
-            reason = last_log_line(run.path) if not is_busy(run.path) else ""  # it may have failed before it was a run
+            reason = last_log_line(run.path) if not _is_held(run, planned, directory) else ""  # before it was a run
             status: Any = "failed" if reason else "missing"
             return _Outcome(result=RunResult(seed=seed, place=place, status=status, reason=reason))
         manifest, history = run.manifest(), run.metrics()
-        if manifest["spec"].get("model") != model or manifest["seed"] != seed:
-            raise DataError(f"it is a run of another model or seed than {planned['model']}, {seed}")
+        if manifest["spec"].get("model") != experiment["models"][model] or manifest["seed"] != seed:
+            raise DataError(f"it is a run of another model or seed than {model}, {seed}")
+        if not is_as_chosen(run, experiment.get("chosen", {}).get(model)):
+            raise DataError(f"it is a run with other settings than those of the best trial of {model}")
         _check_epochs(history)
         result = _result(run, planned, manifest, history, directory)
         return _Outcome(result=result, history=history, confusion=_confusion(run) if result.status == "done" else None)
@@ -230,12 +228,12 @@ def _check_epochs(history: list[dict[str, Any]]) -> None:
 def _result(
     run: Run, planned: dict[str, Any], manifest: dict[str, Any], history: list[dict[str, Any]], directory: Path
 ) -> RunResult:
-    if manifest["status"] == "running" and not is_busy(run.path):
+    if manifest["status"] == "running" and not _is_held(run, planned, directory):
         manifest = run.manifest()  # it may have ended since it was read
     status, reason = manifest["status"], manifest.get("error", "")
     if "divergence" in manifest:
         reason = manifest["divergence"]["what"]
-    if status == "running" and not is_busy(run.path):
+    if status == "running" and not _is_held(run, planned, directory):
         holder = Claims(directory).holder(Path(planned["place"]))
         status, reason = "failed", (holder and holder.reason) or "its process ended without a message"
     metrics = {}
@@ -256,6 +254,11 @@ def _result(
         identity=manifest["identity"],
         metrics=metrics,
     )
+
+
+def _is_held(run: Run, planned: dict[str, Any], directory: Path) -> bool:
+    """Whether a process has the run: on this machine, or on another that holds a claim."""
+    return is_busy(run.path) or Claims(directory).state(Path(planned["place"])) == "held"
 
 
 def _check_test(manifest: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ import torch
 import gatelab
 from gatelab import memory
 from gatelab.disk import whole_file, within
-from gatelab.errors import DataError, GatelabError, bug_report
+from gatelab.errors import BusyError, DataError, GatelabError, bug_report
 from gatelab.experiments.claims import Claim, adopted
 from gatelab.experiments.planned import Planned
 from gatelab.experiments.tuning.search import is_hopeless
@@ -178,6 +178,9 @@ def main() -> None:
     except KeyboardInterrupt:
         claim.release()
         sys.exit(130)
+    except BusyError:  # a process that was presumed dead, or its lock, is still there: later, or elsewhere
+        claim.release()
+        sys.exit(LOST)
     except Exception as error:
         if isinstance(error, (GatelabError, OSError)) or memory.is_exhausted(error):  # a message is enough
             code, message = REFUSED, "; ".join(str(error).splitlines()) or type(error).__name__
@@ -187,5 +190,5 @@ def main() -> None:
         print(message, flush=True)
         claim.fail(message.splitlines()[-1])
         sys.exit(code)
-    claim.release()
+    claim.release(ended=True)
     sys.exit(next(code for code, status in STATUSES.items() if status == outcome.status))

@@ -10,8 +10,8 @@ from typing import Any
 from gatelab.disk import within
 from gatelab.experiments import studies
 from gatelab.experiments.claims import Claims
+from gatelab.experiments.numbers import UNUSABLE
 from gatelab.experiments.record import read_experiment
-from gatelab.experiments.results import UNUSABLE
 from gatelab.training import Run
 from gatelab.training.loop import FINAL
 from gatelab.training.run import PROGRESS

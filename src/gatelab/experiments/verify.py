@@ -9,9 +9,10 @@ from typing import Any
 from gatelab.disk import foreign, within
 from gatelab.errors import DataError
 from gatelab.experiments import studies
+from gatelab.experiments.numbers import UNUSABLE
 from gatelab.experiments.record import EXPERIMENT, RESULTS, read_experiment
-from gatelab.experiments.results import UNUSABLE, gather, read_results
-from gatelab.experiments.tuning.outcome import settled
+from gatelab.experiments.results import gather, read_results
+from gatelab.experiments.tuning.outcome import is_as_chosen, settled
 from gatelab.training import Run
 from gatelab.training.run import LOG, PROGRESS
 from gatelab.training.verify import Finding, verify
@@ -46,8 +47,11 @@ def _experiment(directory: Path) -> Iterator[tuple[Path, list[Finding]]]:
     experiment = settled(experiment, directory)
     for trial in trials:
         path = directory / trial["place"]
-        run = Run(within(directory, path))
-        yield path, verify(run) if _has_begun(path) else [Finding("the trial", "not begun yet")]
+        try:
+            findings = verify(Run(within(directory, path))) if _has_begun(path) else []
+        except DataError as error:
+            findings = [Finding(trial["place"], str(error), good=False)]
+        yield path, findings or [Finding("the trial", "not begun yet")]
     for planned in experiment["runs"]:
         path = directory / planned["place"]
         try:
@@ -65,6 +69,7 @@ def _run(run: Run, planned: dict[str, Any], experiment: dict[str, Any]) -> list[
         same = (
             manifest["spec"]["model"] == experiment["models"][planned["model"]] and manifest["seed"] == planned["seed"]
         )
+        same = same and is_as_chosen(run, experiment.get("chosen", {}).get(planned["model"]))
         if not same or run.cell.document()["equations"] != cell:
             findings.append(Finding("the run", f"not of {planned['model']} with seed {planned['seed']}", good=False))
     return findings

@@ -9,11 +9,12 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from gatelab.disk import within
-from gatelab.errors import GatelabError
+from gatelab.errors import HopelessError
 from gatelab.experiments import run_process
 from gatelab.experiments.claims import LEASE, RENEWAL, Claim, Claims
 from gatelab.experiments.planned import Planned, has_ended
@@ -53,11 +54,14 @@ class Worker:
         """
         looked = 0.0
         try:
-            while self.open and (self.running or self.left) and not self._is_superfluous():
+            while self.open and (self.running or self.left):
                 if time.monotonic() - looked > LOOK:
                     looked = time.monotonic()
                     yield from self._ended_elsewhere()
                     self._take()
+                    self._renew()
+                    if self._is_superfluous():
+                        return
                 time.sleep(POLL)
                 tick()
                 for finished in self._ended_here():
@@ -71,12 +75,12 @@ class Worker:
         for path, run in self.open.items():
             if len(self.running) >= self.jobs or not self.left:
                 return
-            if path in self.running or not (order := self._order(run)):
+            if path in self.running or self.claims.state(path) != "free" or not (order := self._order(run)):
                 continue
             if (claim := self.claims.take(path)) is None:
                 continue
             if has_ended(path, self.directory):  # since it was looked at
-                claim.release()
+                claim.release(ended=True)
                 continue
             place = within(self.directory, self.directory / path)
             self.running[path] = run_process.start(order, place, claim, self.threads), claim
@@ -86,10 +90,17 @@ class Worker:
         """What a run process is told; None if the run has to wait for others. A run that waits in vain has failed."""
         try:
             return run_process.ordered(run, self.directory)
-        except GatelabError as error:
+        except HopelessError as error:
             if (claim := self.claims.take(run.path)) is not None:
                 claim.fail(str(error))
             return None
+
+    def _renew(self) -> None:
+        """Renew claims for processes that may still be importing, and do not renew them yet."""
+        for process, claim in self.running.values():
+            if process.poll() is None and time.monotonic() - claim.renewed > RENEWAL:
+                with suppress(OSError):  # it was lost, which its process finds out
+                    claim.renew()
 
     def _ended_here(self) -> Iterator[Finished]:
         for path, (process, claim) in list(self.running.items()):
@@ -100,13 +111,13 @@ class Worker:
             if status == "lost":  # another worker has it
                 self.left += 1
                 continue
-            if status == "killed":
+            if status in ("killed", "interrupted"):  # by others: if this worker is interrupted, it does not get here
                 self.kills[path] += 1
                 if self.kills[path] < ATTEMPTS:
                     claim.release()  # its holder is dead, or did not live to hold it
                     self.left += 1
                     continue
-                status = "failed"
+                status, reason = "failed", reason or "its process was interrupted again and again"
             if status == "failed":
                 claim.fail(reason)
             yield Finished(self.open.pop(path), status, reason)

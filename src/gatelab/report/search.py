@@ -34,9 +34,8 @@ def chosen_settings(search: SearchResult) -> list[list[str]]:
         shown = MISSING if score is None else number(search.metric, abs(score))
         spread = MISSING if model.spread is None else number(search.metric, model.spread)
         explained = [_share(model.explained.get(key)) for key in settings]
-        rows.append(
-            [name, _counts(model, search), shown, *(_value(own.get(key)) for key in settings), spread, *explained]
-        )
+        values = [_value(own[key]) if key in own else MISSING for key in settings]
+        rows.append([name, _counts(model, search), shown, *values, spread, *explained])
     return rows
 
 
@@ -60,7 +59,7 @@ def _counts(model: ModelSearch, search: SearchResult) -> str:
 
 
 def _value(value: Any) -> str:
-    return MISSING if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+    return "none" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _share(share: float | None) -> str:
@@ -83,13 +82,16 @@ def expected_best(results: Results, size: Size = (7, 4.0), title: str | None = N
         figure = style.new_figure(*size)
         axes = figure.subplots()
         for i, (name, model) in enumerate(search.models.items()):
+            if not model.expected:
+                continue
             budget = [point.trials for point in model.expected]
             colour, dash = colour_of(results, name), style.dash(i)
             means = [sign * factor * point.mean for point in model.expected]
             axes.plot(budget, means, color=colour, label=name, linestyle=dash, marker="o", markersize=3.5)
-            if all(point.low is not None for point in model.expected):
-                ends = [[sign * factor * (p.low or 0.0), sign * factor * (p.high or 0.0)] for p in model.expected]
-                axes.fill_between(budget, *np.array(ends).T, color=colour, alpha=0.13, linewidth=0)
+            ends = [(p.trials, p.low, p.high) for p in model.expected if p.low is not None]
+            if ends:
+                at, low, high = np.array(ends, float).T
+                axes.fill_between(at, sign * factor * low, sign * factor * high, color=colour, alpha=0.13, linewidth=0)
         _begin_at_typical(figure, [p.mean for m in search.models.values() for p in m.expected], sign * factor)
         what = "Best so far" if search.sampler == "tpe" else "Expected best"
         axes.set(xlabel="trials", ylabel=f"validation {TITLES[search.metric]}")
@@ -97,7 +99,7 @@ def expected_best(results: Results, size: Size = (7, 4.0), title: str | None = N
         axes.locator_params(axis="x", integer=True)
         name_lines(figure)
         if search.sampler == "random":
-            figure.supxlabel("bands: 95 % bootstrap intervals over trials", size=7.5, color=style.FAINT)
+            figure.supxlabel("bands: 95 % bootstrap intervals, up to half of the trials", size=7.5, color=style.FAINT)
     return figure
 
 

@@ -201,9 +201,7 @@ def _has_stopped(work: Work) -> bool:
 
 def _is_pruned(work: Work) -> bool:
     """Whether the reporter wants no more epochs. It sees the same after an interruption."""
-    lines = work.place.history
-    validation = [{n.removeprefix("validation_"): value for n, value in line.items()} for line in lines]
-    return not work.report.wants_more([work.objective.score(metrics) for metrics in validation])
+    return not work.report.wants_more(work.objective.scores(work.place.history))
 
 
 def _record(work: Work) -> None:

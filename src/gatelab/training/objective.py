@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -54,6 +55,11 @@ class Objective:
     def score(self, metrics: Metrics) -> float:
         """The monitored metric, with a sign so that larger is better."""
         return metrics["accuracy"] if self.monitor == "accuracy" else -metrics["loss"]
+
+    def scores(self, history: list[dict[str, Any]]) -> list[float]:
+        """The validation score of every epoch, from its line of metrics."""
+        of_validation = [{n.removeprefix("validation_"): value for n, value in line.items()} for line in history]
+        return [self.score(metrics) for metrics in of_validation]
 
 
 @dataclass

@@ -15,7 +15,7 @@ import torch
 from gatelab import sealed
 from gatelab.disk import clear_unfinished, foreign, read_regular, within
 from gatelab.engine import team
-from gatelab.errors import DataError, GatelabError
+from gatelab.errors import BusyError, DataError, GatelabError
 from gatelab.training import kept
 from gatelab.training.run import CELL, CELL_HEADING, LOG, MODEL, PROGRESS, Run
 from gatelab.training.spec import TrainingSpec
@@ -35,7 +35,7 @@ def alone_in(path: Path) -> Iterator[None]:
             clear_unfinished(path)
             yield
     except Timeout:
-        raise GatelabError(f"another process is training in {path}: wait for it, or choose another directory") from None
+        raise BusyError(f"another process is training in {path}: wait for it, or choose another directory") from None
 
 
 def is_busy(path: Path) -> bool:

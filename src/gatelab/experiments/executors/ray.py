@@ -21,13 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from gatelab import disk
-from gatelab.errors import GatelabError
+from gatelab.errors import GatelabError, HopelessError
+from gatelab.experiments.claims import Claims
 from gatelab.experiments.executors import ray_task
 from gatelab.experiments.planned import Planned
 from gatelab.experiments.run_process import ordered
 from gatelab.experiments.transfer import Keeper
 from gatelab.experiments.worker import LOOK, POLL, Finished
 from gatelab.formatting import counted
+from gatelab.training.loop import FINAL
 
 RETRIES = 5  # of a run whose node or Ray process is lost
 CONNECT = 10.0  # seconds to wait for a cluster; Ray itself waits for many minutes
@@ -59,7 +61,7 @@ class RayExecutor:
         import ray
 
         directory = directory.resolve()
-        waiting, running, looked = list(runs), dict[Any, Planned](), 0.0
+        waiting, running, looked, claims = list(runs), dict[Any, Planned](), 0.0, Claims(directory)
         with _connected(self.address), _token(directory) as token:
             submit = self._submitter(directory, token)
             try:
@@ -69,7 +71,7 @@ class RayExecutor:
                         for run in list(waiting):
                             try:
                                 order = ordered(run, directory)
-                            except GatelabError as error:  # what it waited for has failed
+                            except HopelessError as error:  # what it waited for has failed
                                 waiting.remove(run)
                                 yield Finished(run, "failed", str(error))
                                 continue
@@ -81,7 +83,10 @@ class RayExecutor:
                     ended, _ = ray.wait(list(running), timeout=POLL) if running else ([], [])
                     tick()
                     for task in ended:
-                        yield Finished(running.pop(task), *_outcome(task))
+                        run, (status, reason) = running.pop(task), _outcome(task)
+                        if status not in FINAL and (claim := claims.take(run.path)) is not None:
+                            claim.fail(reason)  # so that runs that wait for it do not do so for ever
+                        yield Finished(run, status, reason)
                         looked = 0.0  # others may have waited for it
             finally:
                 for task in running:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from gatelab import user_code
 from gatelab.disk import within
 from gatelab.errors import GatelabError
 from gatelab.experiments.planned import Planned, has_ended
@@ -60,17 +61,19 @@ class SlurmExecutor:
     def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
         """Submit the runs that have not ended, and print the number of the job. Nothing is waited for or yielded."""
         remaining = [run for run in runs if has_ended(run.path, directory) is None]
+        name = runs[0].spec.task.name
+        task = name if user_code.parse(name) is not None else None  # executed only where it is named
         if not remaining:
             print(f"All runs in {directory} have ended: nothing is submitted.")
         elif self.dry_run:
-            print(self.script(len(remaining), directory), end="")
+            print(self.script(len(remaining), directory, task), end="")
         else:
-            job = _submit(self.script(len(remaining), directory), directory)
+            job = _submit(self.script(len(remaining), directory, task), directory)
             print(f"Submitted the Slurm job array {job} ({counted(len(remaining), 'element')}).")
         return iter(())
 
-    def script(self, count: int, directory: Path) -> str:
-        """The batch script of an array with a number of elements."""
+    def script(self, count: int, directory: Path, task: str | None = None) -> str:
+        """The batch script of an array with a number of elements; `task` is one of the user's own, FILE.py:NAME."""
         directory = directory.absolute()
         _refuse_lines("the directory", str(directory))
         if "\\" in str(directory):  # Slurm would expand neither %A nor %a in the name of the log
@@ -91,6 +94,7 @@ class SlurmExecutor:
             *self.sbatch_options,
         ]
         worker = [sys.executable, "-m", "gatelab", "worker", str(directory), "--jobs", "1", "--runs", "1"]
+        worker += ["--task", task] if task else []
         lines = [
             "#!/bin/bash",
             *(f"#SBATCH {option}" for option in options),

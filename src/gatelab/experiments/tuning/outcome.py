@@ -11,14 +11,18 @@ import numpy as np
 from gatelab import cells
 from gatelab.disk import within
 from gatelab.experiments import facts
-from gatelab.experiments.numbers import Numbers
+from gatelab.experiments.claims import Claims
+from gatelab.experiments.numbers import UNUSABLE, Numbers
 from gatelab.experiments.planned import has_ended
 from gatelab.experiments.tuning import space
 from gatelab.experiments.tuning.search import Ended, best, read_trial, trial_path
 from gatelab.experiments.tuning.space import TuneSpec
+from gatelab.formatting import listed
+from gatelab.training import Run
 from gatelab.training.spec import ModelSpec
 
 MIN_FREE = 3  # degrees of freedom, below which a fit says nothing
+TIE = 1e-9  # relative difference
 RESAMPLES = 2000  # of the bootstrap
 LEVEL = 0.95
 
@@ -28,7 +32,7 @@ class TrialResult(Numbers):
 
     number: int
     place: str
-    status: Literal["done", "diverged", "failed"]
+    status: Literal["done", "diverged", "failed", "damaged"]
     settings: dict[str, Any]
     score: float | None  # best validation score; errors are negative, so that larger is better
     epochs: int
@@ -76,8 +80,10 @@ def search_result(experiment: dict[str, Any], directory: Path) -> SearchResult |
     values = {name: _scores(found, trials) for name, found in trials.items()}
     complete = all(len(found) == tune.trials for found in trials.values()) and all(v.size for v in values.values())
     leaders, confidence = _leaders(values, tune) if complete else ((), ())
+    monitor, by_accuracy = experiment["spec"]["training"]["monitor"], experiment["classes"]
+    by_accuracy = by_accuracy and not experiment["task"].get("in_bits")
     return SearchResult(
-        metric="loss" if any((t.score or 0) < 0 for found in trials.values() for t in found) else "accuracy",
+        metric=monitor if monitor != "auto" else "accuracy" if by_accuracy else "loss",
         sampler=tune.sampler,
         pruner=tune.pruner,
         trials=tune.trials,
@@ -90,28 +96,41 @@ def search_result(experiment: dict[str, Any], directory: Path) -> SearchResult |
 
 def ended(tune: TuneSpec, model: str, directory: Path) -> list[Ended]:
     """The trials of a model that have ended."""
-    paths = {number: trial_path(model, number) for number in range(tune.trials)}
-    return [
-        read_trial(within(directory, directory / path), number, tune.of_model(model))
-        for number, path in paths.items()
-        if has_ended(path, directory) is not None
-    ]
+    trials, claims = [], Claims(directory)
+    for number in range(tune.trials):
+        path = trial_path(model, number)
+        try:
+            if has_ended(path, directory) is not None:
+                trials.append(read_trial(within(directory, directory / path), number, tune.of_model(model)))
+            elif claims.state(path) == "failed":
+                trials.append(Ended(number, "failed", {}, []))
+        except UNUSABLE:  # damage is an outcome like others
+            trials.append(Ended(number, "damaged", {}, []))
+    return trials
 
 
 def settled(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """An experiment whose models have the settings that were chosen for them, as their final runs do."""
+    """An experiment whose models have the settings that were chosen for them, as their final runs do. All of these
+    settings are under `chosen`, by model.
+    """
     if not (document := experiment["spec"].get("tune")):
         return experiment
     tune, models = TuneSpec.model_validate(document), dict(experiment["models"])
-    hyperparameters = dict(experiment.get("hyperparameters", {}))
+    hyperparameters, chosen = dict(experiment.get("hyperparameters", {})), {}
     for name, model in models.items():
         trials = ended(tune, name, directory)
         if len(trials) == tune.trials and any(trial.score is not None for trial in trials):
-            chosen = ModelSpec.model_validate({**model, "cell": cells.choose(experiment["cells"][name])})
-            final = space.of_model(best(trials, name).settings, chosen)
+            untuned = ModelSpec.model_validate({**model, "cell": cells.choose(experiment["cells"][name])})
+            chosen[name] = best(trials, name).settings
+            final = space.of_model(chosen[name], untuned)
             models[name] = final.document()
             hyperparameters |= facts.of_hyperparameters({name: final})
-    return {**experiment, "models": models, "hyperparameters": hyperparameters}
+    return {**experiment, "models": models, "hyperparameters": hyperparameters, "chosen": chosen}
+
+
+def is_as_chosen(run: Run, chosen: dict[str, Any] | None) -> bool:
+    """Whether a final run has the settings that were chosen for its model."""
+    return not chosen or space.read(chosen, run.spec()) == chosen
 
 
 def _scores(trials: list[Ended], of_all: dict[str, list[Ended]]) -> np.ndarray:
@@ -156,10 +175,9 @@ def _expected(scores: np.ndarray, tune: TuneSpec) -> list[ExpectedBest]:
     means = weights @ np.sort(scores)
     samples = np.sort(_resampled(scores, len(scores)), axis=1) @ weights.T
     low, high = np.quantile(samples, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    return [
-        ExpectedBest(trials=n + 1, mean=float(means[n]), low=float(low[n]), high=float(high[n]))
-        for n in range(len(scores))
-    ]
+    # The best of nearly all trials is the best one or nearly so, which resampling cannot exceed: too short an interval.
+    ends = [(float(low[i]), float(high[i])) if 2 * (i + 1) <= len(scores) else (None, None) for i in range(len(scores))]
+    return [ExpectedBest(trials=i + 1, mean=float(means[i]), low=a, high=b) for i, (a, b) in enumerate(ends)]
 
 
 def best_of_weights(count: int) -> np.ndarray:
@@ -172,16 +190,21 @@ def best_of_weights(count: int) -> np.ndarray:
 
 def _leaders(values: dict[str, np.ndarray], tune: TuneSpec) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """The model with the largest expected best score by number of trials, and how often resampled trials agree."""
-    names = list(values)
     if tune.sampler == "tpe":
-        found = np.array([np.maximum.accumulate(values[name]) for name in names])
-        return tuple(names[i] for i in found.argmax(0)), ()
+        return _first(list(values), np.array([np.maximum.accumulate(found) for found in values.values()])), ()
     weights = best_of_weights(tune.trials)
-    means = np.array([weights @ np.sort(values[name]) for name in names])
-    first = means.argmax(0)
-    samples = np.stack([np.sort(_resampled(values[n], tune.trials), axis=1) @ weights.T for n in names])
-    agree = (samples.argmax(0) == first).mean(0)
-    return tuple(names[i] for i in first), tuple(float(share) for share in agree)
+    means = np.array([weights @ np.sort(found) for found in values.values()])
+    samples = np.stack([np.sort(_resampled(found, tune.trials), axis=1) @ weights.T for found in values.values()])
+    leads = np.isclose(means, means.max(0), rtol=TIE)  # (models, n)
+    wins = np.isclose(samples, samples.max(0), rtol=TIE)  # (models, samples, n); ties are shared
+    agree = ((wins & leads[:, None]).sum(0) / wins.sum(0)).mean(0)
+    return _first(list(values), means), tuple(float(share) for share in agree)
+
+
+def _first(names: list[str], means: np.ndarray) -> tuple[str, ...]:
+    """The models with the largest value of each column; several if they tie."""
+    leads = np.isclose(means, means.max(0), rtol=TIE)
+    return tuple(listed([name for name, first in zip(names, column, strict=True) if first]) for column in leads.T)
 
 
 def _resampled(scores: np.ndarray, count: int) -> np.ndarray:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from gatelab.disk import within
-from gatelab.errors import GatelabError
+from gatelab.errors import GatelabError, HopelessError
 from gatelab.experiments.claims import Claims
-from gatelab.experiments.planned import Planned, has_ended
+from gatelab.experiments.planned import Planned, has_ended, run_path
 from gatelab.experiments.tuning import space
 from gatelab.experiments.tuning.space import Settings, TuneSpec
 from gatelab.formatting import file_name
@@ -63,13 +63,25 @@ class Trial(Planned):
 
     def settled(self, directory: Path) -> RunSpec | None:
         """The spec with sampled settings; None as long as earlier rounds go on."""
-        earlier = self._earlier(directory)
-        return None if earlier is None else space.applied(suggest(self, earlier), self.spec)
+        if (earlier := self._earlier(directory)) is None:
+            return None
+        settings = suggest(self, earlier)
+        try:
+            return space.applied(settings, self.spec)
+        except GatelabError as error:
+            raise HopelessError(f"the sampled settings {settings} do not fit each other: {error}") from error
 
     def rivals(self, directory: Path) -> list[list[float]] | None:
         """The scores of earlier rounds."""
         earlier = self._earlier(directory)
         return [trial.scores for trial in earlier or []] if self.tune.pruner != "none" else None
+
+    def may_retry(self, directory: Path) -> bool:
+        """Whether neither a trial of a later round nor a final run of the model has begun."""
+        later = range(self.tune.round_start(self.number) + self.tune.round_size, self.tune.trials)
+        dependent = [directory / trial_path(self.model, number) for number in later]
+        dependent += (directory / run_path(self.model, 0)).parent.glob("seed-*")
+        return not any(Run(path).exists() for path in dependent)
 
     def _earlier(self, directory: Path) -> list[Ended] | None:
         start = self.tune.round_start(self.number)
@@ -137,19 +149,15 @@ def _read_trial(path: Path, number: int, settings: tuple[str, ...], written: int
     run = Run(path)
     manifest, spec = run.manifest(), run.spec()
     objective = Objective(spec.task, spec.training)
-    scores = [objective.score(_validation(line)) for line in run.metrics()]
+    scores = objective.scores(run.metrics())
     return Ended(number, manifest["status"], space.read(settings, spec), scores, bool(manifest.get("pruned")))
-
-
-def _validation(line: dict[str, Any]) -> dict[str, float]:
-    return {name.removeprefix("validation_"): v for name, v in line.items() if name.startswith("validation_")}
 
 
 def best(trials: list[Ended], model: str) -> Ended:
     """The trial with the best score, the first of equals."""
     scored = [trial for trial in trials if trial.score is not None]
     if not scored:
-        raise GatelabError(
+        raise HopelessError(
             f"none of the {len(trials)} trials of {model} has finished: there are no best settings. See the logs in "
             "tuning/, or make the space smaller"
         )
@@ -160,37 +168,38 @@ def suggest(trial: Trial, earlier: list[Ended]) -> Settings:
     """The settings of a trial, sampled by Optuna. Trials of one number have the same random numbers: with the random
     sampler, models try the same values of the settings that they share.
     """
-    optuna, ranges = _optuna(), trial.tune.of_model(trial.model)
+    library, ranges = optuna(), trial.tune.of_model(trial.model)
     seed = int.from_bytes(hashlib.sha256(f"trial {trial.seed}".encode()).digest()[:4], "big")
     if trial.tune.sampler == "random":
-        sampler = optuna.samplers.RandomSampler(seed=seed)
+        sampler = library.samplers.RandomSampler(seed=seed)
     else:
-        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP)
-    study = optuna.create_study(direction="maximize", sampler=sampler)
+        sampler = library.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP)
+    study = library.create_study(direction="maximize", sampler=sampler)
     distributions = {name: _distribution(name, values, trial.spec) for name, values in ranges.items()}
-    study.add_trials([_as_optuna(optuna, ended, distributions) for ended in earlier])
+    study.add_trials([_as_optuna(ended, distributions) for ended in earlier])
     return dict(study.ask(distributions).params)
 
 
 def is_hopeless(scores: list[float], rivals: list[list[float]]) -> bool:
     """Whether a trial is worse than the median of earlier ones at the same epoch. The first quarter is not judged."""
-    optuna = _optuna()
+    library = optuna()
     longest = max(map(len, rivals), default=0)
-    pruner = optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=longest // 4)
-    study = optuna.create_study(direction="maximize", pruner=pruner)
+    pruner = library.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=longest // 4)
+    study = library.create_study(direction="maximize", pruner=pruner)
     ended = [Ended(number, "done", {}, rival) for number, rival in enumerate(rivals)]
-    study.add_trials([_as_optuna(optuna, trial, {}) for trial in ended])
+    study.add_trials([_as_optuna(trial, {}) for trial in ended])
     current = study.ask()
     for epoch, score in enumerate(scores):
         current.report(score, epoch)
     return bool(current.should_prune())
 
 
-def _as_optuna(optuna: Any, trial: Ended, distributions: dict[str, Any]) -> Any:
+def _as_optuna(trial: Ended, distributions: dict[str, Any]) -> Any:
     """A trial as Optuna has them: one without a score is a failure, which its samplers leave out."""
-    state, settings = optuna.trial.TrialState, {name: trial.settings.get(name) for name in distributions}
-    known = trial.score is not None and None not in settings.values()
-    return optuna.create_trial(
+    library = optuna()
+    state, settings = library.trial.TrialState, {n: v for n, v in trial.settings.items() if n in distributions}
+    known = trial.score is not None and settings.keys() == distributions.keys()
+    return library.create_trial(
         params=settings if known else {},
         distributions=distributions if known else {},
         value=trial.score if known else None,
@@ -200,7 +209,7 @@ def _as_optuna(optuna: Any, trial: Ended, distributions: dict[str, Any]) -> Any:
 
 
 def _distribution(name: str, values: space.Range, spec: RunSpec) -> Any:
-    kinds = _optuna().distributions
+    kinds = optuna().distributions
     if values.choices is not None:
         return kinds.CategoricalDistribution(values.choices)
     low, high = values.ends
@@ -209,10 +218,11 @@ def _distribution(name: str, values: space.Range, spec: RunSpec) -> Any:
     return kinds.FloatDistribution(low, high, log=values.log is not None)
 
 
-def _optuna() -> Any:
+def optuna() -> Any:
+    """The package; an error that says how to install it if it is missing."""
     try:
-        import optuna
+        import optuna as library
     except ImportError:
         raise GatelabError("a search needs the package optuna: pip install 'gatelab[tune]'") from None
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return optuna
+    library.logging.set_verbosity(library.logging.WARNING)
+    return library

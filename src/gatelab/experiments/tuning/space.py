@@ -10,16 +10,17 @@ A setting is a key of `optimization`, of `model`, or batch_size; or a hyperparam
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field, model_serializer, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_serializer, model_validator
 
-from gatelab.errors import GatelabError, short, unknown
+from gatelab.errors import GatelabError, first_problem, short, unknown
 from gatelab.experiments.overlay import hyperparameters_of
 from gatelab.numerals import before_validation
-from gatelab.training.config import Problem, validated
+from gatelab.training.config import Problem
 from gatelab.training.spec import ModelSpec, OptimizationSpec, RunSpec, Section, TrainingSpec
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ Settings = dict[str, Any]  # by name, as the space has it
 
 NOT_TUNED = ("cell", "engine", "freeze", "freeze_at", "remove", "options")  # they make another model
 OF_TRAINING = ("batch_size",)
+SIZES = ("hidden_size", "num_layers", "bidirectional", "embedding_size")  # they decide the number of parameters
+NUMBERS = (int, float, int | None, float | None)
+MOST_COMBINATIONS = 64
 SECTIONS: dict[str, type[BaseModel]] = {"model": ModelSpec, "optimization": OptimizationSpec, "training": TrainingSpec}
 KINDS = ("log", "uniform")
 EXAMPLE_SPACE = "{learning_rate: {log: [1e-4, 1e-2]}}"
@@ -144,12 +148,13 @@ def place_of(setting: str, model: ModelSpec) -> tuple[str, ...]:
 
 def applied(settings: Mapping[str, Any], spec: RunSpec) -> RunSpec:
     """A spec with these settings."""
-    return RunSpec(
-        task=spec.task,
-        model=of_model(settings, spec.model),
-        optimization=_changed(spec.optimization, _of_section("optimization", settings, spec.model)),
-        training=_changed(spec.training, _of_section("training", settings, spec.model)),
-    )
+    model = of_model(settings, spec.model)
+    changed = {
+        "model": model,
+        "optimization": _changed(spec.optimization, _of_section("optimization", settings, spec.model)),
+        "training": _changed(spec.training, _of_section("training", settings, spec.model)),
+    }
+    return _changed(spec, changed)
 
 
 def of_model(settings: Mapping[str, Any], model: ModelSpec) -> ModelSpec:
@@ -181,52 +186,72 @@ def read(settings: Iterable[str], spec: RunSpec) -> Settings:
 
 def is_whole(setting: str, model: ModelSpec) -> bool:
     """Whether a setting is an integer, so that values of an interval are rounded."""
+    return _kind(setting, model) in (int, int | None)
+
+
+def _kind(setting: str, model: ModelSpec) -> Any:
+    """The type of a setting; hyperparameters and biases are numbers."""
     section, key, *inner = place_of(setting, model)
     if inner:
-        return False
-    field = SECTIONS[section].model_fields[key]
-    return field.annotation in (int, int | None)
+        return bool if inner[0].startswith("learnable_") else float
+    return SECTIONS[section].model_fields[key].annotation
 
 
-def problems(tune: TuneSpec, models: Mapping[str, ModelSpec], match: str) -> Iterator[Problem]:
+def problems(tune: TuneSpec, specs: Mapping[str, RunSpec], match: str) -> Iterator[Problem]:
     """What is wrong with a space, with the key in the config where it is written."""
     for name in tune.models:
-        if name not in models:
-            yield Problem(("tune", "models", name), str(unknown("model", name, models)))
-    for name, model in models.items():
+        if name not in specs:
+            yield Problem(("tune", "models", name), str(unknown("model", name, specs)))
+    for name, spec in specs.items():
         if not (space := tune.of_model(name)):
             yield Problem(
                 ("tune", "space"), f"there is nothing to tune for {name}: expected settings, as {EXAMPLE_SPACE}"
             )
+        wrong = []
         for setting, values in space.items():
-            where = (
-                ("tune", "models", name, setting)
-                if setting in tune.models.get(name, {})
-                else ("tune", "space", setting)
-            )
-            try:
-                section, key, *inner = place_of(setting, model)
-            except ValueError as error:
-                yield Problem(where, f"{error} (of {name})")
-                continue
-            if match == "parameters" and key == "hidden_size":
-                yield Problem(where, "match: parameters chooses the hidden sizes: remove one of them")
-                continue
-            for end in values.ends:
-                if (why := _refused(section, key, inner, end, model, is_whole(setting, model))) is not None:
-                    yield Problem(where, f"{short(end)}: {why}")
+            is_own = setting in tune.models.get(name, {})
+            where = ("tune", "models", name, setting) if is_own else ("tune", "space", setting)
+            wrong += [Problem(where, why) for why in _wrong_values(setting, values, spec, name, match)]
+        yield from wrong or _wrong_together(space, spec, name)
 
 
-def _refused(section: str, key: str, inner: list[str], end: Any, model: ModelSpec, whole: bool) -> str | None:
-    """Why a value is not possible; None if it is."""
-    value = round(end) if whole and isinstance(end, float) else end
-    if section == "model":
-        now = model.model_dump() | {"cell": model.cell}
-        content = {**now, key: {**now[key], inner[0]: value} if inner else value}
+def _wrong_values(setting: str, values: Range, spec: RunSpec, name: str, match: str) -> Iterator[str]:
+    """What is wrong with one setting of a model."""
+    try:
+        place = place_of(setting, spec.model)
+    except ValueError as error:
+        yield f"{error} (of {name})"
+        return
+    if match == "parameters" and place[1] in SIZES:
+        yield f"match: parameters chooses sizes, and {setting} changes them: remove one of them"
+    elif values.choices is None and _kind(setting, spec.model) not in NUMBERS:
+        yield f"an interval is for numbers: expected a list of values of {setting}"
     else:
-        content = {key: value}
-    wrong = validated(SECTIONS[section], content)[1]
-    return next((problem.message for problem in wrong if problem.key[:1] == (key,)), None)
+        for end in values.ends:
+            value = round(end) if values.choices is None and is_whole(setting, spec.model) else end
+            try:
+                read_back = read([setting], applied({setting: value}, spec))[setting]
+            except GatelabError as error:
+                yield f"{short(end)}: {str(error).partition(': ')[2] or error}"
+                continue
+            if values.choices is not None and (type(read_back), read_back) != (type(end), end):
+                yield f"{short(end)}: expected it as {read_back!r}, which it means"
+
+
+def _wrong_together(space: dict[str, Range], spec: RunSpec, name: str) -> Iterator[Problem]:
+    """Ends of several settings that do not fit each other; of very many combinations, some."""
+    ends = [
+        [round(end) if values.choices is None and is_whole(setting, spec.model) else end for end in values.ends]
+        for setting, values in space.items()
+    ]
+    for combination in itertools.islice(itertools.product(*ends), MOST_COMBINATIONS):
+        settings = dict(zip(space, combination, strict=True))
+        try:
+            applied(settings, spec)
+        except GatelabError as error:
+            shown = ", ".join(f"{setting}: {short(value)}" for setting, value in settings.items())
+            yield Problem(("tune", "space"), f"{name} with {shown}: {error}")
+            return
 
 
 S = TypeVar("S", bound=Section)
@@ -237,4 +262,7 @@ def _changed(section: S, changes: dict[str, Any]) -> S:
     if not changes:
         return section
     now = {name: getattr(section, name) for name in type(section).model_fields}
-    return type(section).model_validate({**now, **changes})
+    try:
+        return type(section).model_validate({**now, **changes})
+    except ValidationError as error:
+        raise GatelabError(first_problem(error)) from None

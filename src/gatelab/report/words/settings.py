@@ -153,8 +153,8 @@ def settings(results: Results, experiment: Facts, manifests: list[Facts]) -> lis
     rows = [("task", task(spec["task"]))]
     rows += data(experiment["task"]) if "task" in experiment else [("data", "not recorded")]
     rows += training(spec["training"], bool(results.classes), experiment.get("task", {}))
-    tuned = (spec.get("tune") or {}).get("space", {})
-    rows += [_tuned(row, tuned) for row in optimization(spec["optimization"])]
+    rows += optimization(spec["optimization"])
+    rows = [(name, value + _tuned(name, spec.get("tune"))) for name, value in rows]
     rows += [("seeds", seeds(experiment)), ("initialization", initialization(experiment)), *hardware(manifests)]
     rows.append(("versions", ", ".join(f"{name} {version}" for name, version in experiment["versions"].items())))
     if results.seconds:
@@ -162,10 +162,23 @@ def settings(results: Results, experiment: Facts, manifests: list[Facts]) -> lis
     return rows
 
 
-def _tuned(row: tuple[str, str], space: Facts) -> tuple[str, str]:
-    """A setting that was tuned has another value for each model."""
-    name, value = row
-    return (name, f"tuned for each model{value[value.index(',') :]}") if name.replace(" ", "_") in space else row
+TUNED = {
+    "optimizer": ("optimizer", "weight_decay", "momentum"),
+    "learning rate": ("learning_rate", "schedule", "final_learning_rate", "step_epochs", "step_factor", "warmup_steps"),
+    "gradient clipping": ("clip_norm",),
+    "batch size": ("batch_size",),
+}  # by row of the table
+
+
+def _tuned(row: str, tune: Facts | None) -> str:
+    """Which settings of a row were tuned, so that its value is not that of the runs."""
+    if not tune:
+        return ""
+    of_all = [key for key in TUNED.get(row, ()) if key in tune["space"]]
+    of_some = [(key, name) for key in TUNED.get(row, ()) for name, own in tune["models"].items() if key in own]
+    notes = [f"{key.replace('_', ' ')} tuned for each model" for key in of_all]
+    notes += [f"{key.replace('_', ' ')} tuned for {name}" for key, name in of_some if key not in of_all]
+    return f" ({'; '.join(notes)})" if notes else ""
 
 
 def models(experiment: Facts, manifests: list[Facts]) -> list[list[str]]:
