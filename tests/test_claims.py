@@ -110,7 +110,7 @@ def test_a_holder_that_wakes_up_again_sees_that_it_was_replaced(tmp_path, monkey
     first.release()  # removes nothing of the other's
     first.fail("no")
     assert Claims(tmp_path).state(RUN) == "held"
-    second.release()
+    second.release(ended=True)
     assert first.is_lost()  # even if there is no claim any more
     assert not list((tmp_path / "claims" / RUN).iterdir())
 
@@ -128,6 +128,7 @@ def test_a_claim_is_handed_over_to_a_child_and_renewed(tmp_path, monkeypatch):
         time.sleep(0.01)
     child.release()
     assert Claims(tmp_path).state(RUN) == "free"
+    Claims(tmp_path).take(RUN).release(ended=True)
     assert adopted(parent.handed_over()).is_lost()
 
 
@@ -142,10 +143,20 @@ def test_a_failed_run_is_left_alone_until_it_is_asked_for_again(tmp_path):
     assert others.take(RUN) is not None
 
 
+def test_numbers_are_not_used_again_so_that_a_slow_worker_cannot_share_a_run(tmp_path, monkeypatch):
+    held_by_a_dead_process(tmp_path)
+    slow, seen = Claims(tmp_path), newest(tmp_path / "claims" / RUN)
+    Claims(tmp_path).take(RUN).release()  # another took it, gave it back,
+    third = Claims(tmp_path).take(RUN)  # and a third has it
+    monkeypatch.setattr(claims, "newest", lambda folder, now=newest: seen if not monkeypatch.undo() else now(folder))
+    assert slow.take(RUN) is None
+    assert not third.is_lost()
+
+
 def test_a_claim_that_cannot_be_read_is_held_for_a_minute(tmp_path, monkeypatch):
     folder = tmp_path / "claims" / RUN
     folder.mkdir(parents=True)
-    (folder / "1").write_text('{"token": ')  # its writer died, or is writing
+    (folder / "1").write_bytes(b'{"token": \xff')  # its writer died, or is writing
     watching, clock = Claims(tmp_path), [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     assert watching.state(RUN) == "held"

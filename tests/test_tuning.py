@@ -99,7 +99,7 @@ def done(tmp_path_factory) -> Path:
         ({"space": {"learning_rate": {"uniform": [-1, 1]}}}, "tune.space.learning_rate: -1.0: this is -1.0: expected"),
         ({"space": {"hidden_size": [64, 64]}}, "expected at least two different values"),
         ({"space": {"hidden_size": [0, 64]}}, "tune.space.hidden_size: 0: this is 0: expected greater than"),
-        ({"space": {"gate_bias.q": [0, 1]}}, "tune.space.gate_bias.q: 0: "),
+        ({"space": {"gate_bias.q": [0, 1]}}, "tune.space: gru with gate_bias.q: 0: gate_bias: "),
         ({"space": {"epsilon": [0.1, 1]}}, "tune.space.epsilon: unknown setting 'epsilon'"),
         ({"space": {"cell": ["gru", "lstm"]}}, "tune.space.cell: unknown setting 'cell'"),
         ({"space": {"seed": [1, 2]}}, "tune.space.seed: unknown setting 'seed'"),
@@ -118,8 +118,19 @@ def test_a_space_that_cannot_be_meant_is_refused(tune, message):
 
 
 def test_hidden_sizes_are_either_matched_or_tuned():
-    with pytest.raises(GatelabError, match=r"tune\.space\.hidden_size: match: parameters chooses the hidden sizes"):
+    with pytest.raises(GatelabError, match=r"tune\.space\.hidden_size: match: parameters chooses sizes"):
         small(match="parameters", tune={"space": {"hidden_size": [4, 8]}})
+    for space, message in {
+        "bidirectional": "expected a list of values of bidirectional",
+        "momentum": "gru with momentum: 0.1: momentum: .*adam has its own",
+    }.items():
+        with pytest.raises(GatelabError, match=message):
+            small(tune={"space": {space: {"uniform": [0.1, 0.5]}}})
+    small(tune={"space": {"momentum": {"uniform": [0, 0.9]}}}, optimization={"optimizer": "sgd"})
+    with pytest.raises(GatelabError, match=r"tune\.space: gru with dropout: 0.5, num_layers: 1: dropout: acts between"):
+        small(tune={"space": {"dropout": [0.5, 0.2], "num_layers": [1, 2]}})
+    with pytest.raises(GatelabError, match=r"final_learning_rate: this is 0.001, expected no more than learning_rate"):
+        small(optimization={"final_learning_rate": 1e-3}, tune={"space": {"learning_rate": {"log": [1e-4, 1e-2]}}})
     with pytest.raises(GatelabError, match=r"training\.test: models are compared on the test set"):
         small(training={"test": False})
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, model_serializer, model_validator
 
-from gatelab.errors import GatelabError, first_problem, short, unknown
+from gatelab.errors import GatelabError, expectation, short, unknown
 from gatelab.experiments.overlay import hyperparameters_of
 from gatelab.numerals import before_validation
 from gatelab.training.config import Problem
@@ -146,18 +146,17 @@ def place_of(setting: str, model: ModelSpec) -> tuple[str, ...]:
     )
 
 
-def applied(settings: Mapping[str, Any], spec: RunSpec) -> RunSpec:
-    """A spec with these settings."""
-    model = of_model(settings, spec.model)
+def applied(settings: Mapping[str, Any], spec: RunSpec, alone: bool = False) -> RunSpec:
+    """A spec with these settings; `alone`, whether or not they fit each other and the rest."""
     changed = {
-        "model": model,
-        "optimization": _changed(spec.optimization, _of_section("optimization", settings, spec.model)),
-        "training": _changed(spec.training, _of_section("training", settings, spec.model)),
+        "model": of_model(settings, spec.model, alone),
+        "optimization": _changed(spec.optimization, _of_section("optimization", settings, spec.model), alone),
+        "training": _changed(spec.training, _of_section("training", settings, spec.model), alone),
     }
-    return _changed(spec, changed)
+    return spec.model_copy(update=changed) if alone else _changed(spec, changed)
 
 
-def of_model(settings: Mapping[str, Any], model: ModelSpec) -> ModelSpec:
+def of_model(settings: Mapping[str, Any], model: ModelSpec, alone: bool = False) -> ModelSpec:
     """A model with those of the settings that are its own."""
     changes: dict[str, Any] = {}
     for setting, value in settings.items():
@@ -165,7 +164,7 @@ def of_model(settings: Mapping[str, Any], model: ModelSpec) -> ModelSpec:
         if section == "model":
             before = {**getattr(model, key), **changes.get(key, {})} if inner else {}
             changes[key] = {**before, inner[0]: value} if inner else value
-    return _changed(model, changes)
+    return _changed(model, changes, alone)
 
 
 def _of_section(section: str, settings: Mapping[str, Any], model: ModelSpec) -> dict[str, Any]:
@@ -230,12 +229,12 @@ def _wrong_values(setting: str, values: Range, spec: RunSpec, name: str, match: 
         for end in values.ends:
             value = round(end) if values.choices is None and is_whole(setting, spec.model) else end
             try:
-                read_back = read([setting], applied({setting: value}, spec))[setting]
+                read_back = read([setting], applied({setting: value}, spec, alone=True))[setting]
             except GatelabError as error:
-                yield f"{short(end)}: {str(error).partition(': ')[2] or error}"
+                yield f"{short(end)}: {error}"
                 continue
-            if values.choices is not None and (type(read_back), read_back) != (type(end), end):
-                yield f"{short(end)}: expected it as {read_back!r}, which it means"
+            if values.choices is not None and read_back != end:
+                yield f"{short(end)}: this means {read_back!r}: write it so"
 
 
 def _wrong_together(space: dict[str, Range], spec: RunSpec, name: str) -> Iterator[Problem]:
@@ -257,12 +256,15 @@ def _wrong_together(space: dict[str, Range], spec: RunSpec, name: str) -> Iterat
 S = TypeVar("S", bound=Section)
 
 
-def _changed(section: S, changes: dict[str, Any]) -> S:
+def _changed(section: S, changes: dict[str, Any], alone: bool = False) -> S:
     """Validated, unlike `model_copy`."""
     if not changes:
         return section
     now = {name: getattr(section, name) for name in type(section).model_fields}
     try:
-        return type(section).model_validate({**now, **changes})
+        return type(section).model_validate({**now, **changes}, context={"conflicts_later": alone})
     except ValidationError as error:
-        raise GatelabError(first_problem(error)) from None
+        wrong = error.errors()[0]
+        if wrong["type"] == "value_error":
+            raise GatelabError(str(wrong["ctx"]["error"])) from None
+        raise GatelabError(f"this is {short(wrong['input'])}: {expectation(wrong['msg'])}") from None
