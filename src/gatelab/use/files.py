@@ -87,7 +87,7 @@ def read(path: Path, preparation: Preparation) -> Data:
 def reading_of(preparation: Preparation) -> Reading:
     """Return how files were read in training; the split of training does not matter for new files."""
     reading = preparation.reading or Reading()
-    return reading.resolved(split=None, group=None, header=preparation.header)
+    return reading.resolved(split="none", group=None, header=preparation.header)
 
 
 def _layout(table: table_files.Table, preparation: Preparation) -> str | None:

@@ -59,7 +59,8 @@ class Files(OwnData):
     )
     label: str | None = Field(None, description="long and wide tables: the column of the targets")
     split: str | None = Field(
-        None, description="a column or .npz array with train, validation and test; by default one called split"
+        None,
+        description="a column or .npz array of train, validation, test; by default one called split; none ignores it",
     )
     group: str | None = Field(
         None, description="a column or .npz array (speaker, patient) whose members stay in one part of the split"
@@ -126,7 +127,7 @@ class Files(OwnData):
                 f"{path} has {len(steps.values):,} rows: expected at least {least_steps(self.length)} for windows of "
                 f"{self.length} steps in training, validation and test set; {advice}"
             )
-        used = (*names, *inputs, split, *(steps.times.names if steps.times else ()))
+        used = {*names, *inputs, split, *(steps.times.names if steps.times else ())}
         return UserData(
             steps.values,
             None,

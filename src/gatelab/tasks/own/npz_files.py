@@ -72,7 +72,7 @@ def _array(
 ) -> np.ndarray | None:
     """Return the array of the split or the groups."""
     name = usual if option is None else option
-    if name is None or (name not in arrays and (option is None or not needed)):
+    if name is None or name.lower() == "none" or (name not in arrays and (option is None or not needed)):
         return None
     if name not in arrays:
         raise DataError(f"{path} has no array {name!r}; its arrays: {', '.join(arrays)}")

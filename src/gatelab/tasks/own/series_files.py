@@ -179,13 +179,9 @@ def _filled(steps: SeriesFile, table: Table, reading: Reading) -> SeriesFile:
 def forecast_columns(table: Table, inputs: tuple[str, ...], used: tuple[str | None, ...]) -> tuple[str, ...]:
     """Return the numeric columns that are forecast by default: no times, counters, labels, groups or split."""
     times = time_columns.time_like(table)
-    others = roles.empty_columns(table)
-    others |= {name for name in table.columns if name.strip().lower() in (*roles.LABELS, *roles.GROUPS)}
-    return tuple(
-        name
-        for name in table.columns
-        if name not in (*inputs, *times, *others, *used) and not roles.is_index(table, name)
-    )
+    others = {*inputs, *times, *used, *roles.empty_columns(table)}
+    others |= {name for name in table.columns if name.strip().lower() in roles.LABELS or not roles.is_value(name)}
+    return tuple(name for name in table.columns if name not in others and not roles.is_index(table, name))
 
 
 def counters(steps: SeriesFile) -> dict[str, str]:

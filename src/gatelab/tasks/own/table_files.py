@@ -24,6 +24,7 @@ DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
 
 CSV_FACTOR = 20  # bytes of memory per byte of a CSV file: cells are Python objects until all are numbers
 PARQUET_CELL = 32  # bytes of memory per cell
+MOST_COLUMNS = 200_000  # of a CSV file
 SHOWN = 20  # names in a message
 SHORTER = "split it, or remove columns and rows that are not needed"
 
@@ -60,6 +61,11 @@ class Table:
     def names(self) -> tuple[str, ...]:
         """The names of all columns."""
         return (*self.columns, *self.texts)
+
+    def without(self, *used: str | None) -> tuple[str, ...]:
+        """Return the names of all other columns."""
+        known = set(used)
+        return tuple(name for name in self.names if name not in known)
 
     def number_columns(self, names: tuple[str, ...]) -> np.ndarray:
         """Return these columns as (N, D). Missing values are NaN; infinite ones are refused."""
@@ -131,6 +137,7 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
         content = read_regular(path)
         memory.refuse(CSV_FACTOR * len(content), f"{path}, a CSV file of {memory.amount(len(content))},", SHORTER)
         text = content.decode("utf-8-sig").rstrip()
+        _check_width(path, text)
         separator = _separator(text)
         rows = _rows(text, separator)
     except UnicodeDecodeError as error:
@@ -190,6 +197,15 @@ def _has_header(first: list[str], by_column: list[list[float | None]]) -> bool:
     return any(
         column[0] is None and cell.strip().lower() in TELLING for cell, column in zip(first, by_column, strict=True)
     )
+
+
+def _check_width(path: Path, text: str) -> None:
+    """Refuse a first line that has more cells than any table, before they are taken apart."""
+    cells = max(map(text.partition("\n")[0].count, SEPARATORS)) + 1
+    if cells > MOST_COLUMNS:
+        raise DataError(
+            f"{path}, line 1: {cells:,} cells: expected at most {MOST_COLUMNS:,} columns; write one row per line"
+        )
 
 
 def _separator(text: str) -> str:
