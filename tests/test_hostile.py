@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -238,6 +239,19 @@ def test_many_columns(tmp_path):
     path.write_text("\n".join([",".join(f"c{i}" for i in range(5000)), ",".join("1" * 5000), ",".join("2" * 5000)]))
     table = read_table(path)
     assert table.pick(tuple(table.columns)).shape == (2, 5000)
+
+
+@pytest.mark.parametrize("text", ["1," * 100_000, "\n".join([",".join("12" * 10_000)] * 3)])
+def test_a_table_of_many_columns_is_refused_in_time(tmp_path, text):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    begin = time.process_time()
+    with pytest.raises(DataError, match="rows: expected at least 339"):
+        tasks.get("files", path=path).parts  # noqa: B018
+    assert time.process_time() - begin < 10  # it took minutes
+    path.write_text("1," * 300_000)
+    with pytest.raises(DataError, match="line 1: 300,001 cells: expected at most 200,000 columns"):
+        read_table(path)
 
 
 def test_parquet(tmp_path):
