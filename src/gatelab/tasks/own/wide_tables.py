@@ -8,7 +8,7 @@ from gatelab.errors import DataError
 from gatelab.tasks.own import gaps, roles
 from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.own.recordings import Recordings, target_column
-from gatelab.tasks.own.table_files import Table
+from gatelab.tasks.own.table_files import Table, listed
 
 
 def read(table: Table, reading: Reading, need_label: bool, classes: tuple[str, ...] | None = None) -> Recordings:
@@ -43,7 +43,7 @@ def read(table: Table, reading: Reading, need_label: bool, classes: tuple[str, .
         split=None if split is None else np.array(table.cells(split)),
         groups=None if group is None else np.array(table.cells(group)),
         split_by=f"by the column {split!r}",
-        ignored=tuple(name for name in table.names if name not in (*special, *columns)),
+        ignored=table.without(*special, *columns),
         notes={"missing values": f"{filled:,} filled ({reading.fill})"} if filled else {},
         reading=reading.resolved(
             layout="wide",
@@ -62,16 +62,17 @@ def _label(table: Table, option: str | None, needed: bool, classes: tuple[str, .
     if label is None and not table.has_header and len(table.names) > 1:
         return "1" if needed or classes is None or set(table.cells("1")) <= set(classes) else None
     if label is None and needed:
-        raise DataError(
-            f"{table.path} has one sequence per row and no label: name its column, label=COLUMN; its columns: "
-            f"{', '.join(table.names[:10])}{', …' if len(table.names) > 10 else ''}"
+        others = tuple(name for name in table.names if not roles.NUMBERED.fullmatch(name) and roles.is_value(name))
+        advice = (
+            f"label={others[0]}" if len(others) == 1 else f"label=COLUMN; its columns: {listed(others or table.names)}"
         )
+        raise DataError(f"{table.path} has one sequence per row and no label: name its column, {advice}")
     return label
 
 
 def _columns(table: Table, special: tuple[str | None, ...]) -> tuple[str, ...]:
     """Return the columns of the steps, in the order of the file."""
-    columns = tuple(n for n in table.columns if n not in special and n.strip().lower() not in roles.GROUPS)
+    columns = tuple(n for n in table.columns if n not in special and roles.is_value(n))
     if numbered := roles.numbered_columns(table, special):
         return numbered
     if not columns:
