@@ -174,6 +174,19 @@ def test_invalid_paths_are_refused(tmp_path):
         tasks.get("files", path=tmp_path, columns="a").load()
 
 
+def test_prose_is_no_table(tmp_path, cli):
+    for text in (
+        "The Zen of Python\n\nBeautiful is better than ugly.\n",
+        "One\nword\na line\n",
+        'He said "no" to\n"it."\n',
+    ):
+        (tmp_path / "zen.txt").write_text(text)
+        with pytest.raises(DataError, match=r"zen\.txt.*; if it is plain text, text:path=zen\.txt reads it"):
+            tasks.get("files", path=tmp_path / "zen.txt").load()
+    code, _, err = cli("tasks", tmp_path / "zen.txt")
+    assert (code, f"files:path={tmp_path / 'zen.txt'}, or text:path=" in err) == (2, True)
+
+
 def npz(folder: Path, **arrays: object) -> Path:
     np.savez(folder / "d.npz", **arrays)
     return folder / "d.npz"

@@ -100,6 +100,13 @@ def test_duplicate_times_are_named_and_merged(tmp_path):
         assert (len(merged.inputs), merged.inputs[26, 0], merged.inputs[27, 0]) == (60, expected, 27)
     assert merged.notes["aggregated"].startswith("1 row with the time of another merged (sum), first 2023-10-29 02:00")
     assert len(content(path, time="none").inputs) == 61
+    for head, line, advice in (
+        ("date,store,v", "2024-01-{d:02},s{s},{s}.5", "id=store"),
+        ("date,store,city,v", "2024-01-{d:02},s{s},c{s},{s}.5", "id=COLUMN"),  # which of them is not clear
+    ):
+        path.write_text("\n".join([head, *(line.format(d=d, s=s) for d in range(1, 20) for s in range(3))]))
+        with pytest.raises(DataError, match=f"line 3, column 'date': 2024-01-01 appears twice .*{advice}$"):
+            content(path)
 
 
 @given(

@@ -11,11 +11,14 @@ import sys
 import time
 import zipfile
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
 
 from gatelab import tasks
+from gatelab.cli import app
+from gatelab.cli.settings import integer
 from gatelab.errors import DataError, GatelabError
 from gatelab.experiments import config as experiments
 from gatelab.experiments.claims import Claims
@@ -111,6 +114,10 @@ def test_a_number_is_a_number_everywhere(tmp_path, cli):
     code, _, err = cli("train", "--hidden-size", "1e1.5")
     assert code == 2
     assert "not an integer" in err
+    for command in app.registered_commands:  # every integer option has this parser
+        for name, hint in get_type_hints(command.callback, include_extras=True).items():
+            if int in (getattr(hint, "__origin__", None), *get_args(getattr(hint, "__origin__", None))):
+                assert hint.__metadata__[0].parser is integer, f"gatelab {command.name} --{name}"
     code, _, err = cli("train", path, "--set", "model.hidden_size=1e-2", "--output-dir", tmp_path / "run")
     assert code == 2
     assert "the command line: model.hidden_size: this is 0.01" in err
@@ -160,6 +167,8 @@ def test_what_is_no_regular_file_is_refused(tmp_path, cli, make, name, command):
     path = make(tmp_path / name)
     code, _, err = cli(*(word.replace("FILE", str(path)) for word in command))
     assert code == 2, err
+    if command[0] == "tasks" and make in (pipe, device):
+        assert "is a pipe or a device: expected a regular file" in err
     assert str(path) in err.replace("\n", "")
     assert "Traceback" not in err
 

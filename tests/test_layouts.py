@@ -126,6 +126,11 @@ def test_an_unclear_table_is_refused_with_the_option_that_reads_it(tmp_path, tex
         (rows("id,a,label", "{q},{v[0]},"), {}, "line 2, column 'label': the label is missing"),
         (rows("id,a,label", ",{v[0]},{c}"), {"id": "id"}, "line 2, column 'id': the id is missing"),
         (rows("id,label", "{q},{c}"), {}, "has no numeric column to read"),
+        (
+            rows("id,word,label", "{q},w{r},{c}"),
+            {},
+            "no numeric column to read; .* as tokens, columns=word,tokens=true$",
+        ),
         (rows("a,b", "{v[0]},{v[1]}"), {"label": "a", "layout": "series"}, "label is for sequences, leave it out"),
         (rows("a,b", "{v[0]},{v[1]}"), {"tokens": True}, "tokens are for sequences"),
         (rows("id,a,b,label", "{q},{v[0]},{v[1]},{c}"), {"tokens": True}, r"tokens need one column: name it, columns="),
@@ -283,7 +288,8 @@ def test_the_description_says_what_was_understood(tmp_path, cli):
     task = tasks.get("files", path=write(tmp_path, text))
     described = str(task.describe())
     for part in (
-        "long table: one row per step, 10 sequences by 'id'", "10 of 9 steps", "2: u, v", "x (5), y (5)", "comment",
+        "long table: one row per step, 10 sequences by 'id', the label in column 'label'", "10 of 9 steps", "2: u, v",
+        "x (5), y (5)", "comment",
         "frame, interval 1", "70 / 15 / 15 %, random, stratified by label",
     ):  # fmt: skip
         assert part in described
@@ -294,6 +300,21 @@ def test_the_description_says_what_was_understood(tmp_path, cli):
     drawn = task.picture().axes[0].lines[0].get_ydata()
     first = next(index for index in np.sort(task.indices[0]) if task.content.targets[index] == 0)
     np.testing.assert_array_equal(drawn, task.content.inputs[first, :, 0])  # in the units of the file
+
+
+def test_the_description_uses_the_names_of_the_file(tmp_path):
+    text = rows("utterance,u,speaker,vowel", "{q},{v[0]},{q},{c}")
+    path = write(tmp_path, text)
+    task = tasks.get("files", path=path, id="utterance", label="vowel", group="speaker")
+    assert task.remarks()["layout"].endswith("10 sequences by 'utterance', the label in column 'vowel'")
+    assert task.describe().split.startswith("random, whole groups (by 'speaker') stay together")
+    task = tasks.get("files", path=write(tmp_path, rows("id,label,t0,t1,t2", "{i},{c},1,2,{r}")))
+    assert task.remarks()["layout"] == "wide table: one sequence per row, the label in column 'label', its name in 'id'"
+    X = np.arange(450).reshape(90, 5) % 30
+    np.savez(tmp_path / "d.npz", X=X, y=np.arange(90) % 2, speaker=np.arange(90) // 9, more=X)
+    remarks = tasks.get("files", path=tmp_path / "d.npz").remarks()
+    assert (remarks["ignored"], "group=speaker keeps them together" in remarks["caution"]) == ("speaker, more", True)
+    assert remarks["steps"] == "30 distinct integers, read as quantities; tokens=true reads tokens"
 
 
 def test_ids_are_names_not_numbers(tmp_path):

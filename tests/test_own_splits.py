@@ -230,7 +230,7 @@ def test_speakers_stay_together(tmp_path):
     held = [set(speakers[indices]) for indices in task.indices]
     assert [len(each) for each in held] == [14, 3, 3]
     assert len(set.union(*held)) == 20
-    assert "whole groups stay together" in task.describe().split
+    assert "whole groups (by 'who') stay together" in task.describe().split
     assert "14 training, 3 validation, 3 test groups" in task.describe().split
     assert task.indices[2].tolist() != task.with_options(seed=1).indices[2].tolist()
     split = np.where(np.isin(speakers, ["s0", "s1", "s2"]), "test", "train")

@@ -26,7 +26,7 @@ from gatelab.tasks.own import (
 from gatelab.tasks.own.data import OwnData
 from gatelab.tasks.own.reading import Aggregate, Layout, Reading
 from gatelab.tasks.own.recordings import Recordings, padded
-from gatelab.tasks.own.table_files import Table, listed, read_table
+from gatelab.tasks.own.table_files import Table, listed, prose, read_table
 from gatelab.tasks.own.user_data import UserData, assembled
 from gatelab.tasks.series import least_steps, window_counts
 
@@ -115,7 +115,8 @@ class Files(OwnData):
         names = columns or series_files.forecast_columns(table, inputs, (split,))
         if not names:
             raise DataError(
-                f"{path} has no numeric column to forecast; its columns: {listed(table.names)}{_with_digits(table)}"
+                f"{path} has no numeric column to forecast; its columns: {listed(table.names)}"
+                f"{_with_digits(table)}{prose(path)}"
             )
         if repeated := [name for name in (*columns, *inputs) if (*columns, *inputs).count(name) > 1]:
             raise DataError(f"{path}: {repeated[0]!r} is named twice in columns and inputs: name each column once")
@@ -202,6 +203,8 @@ def recordings(
     suffix = path.suffix.lower()
     if suffix == ".arff":
         raise DataError(f"{path}: .arff files are not read: use the .ts or .tsv file of the same data set")
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is a pipe or a device: expected a regular file; save its content as one first")
     if not path.is_file():
         raise DataError(
             f"there is no file or folder {path}: expected a .csv, .parquet, .ts or .npz file, or a folder with one "

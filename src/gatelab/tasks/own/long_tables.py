@@ -44,7 +44,8 @@ def read(table: Table, reading: Reading, columns: tuple[str, ...], tokens: bool,
     labels, per_step = (None, False) if targets is None else sequences.labels(targets)
     return Recordings(
         str(table.path),
-        f"long table: one row per step, {counted(len(per_sequence), 'sequence')} by {id_name!r}",
+        f"long table: one row per step, {counted(len(per_sequence), 'sequence')} by {id_name!r}"
+        + (f", the label in column {label!r}" if label else ""),
         data[..., 0] if tokens else data,
         sequences.names,
         columns,
@@ -90,7 +91,9 @@ def _features(table: Table, special: tuple[str | None, ...], tokens: bool) -> tu
     names = table.names if tokens else tuple(table.columns)
     found = tuple(name for name in names if name not in special and name not in counters)
     if not found:
-        raise DataError(f"{table.path} has no numeric column to read; its columns: {listed(table.names)}")
+        words = [name for name in table.texts if name not in special]
+        advice = f"; to read words as tokens, columns={words[0]},tokens=true" if words else ""
+        raise DataError(f"{table.path} has no numeric column to read; its columns: {listed(table.names)}{advice}")
     return found
 
 

@@ -122,7 +122,9 @@ def split_text(task: OwnData) -> str:
         if not (content.parts == 1).any():
             rule += "; 15 % of the training examples for validation, " + _random(content)
     elif content.groups is not None:
-        rule = "random, whole groups stay together, near 70 / 15 / 15 %"
+        name = content.reading.group
+        by = "" if name is None else f" (by {name!r})"
+        rule = f"random, whole groups{by} stay together, near 70 / 15 / 15 %"
     else:
         rule = f"70 / 15 / 15 %, {_random(content)}"
     return rule + (_groups(task) if content.groups is not None else "")

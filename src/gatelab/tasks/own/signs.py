@@ -105,6 +105,18 @@ def constant_columns(table: Table, name: str) -> list[str]:
     return found
 
 
+def id_option(table: Table, times: np.ndarray) -> str:
+    """Return id=NAME for the one column that tells rows of the same time apart, or id=COLUMN if it is not clear."""
+    moments, found = np.unique(times, return_inverse=True)[1], []
+    for name in table.names:
+        if _is_category(table, name):
+            codes = np.unique(_codes(table, name), return_inverse=True)[1]
+            pairs = np.unique(moments * (codes.max() + 1) + codes)
+            if len(pairs) == len(times) and 2 * (codes.max() + 1) <= len(times):
+                found.append(name)
+    return f"id={found[0]}" if len(found) == 1 else "id=COLUMN"
+
+
 def wide_label(table: Table, known: tuple[str | None, ...]) -> str | None:
     """Return the one column beside t0, t1, … that may be the label of a table with one sequence per row.
 

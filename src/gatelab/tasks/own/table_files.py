@@ -124,6 +124,11 @@ def number_text(value: float) -> str:
     return str(int(value)) if value.is_integer() else repr(value)
 
 
+def prose(path: Path) -> str:
+    """Return a hint for a file that may be no table at all."""
+    return f"; if it is plain text, text:path={path.name} reads it" if path.suffix.lower() == ".txt" else ""
+
+
 def read_table(path: Path, header: bool | None = None) -> Table:
     """Read a CSV or Parquet table. `header`: whether the first line has column names; None detects it."""
     if not path.exists():
@@ -147,7 +152,7 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
             "again as UTF-8"
         ) from error
     except (OSError, csv.Error) as error:
-        raise DataError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from error
+        raise DataError(f"{path} cannot be read as a CSV file in UTF-8: {error}{prose(path)}") from error
     if not rows:
         raise DataError(f"{path} is empty: expected rows of numbers, with or without a header")
     width = len(rows[0][1])
@@ -155,7 +160,7 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
         if len(cells) != width:
             raise DataError(
                 f"{path}, line {line}: {len(cells)} cells, expected {width} as in the first line "
-                f"(separated by {SEPARATORS[separator]})"
+                f"(separated by {SEPARATORS[separator]}){prose(path)}"
             )
     by_column = [[_number(row[i], separator) for _, row in rows] for i in range(width)]  # None is text
     if header is None:

@@ -43,10 +43,10 @@ class Times:
         return self.format(self.values[row])
 
     def format(self, time: np.generic) -> str:
-        """Return any time of the series as text, as short as the times of the first rows allow."""
+        """Return any time of the series as text, as short as the times of the first and last rows allow."""
         if not isinstance(time, np.datetime64):
             return f"{float(time):.10g}"
-        seconds = timestamps.to_seconds(np.array([time, *self.values[:3]]))
+        seconds = timestamps.to_seconds(np.array([time, *self.values[:3], *self.values[-3:]]))
         if seconds is None:
             return str(time).replace("T", " ").rstrip("0").rstrip(".")
         text = timestamps.format_times(seconds[:1], seconds)[0]

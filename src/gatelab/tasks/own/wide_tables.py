@@ -27,16 +27,18 @@ def read(table: Table, reading: Reading, need_label: bool, classes: tuple[str, .
     special = (label, split, group, name)
     columns = _columns(table, special)
     values, lengths = _lengths(table, table.number_columns(columns))
-    values, filled = gaps.fill_sequences(values[..., None], lengths, reading.fill, f"{table.path}, rows as sequences")
+    places = [f"line {line}" for line in table.lines]
+    values, filled = gaps.fill_sequences(values[..., None], lengths, reading.fill, str(table.path), places)
     targets = None if label is None else target_column(table, label, need_label)
     is_ucr = not table.has_header and reading.label is None
     if is_ucr and targets is not None and targets.dtype.kind == "f" and (targets % 1 == 0).all():
         targets = targets.astype(np.int64)  # the archive writes 1.0000000e+00
     return Recordings(
         str(table.path),
-        f"wide table: one sequence per row, the label in column {label!r}",
+        f"wide table: one sequence per row, the label in column {label!r}"
+        + (f", its name in {name!r}" if name else ""),
         values,
-        table.cells(name) if name is not None else [f"line {line}" for line in table.lines],
+        table.cells(name) if name is not None else places,
         ("value",),
         lengths,
         targets,
