@@ -317,6 +317,23 @@ def test_the_description_uses_the_names_of_the_file(tmp_path):
     assert remarks["steps"] == "30 distinct integers, read as quantities; tokens=true reads tokens"
 
 
+def test_pictures_name_classes_and_columns(tmp_path):
+    head = "id,label," + ",".join(f"coefficient {i} of the left channel" for i in range(6))
+    line = "{q},a long name of a class {q}," + ",".join(f"{{v[{i}]}}" for i in range(6))
+    figure = tasks.get("files", path=write(tmp_path, rows(head, line, 99))).picture()
+    assert [axes.get_title("left").replace("\n", " ") for axes in figure.axes[:2]] == [
+        "a long name of a class 0",
+        "a long name of a class 1",
+    ]
+    assert all(len(part) <= 16 for part in figure.axes[0].get_title("left").split("\n"))
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == [f"coefficient {i} of the left channel" for i in range(6)]
+    assert figure.get_suptitle() == "t.csv: training examples by class, 10 of 11 classes"
+    steps = tasks.get("files", path=write(tmp_path, rows("id,a,label", "{q},{v[0]},c{r}"))).picture()
+    assert [text.get_text() for text in steps.axes[0].texts] == [f"c{i}" for i in range(9)]
+    assert not np.array_equal(steps.axes[0].lines[0].get_ydata(), steps.axes[1].lines[0].get_ydata())
+
+
 def test_ids_are_names_not_numbers(tmp_path):
     """007 is not 7, and neighbours of 17 digits are not equal."""
     ids = ["007", "7", "12345678901234567", "12345678901234568"]
