@@ -44,6 +44,7 @@ def rows(head: str, line: str, count: int = 90) -> str:
         (rows("week,hour,a", "{q},{r},{v[0]}"), {}, ("week", "hour", "a"), ()),
         (rows("a,weather_id,holiday", "{v[0]},80{r},{q}"), {}, ("a", "weather_id", "holiday"), ()),
         (rows("t,shift,operator,a", "{i},{q},{c},{v[0]}"), {}, ("shift", "a"), ("operator",)),
+        (rows("t,user,a", "-{i},{r},{v[0]}"), {}, ("a",), ("user",)),
         (rows("phase,a", "p{q},{v[0]}"), {}, ("a",), ("phase",)),
         (rows("time,x0,x1,x2", "{i},{v[0]},{v[1]},{v[2]}"), {}, ("x0", "x1", "x2"), ()),
         (rows("load,x0,x1,x2", "{v[3]},{v[0]},{v[1]},{v[2]}"), {}, ("load", "x0", "x1", "x2"), ()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from gatelab.tasks.own.table_files import Table
 CALENDAR = re.compile(r"year|month|week|day|date|hour|minute|second|quarter|season|time|decade|dow|doy", re.IGNORECASE)
 ID = re.compile(r".*(_| )(id|no|nr|number)|id_.*", re.IGNORECASE)
 STEP = re.compile(r"(?:|t|ts|time|step|timestep)[_ .-]?\d+", re.IGNORECASE)
+MOST_BLOCKS = 50  # columns that are looked at as ids; a table of steps has few
 NUMBERED = re.compile(r"[a-z]*[_ .-]?(\d+)", re.IGNORECASE)
 
 
@@ -24,9 +26,10 @@ def sequence_id(table: Table) -> tuple[str, str] | None:
     """
     if len(table.lines) < 6 or _has_global_time(table):
         return None
-    blocks = dict(_blocks(table))
+    blocks = dict(islice(_blocks(table), MOST_BLOCKS))
+    counters = dict(_counters(table))
     for name, starts in blocks.items():
-        if (counter := _restarting(table, name, starts)) is not None:
+        if (counter := _restarting(counters, name, starts)) is not None:
             return name, f"{counter!r} starts again with each value of {name!r}"
     for name in table.names:
         lower = name.strip().lower()
@@ -41,13 +44,11 @@ def sequence_id(table: Table) -> tuple[str, str] | None:
 
 
 def _has_global_time(table: Table) -> bool:
-    """Return whether dates, or numbers that are called time, increase over all rows; an index does in any table."""
-    for name in table.texts:
-        times = table.times(name)
-        if times is not None and (np.diff(times) > np.timedelta64(0, "us")).all():
-            return True
+    """Return whether dates, or numbers called time, have one direction over all rows; an index does in any table."""
+    found = [times.astype(np.int64) for name in table.texts if (times := table.times(name)) is not None]
     names = set(time_columns.TIMES) - set(roles.INDEXES)
-    return any((np.diff(values) > 0).all() for name, values in table.columns.items() if name.strip().lower() in names)
+    found += [values for name, values in table.columns.items() if name.strip().lower() in names]
+    return any((np.diff(values) > 0).all() or (np.diff(values) < 0).all() for values in found)
 
 
 def _codes(table: Table, name: str) -> np.ndarray:
@@ -77,14 +78,20 @@ def _blocks(table: Table) -> Iterator[tuple[str, np.ndarray]]:
             yield name, np.concatenate([[0], starts])
 
 
-def _restarting(table: Table, name: str, starts: np.ndarray) -> str | None:
-    """Return a column of numbers that increases within each block, and not from most blocks to the next."""
-    between = starts[1:] - 1
-    for other, values in table.columns.items():
+def _counters(table: Table) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield columns of numbers that mostly increase, but not always, and their changes from row to row."""
+    for name, values in table.columns.items():
         changes = np.diff(values)
-        if other == name or not 2 * (changes[between] <= 0).sum() >= len(between):
-            continue
-        if (np.delete(changes, between) > 0).all():
+        if 0.6 * len(changes) <= (changes > 0).sum() < len(changes):
+            yield name, changes
+
+
+def _restarting(counters: dict[str, np.ndarray], name: str, starts: np.ndarray) -> str | None:
+    """Return the counter that increases within each block, and not from most blocks to the next."""
+    between = starts[1:] - 1
+    for other, changes in counters.items():
+        restarts = 2 * (changes[between] <= 0).sum() >= len(between)
+        if other != name and restarts and (np.delete(changes, between) > 0).all():
             return other
     return None
 
