@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -60,11 +61,13 @@ def _writes(content: Callable[[], str]) -> Callable[[Path], None]:
     return lambda path: path.write_text(content()) and None
 
 
+KNOWN = "id,t,a,b,speaker,split,label"  # columns that need no options
 LONG = ", label: word, id: clip, time: t, split: split"
 FORMATS |= {
     one.name: one
     for one in (
         Format("long", "long.csv", _writes(long_table), LONG),
+        Format("long of known names", "long.csv", _writes(lambda: f"{KNOWN}\n{long_table().partition(chr(10))[2]}")),
         Format("wide", "wide.csv", _writes(wide_table)),
         Format("ts", "own.ts", _writes(archive)),
         Format("ucr", "ucr", write_ucr, victim="Own_TRAIN.tsv"),
@@ -165,6 +168,79 @@ def of_texts() -> Iterator[Mutation]:
     yield Mutation("a byte order mark", rewrite(lambda c: b"\xef\xbb\xbf" + c), Expected(SAME), ("text",))
 
 
+def of_silent_misreadings() -> Iterator[Mutation]:
+    """Files that could be read as something else: refused, never guessed."""
+    renamed = {
+        "a long table of other names": "patient,day,a,b,ward,fold,diagnosis",
+        "a long table with a counter": "walk,n,a,b,ward,fold,gait",
+        "a long table that needs options": "clip,t,a,b,speaker,split,word",
+    }
+    for name, head in renamed.items():
+        change = text(lambda t, head=head: "\n".join([head, *t.split("\n")[1:]]))
+        yield Mutation(name, change, refused("FILE"), ("long of known names",))
+    yield Mutation("a long table without times", text(_without_times), refused("FILE"), ("long of known names",))
+    for label in ("gesture", "outcome", "what was it"):
+        change = text(lambda t, label=label: t.replace("label", label, 1))
+        yield Mutation(f"a wide table with {label}", change, refused(label), ("wide",))
+        numbers = text(lambda t, label=label: change_label(t, label))
+        yield Mutation(f"a wide table with {label} in numbers", numbers, refused(label), ("wide",))
+    for name, values in {"numbers": "012", "letters": "ABC", "folds": "123"}.items():
+        parts = dict(zip(("train", "validation", "test"), values, strict=True))
+        change = text(lambda t, parts=parts: replaced_words(t, parts))
+        yield Mutation(f"a split in {name}", change, refused("split"), ("long",))
+    for name, value in {
+        "no date": "",
+        "an impossible date": "2024-13-45",
+        "another format of dates": "09/02/2024",
+        "a word for a date": "unknown",
+        "half a date": "2024-02",
+        "two digits of a year": "09.02.24",
+    }.items():
+        for order, shuffle in {"in order": False, "shuffled": True}.items():
+            change = text(lambda t, value=value, shuffle=shuffle: with_date(t, value, shuffle))
+            yield Mutation(f"{name}, rows {order}", change, refused("date"), ("csv", "tsv"))
+    yield Mutation("parts without classes", _parts_without_classes, refused("train"), ("folder of csv",))
+    yield Mutation("a folder beside parts", _folder_beside_parts, refused("more"), ("folder of csv",))
+
+
+def _without_times(content: str) -> str:
+    rows = [line.split(",") for line in content.rstrip().split("\n")[1:]]
+    return "\n".join(["walk,a,b,ward,fold,gait", *(",".join([row[0], *row[2:]]) for row in rows)]) + "\n"
+
+
+def change_label(content: str, label: str) -> str:
+    return content.replace("label", label, 1).replace("\ndown,", "\n0,").replace("\nup,", "\n1,")
+
+
+def replaced_words(content: str, words: dict[str, str]) -> str:
+    for old, new in words.items():
+        content = content.replace(f",{old},", f",{new},")
+    return content
+
+
+def with_date(content: str, value: str, shuffle: bool) -> str:
+    separator = "\t" if "\t" in content else ","
+    header, *rows = content.rstrip().split("\n")
+    rows[39] = separator.join([value, *rows[39].split(separator)[1:]])
+    if shuffle:
+        rows = [rows[i] for i in np.random.RandomState(1).permutation(len(rows))]
+    return "\n".join([header, *rows]) + "\n"
+
+
+def _parts_without_classes(victim: Path) -> None:
+    classes = victim.parent.parent
+    for name, part in {"down": "train", "up": "test"}.items():
+        (classes / name).rename(classes / part)
+
+
+def _folder_beside_parts(victim: Path) -> None:
+    classes = victim.parent.parent
+    for part in ("train", "test", "more"):
+        shutil.copytree(classes, classes.parent / "parts" / part)
+    shutil.rmtree(classes)
+    (classes.parent / "parts").rename(classes)
+
+
 def mutations() -> Iterator[Mutation]:
-    for some in (of_long_tables, of_wide_tables, of_archives, of_texts):
+    for some in (of_long_tables, of_wide_tables, of_archives, of_texts, of_silent_misreadings):
         yield from some()

@@ -119,6 +119,8 @@ def test_they_can_be_trained_on_and_predicted(tmp_path):
     ("arguments", "options", "message"),
     [
         ((X, Y[:-1]), {}, "expected a target for each of the 40 sequences"),
+        (("abc", Y), {}, "X is 'abc': expected an array or a list of sequences, or of the steps of a series"),
+        ((None,), {}, "X is None: expected an array or a list of sequences"),
         ((X,), {}, r"X is float64 of shape \(40, 7, 2\) without y: expected a series to forecast"),
         ((np.arange(9.0),), {}, "X has 9 steps: expected at least"),
         ((np.arange(400.0),), {"groups": np.arange(400)}, "groups are for sequences with targets"),

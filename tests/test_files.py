@@ -20,7 +20,7 @@ from gatelab.errors import DataError
 from gatelab.tasks.own.table_files import read_csv
 
 
-def series_file(folder: Path, rows: int = 200, header: str = "date,a,b") -> Path:
+def series_file(folder: Path, rows: int = 200, header: str = "day,a,b") -> Path:
     lines = [f"day {i},{np.sin(i / 5):.6f},{i * 1000}" for i in range(rows)]
     path = folder / "series.csv"
     path.write_text("\n".join([header, *lines]) + "\n")
@@ -39,7 +39,7 @@ def test_a_series_is_read_scaled_and_split_chronologically(tmp_path):
     np.testing.assert_allclose(task.test.first(1).x[0, :, 0], expected[170:175], rtol=1e-5)
     np.testing.assert_allclose(task.target_scaling.undo(y[0].numpy().astype(float))[:, 0], a[1:6], rtol=1e-5)
     both = tasks.get("files", path=series_file(tmp_path), length=5)
-    assert both.output_size == 2  # by default all numeric columns are forecast; dates are not numeric
+    assert both.output_size == 2  # by default all numeric columns are forecast; days are not numeric
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
@@ -81,7 +81,7 @@ def test_headers_and_separators_are_detected(tmp_path, lines, header, names, fir
 
 def test_ignored_columns_are_named(tmp_path):
     description = str(tasks.get("files", path=series_file(tmp_path), columns="b", length=5).describe())
-    assert "forecast: b; ignored: date, a" in description
+    assert "forecast: b; ignored: day, a" in description
 
 
 def test_parquet_is_read_too(tmp_path):
@@ -172,6 +172,19 @@ def test_invalid_paths_are_refused(tmp_path):
         tasks.get("files", path=tmp_path / "latin.csv").load()
     with pytest.raises(DataError, match="is for tables, leave it out"):
         tasks.get("files", path=tmp_path, columns="a").load()
+
+
+def test_prose_is_no_table(tmp_path, cli):
+    for text in (
+        "The Zen of Python\n\nBeautiful is better than ugly.\n",
+        "One\nword\na line\n",
+        'He said "no" to\n"it."\n',
+    ):
+        (tmp_path / "zen.txt").write_text(text)
+        with pytest.raises(DataError, match=r"zen\.txt.*; if it is plain text, text:path=zen\.txt reads it"):
+            tasks.get("files", path=tmp_path / "zen.txt").load()
+    code, _, err = cli("tasks", tmp_path / "zen.txt")
+    assert (code, f"files:path={tmp_path / 'zen.txt'}, or text:path=" in err) == (2, True)
 
 
 def npz(folder: Path, **arrays: object) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -99,6 +100,13 @@ def test_duplicate_times_are_named_and_merged(tmp_path):
         assert (len(merged.inputs), merged.inputs[26, 0], merged.inputs[27, 0]) == (60, expected, 27)
     assert merged.notes["aggregated"].startswith("1 row with the time of another merged (sum), first 2023-10-29 02:00")
     assert len(content(path, time="none").inputs) == 61
+    for head, line, advice in (
+        ("date,store,v", "2024-01-{d:02},s{s},{s}.5", "id=store"),
+        ("date,store,city,v", "2024-01-{d:02},s{s},c{s},{s}.5", "id=COLUMN"),  # which of them is not clear
+    ):
+        path.write_text("\n".join([head, *(line.format(d=d, s=s) for d in range(1, 20) for s in range(3))]))
+        with pytest.raises(DataError, match=f"line 3, column 'date': 2024-01-01 appears twice .*{advice}$"):
+            content(path)
 
 
 @given(
@@ -204,6 +212,63 @@ def test_numbers_that_are_dates(tmp_path):
     assert "one step per minute" in unix.notes["time"]
     counted = content(series(tmp_path, [*range(60), *range(62, 122)], head="step,v"), fill="previous")
     assert len(counted.inputs) == 122
+
+
+@pytest.mark.parametrize(
+    ("cell", "head", "line"),
+    [
+        ("2024-13-45", "date,v", 32),
+        ("", "date,v", 32),
+        ("n/a", "when,v", 32),  # a column that mostly has times
+        ("31/01/2024", "when,v", 32),
+        ("31.1.24", "Time,v", 32),
+        ("2024-01-31T00:00:00+02:00", "date,v", 2),  # with and without an offset
+    ],
+)
+def test_a_cell_that_is_no_time_is_refused(tmp_path, cell, head, line):
+    shuffled = np.random.RandomState(0).permutation(120)
+    times = [f"{DAYS[i]:%Y-%m-%d}" for i in shuffled]
+    times[30] = cell
+    path = series(tmp_path, times, shuffled.tolist(), head)
+    shown = times[line - 2]
+    for option in (None, head.split(",")[0]):
+        with pytest.raises(
+            DataError, match=f"line {line}, column '{head[:-2]}': '{re.escape(shown)}': .*time=none takes"
+        ):
+            content(path, time=option)
+    assert content(path, time="none").inputs[:, 0].tolist() == shuffled.tolist()
+
+
+def test_a_column_of_words_or_of_a_few_dates_is_no_time(tmp_path):
+    dates = [day if i % 3 == 0 else "" for i, day in enumerate(DAYS)]
+    assert content(series(tmp_path, dates, head="delivered,v")).ignored == ("delivered",)
+    with pytest.raises(DataError, match=r"line 2, column 'date': '01\.01\.24': no time in a known format"):
+        content(series(tmp_path, [f"{day:%d.%m.%y}" for day in DAYS], head="date,v"))
+    with pytest.raises(DataError, match="line 2, column 'date': '02/01/2024': day and month cannot be told apart"):
+        content(series(tmp_path, ["02/01/2024", "01/01/2024", "02/02/2024", "01/02/2024"], head="date,v"))
+    lines = "\n".join(f"{day},{'' if i == 4 else day},{i}" for i, day in enumerate(DAYS))
+    (tmp_path / "s.csv").write_text("when,updated,v\n" + lines)  # another column has the times
+    assert "when, 2024-01-01 to" in content(tmp_path / "s.csv").notes["time"]
+
+
+def test_numbers_that_are_dates_in_any_order(tmp_path):
+    shuffled = [DAYS[i] for i in np.random.RandomState(0).permutation(120)]
+    for head, times in {
+        "date,v": [f"{day:%Y%m%d}" for day in shuffled],
+        "timestamp,v": [int(day.timestamp()) for day in shuffled],
+    }.items():
+        with pytest.raises(DataError, match=r"comes after 2024-.*: expected rows in the order of time; time="):
+            content(series(tmp_path, times, head=head))
+    times = [f"{day:%Y%m%d}" for day in DAYS]
+    with pytest.raises(DataError, match="line 12, column 'date': 20241345 is not a valid date"):
+        content(series(tmp_path, [*times[:10], 20241345, *times[11:]], head="date,v"))
+    path = series(tmp_path, [*times[:10], "", *times[11:]], head="date,v")
+    with pytest.raises(DataError, match="line 12, column 'date': the time is missing"):
+        content(path, fill="interpolate")
+    assert content(path, time="none").names == ("v",)
+    hours = [1_700_000_000_000 + 3_600_000 * i for i in range(120)]
+    read = content(series(tmp_path, hours, head="timestamp,v"))
+    assert read.notes["time"] == "timestamp, 2023-11-14 22:13:20 to 2023-11-19 21:13:20, one step per hour"
 
 
 LONG = [(i, step, i + step / 4) for i in range(12) for step in range(6)]

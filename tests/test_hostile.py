@@ -8,13 +8,17 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
 
 from gatelab import tasks
+from gatelab.cli import app
+from gatelab.cli.settings import integer
 from gatelab.errors import DataError, GatelabError
 from gatelab.experiments import config as experiments
 from gatelab.experiments.claims import Claims
@@ -110,6 +114,10 @@ def test_a_number_is_a_number_everywhere(tmp_path, cli):
     code, _, err = cli("train", "--hidden-size", "1e1.5")
     assert code == 2
     assert "not an integer" in err
+    for command in app.registered_commands:  # every integer option has this parser
+        for name, hint in get_type_hints(command.callback, include_extras=True).items():
+            if int in (getattr(hint, "__origin__", None), *get_args(getattr(hint, "__origin__", None))):
+                assert hint.__metadata__[0].parser is integer, f"gatelab {command.name} --{name}"
     code, _, err = cli("train", path, "--set", "model.hidden_size=1e-2", "--output-dir", tmp_path / "run")
     assert code == 2
     assert "the command line: model.hidden_size: this is 0.01" in err
@@ -159,6 +167,8 @@ def test_what_is_no_regular_file_is_refused(tmp_path, cli, make, name, command):
     path = make(tmp_path / name)
     code, _, err = cli(*(word.replace("FILE", str(path)) for word in command))
     assert code == 2, err
+    if command[0] == "tasks" and make in (pipe, device):
+        assert "is a pipe or a device: expected a regular file" in err
     assert str(path) in err.replace("\n", "")
     assert "Traceback" not in err
 
@@ -238,6 +248,19 @@ def test_many_columns(tmp_path):
     path.write_text("\n".join([",".join(f"c{i}" for i in range(5000)), ",".join("1" * 5000), ",".join("2" * 5000)]))
     table = read_table(path)
     assert table.pick(tuple(table.columns)).shape == (2, 5000)
+
+
+@pytest.mark.parametrize("text", ["1," * 100_000, "\n".join([",".join("12" * 10_000)] * 3)])
+def test_a_table_of_many_columns_is_refused_in_time(tmp_path, text):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    begin = time.process_time()
+    with pytest.raises(DataError, match="rows: expected at least 339"):
+        tasks.get("files", path=path).parts  # noqa: B018
+    assert time.process_time() - begin < 10  # it took minutes
+    path.write_text("1," * 300_000)
+    with pytest.raises(DataError, match="line 1: 300,001 cells: expected at most 200,000 columns"):
+        read_table(path)
 
 
 def test_parquet(tmp_path):

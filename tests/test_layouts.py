@@ -33,12 +33,23 @@ def rows(head: str, line: str, count: int = 90) -> str:
         (rows("t,a,b", "{i},{v[0]},{v[1]}"), {}, ("a", "b"), ()),  # a counter is time
         (rows("t,a,b", "{i},{v[0]},{v[1]}"), {"columns": "t"}, ("t",), ("a", "b")),  # unless it is asked for
         (rows("Year,a", "{i},{v[0]}"), {}, ("Year", "a"), ()),  # 0 to 89 are no years
-        (rows("id,date,a", "{i},x{i},{v[0]}"), {}, ("a",), ("date", "id")),
+        (rows("id,note,a", "{i},x{i},{v[0]}"), {}, ("a",), ("note", "id")),
         (rows("time,a", "{v[1]},{v[0]}"), {}, ("time", "a"), ()),  # a value that happens to be called time
         (rows("a,label", "{v[0]},{c}"), {"columns": "a"}, ("a",), ("label",)),
         (rows("a,label,b", "{v[0]},{r},{v[1]}"), {"layout": "series"}, ("a", "b"), ("label",)),
         (rows("patient,a", "3,{v[0]}"), {}, ("a",), ("patient",)),
         (rows(",0,1", "{i},{v[0]},{v[1]}"), {}, ("0", "1"), ("(column 1, unnamed)",)),
+        # Numbers that start again and words in blocks are common in a series.
+        (rows("a,activity", "{v[0]},{c}"), {}, ("a",), ("activity",)),
+        (rows("week,hour,a", "{q},{r},{v[0]}"), {}, ("week", "hour", "a"), ()),
+        (rows("a,weather_id,holiday", "{v[0]},80{r},{q}"), {}, ("a", "weather_id", "holiday"), ()),
+        (rows("t,shift,operator,a", "{i},{q},{c},{v[0]}"), {}, ("shift", "a"), ("operator",)),
+        (rows("t,user,a", "-{i},{r},{v[0]}"), {}, ("a",), ("user",)),
+        (rows("phase,a", "p{q},{v[0]}"), {}, ("a",), ("phase",)),
+        (rows("time,x0,x1,x2", "{i},{v[0]},{v[1]},{v[2]}"), {}, ("x0", "x1", "x2"), ()),
+        (rows("load,x0,x1,x2", "{v[3]},{v[0]},{v[1]},{v[2]}"), {}, ("load", "x0", "x1", "x2"), ()),
+        (rows("day,t0,t1,t2", "{i},{v[0]},{v[1]},{v[2]}"), {}, ("day", "t0", "t1", "t2"), ()),
+        (rows("0,1,2,3", "{v[3]},{v[0]},{v[1]},{v[2]}"), {"header": True}, ("0", "1", "2", "3"), ()),
     ],
 )
 def test_a_series_forecasts_its_values_only(tmp_path, text, options, columns, ignored):
@@ -75,6 +86,31 @@ def test_years_are_times_and_are_continued(tmp_path):
         ),
         (rows("id,a", "{q},{v[0]}"), "is a long table without a label: name the column of the targets, label=COLUMN"),
         ("a,b\n1,2\n", "choose a smaller length"),
+        # Other names: a number that starts again, a name that is one of ids, labels within blocks.
+        (
+            rows("patient,day,bp,diagnosis", "{q},{r},{v[0]},{c}"),
+            "many sequences: 'day' starts again with each value of 'patient': id=patient,label=diagnosis reads them; "
+            "if .* one series all the same, layout=series",
+        ),
+        (rows("walk,n,a", "w{q},{r},{v[0]}"), "'n' starts again with each value of 'walk': id=walk,label=COLUMN reads"),
+        (rows("9,0,5.5,x", "{q},{r},{v[0]},{c}", 27), "'2' starts again with each value of '1': id=1,label=4 reads"),
+        (rows("patient,a,ill", "{r},{v[0]},{r}"), "'patient' has 9 values, which repeat: id=patient,label=COLUMN"),
+        (rows("store_no,a", "{q},{v[0]}"), "'store_no' has 10 values, which repeat: id=store_no,label=COLUMN"),
+        (
+            rows("word,a,vowel", "w{q},{v[0]},{c}"),
+            "'vowel' is constant within each value of 'word': id=word,label=vowel",
+        ),
+        (rows("run,t,a,kind", "r{q},{r},{v[0]},{c}"), "the times start again: .* sequences, id=run,label=kind;"),
+        # Numbered columns beside one that may be a label.
+        (
+            rows("gesture,t0,t1,t2", "{c},{v[0]},{v[1]},{v[2]}"),
+            "layout=wide,label=gesture if each row .* layout=series",
+        ),
+        (
+            rows("outcome,0,1,2", "{v[5]},{v[0]},{v[1]},{v[2]}"),
+            "layout=wide,label=outcome if each row .* layout=series",
+        ),
+        (rows("kind,x0,x1,x2", "{q},{v[0]},{v[1]},{v[2]}"), "has numbered columns and 'kind', and it is not clear"),
     ],
 )
 def test_an_unclear_table_is_refused_with_the_option_that_reads_it(tmp_path, text, message):
@@ -91,15 +127,25 @@ def test_an_unclear_table_is_refused_with_the_option_that_reads_it(tmp_path, tex
         (rows("id,a,label", "{q},{v[0]},"), {}, "line 2, column 'label': the label is missing"),
         (rows("id,a,label", ",{v[0]},{c}"), {"id": "id"}, "line 2, column 'id': the id is missing"),
         (rows("id,label", "{q},{c}"), {}, "has no numeric column to read"),
+        (
+            rows("id,word,label", "{q},w{r},{c}"),
+            {},
+            "no numeric column to read; .* as tokens, columns=word,tokens=true$",
+        ),
         (rows("a,b", "{v[0]},{v[1]}"), {"label": "a", "layout": "series"}, "label is for sequences, leave it out"),
         (rows("a,b", "{v[0]},{v[1]}"), {"tokens": True}, "tokens are for sequences"),
         (rows("id,a,b,label", "{q},{v[0]},{v[1]},{c}"), {"tokens": True}, r"tokens need one column: name it, columns="),
         (rows("id,a,label", "{q},{v[0]},{c}"), {"tokens": True}, "the column 'a' has fractions: expected tokens"),
         (rows("id,a,label", "{q},{v[0]},{c}"), {"inputs": "a"}, "inputs is for a series, leave it out"),
         (rows("id,a,label", "{q},{v[0]},{c}"), {"time": "a+id"}, r"time=a\+id: expected one column, or year\+month"),
-        (rows("x,a", "r{i},{v[0]}"), {"time": "x"}, "column 'x': 'r0': the column cannot be read as times"),
+        (rows("x,a", "r{i},{v[0]}"), {"time": "x"}, "line 2, column 'x': 'r0': no time in a known format"),
         (rows("label,t0,t1,t2", "{c},,,"), {}, "line 2: no values: expected at least one step per row"),
         (rows("t0,t1,t2", "{v[0]},2,3"), {"layout": "wide"}, "has one sequence per row and no label: name its column"),
+        (
+            rows("t0,t1,t2,outcome", "1,2,3,{r}"),
+            {"layout": "wide"},
+            "one sequence per row and no label: name its column, label=outcome$",
+        ),
         (rows("year,month,a", "2000,{r},{v[0]}"), {}, "line 2, column 'month': 0 is not a valid month"),
     ],
 )
@@ -165,6 +211,16 @@ def test_a_wide_table_with_a_header(tmp_path, head):
     assert content.inputs.shape == (31, 4, 1)
     assert content.ends.tolist() == [3] * 30 + [4]
     assert content.classes == ("x", "y")
+
+
+def test_the_options_of_a_refusal_read_the_table(tmp_path):
+    path = write(tmp_path, rows("patient,day,bp,diagnosis", "{q},{r},{v[0]},{c}"))
+    content = tasks.get("files", path=path, id="patient", label="diagnosis").content
+    assert (content.classes, content.ends.tolist()) == (("x", "y"), [9] * 10)
+    assert tasks.get("files", path=path, layout="series", length=3).content.names == ("day", "bp")
+    path = write(tmp_path, rows("gesture,speaker,t0,t1,t2", "{c},{r},{v[0]},{v[1]},{v[2]}"))
+    content = tasks.get("files", path=path, layout="wide", label="gesture").content
+    assert (content.inputs.shape, content.classes, content.ignored) == ((90, 3, 1), ("x", "y"), ("speaker",))
 
 
 @pytest.mark.parametrize(("separator", "name"), [("\t", "A_TRAIN.tsv"), ("  ", "a.txt"), (",", "a.csv")])
@@ -233,7 +289,8 @@ def test_the_description_says_what_was_understood(tmp_path, cli):
     task = tasks.get("files", path=write(tmp_path, text))
     described = str(task.describe())
     for part in (
-        "long table: one row per step, 10 sequences by 'id'", "10 of 9 steps", "2: u, v", "x (5), y (5)", "comment",
+        "long table: one row per step, 10 sequences by 'id', the label in column 'label'", "10 of 9 steps", "2: u, v",
+        "x (5), y (5)", "comment",
         "frame, interval 1", "70 / 15 / 15 %, random, stratified by label",
     ):  # fmt: skip
         assert part in described
@@ -244,6 +301,38 @@ def test_the_description_says_what_was_understood(tmp_path, cli):
     drawn = task.picture().axes[0].lines[0].get_ydata()
     first = next(index for index in np.sort(task.indices[0]) if task.content.targets[index] == 0)
     np.testing.assert_array_equal(drawn, task.content.inputs[first, :, 0])  # in the units of the file
+
+
+def test_the_description_uses_the_names_of_the_file(tmp_path):
+    text = rows("utterance,u,speaker,vowel", "{q},{v[0]},{q},{c}")
+    path = write(tmp_path, text)
+    task = tasks.get("files", path=path, id="utterance", label="vowel", group="speaker")
+    assert task.remarks()["layout"].endswith("10 sequences by 'utterance', the label in column 'vowel'")
+    assert task.describe().split.startswith("random, whole groups (by 'speaker') stay together")
+    task = tasks.get("files", path=write(tmp_path, rows("id,label,t0,t1,t2", "{i},{c},1,2,{r}")))
+    assert task.remarks()["layout"] == "wide table: one sequence per row, the label in column 'label', its name in 'id'"
+    X = np.arange(450).reshape(90, 5) % 30
+    np.savez(tmp_path / "d.npz", X=X, y=np.arange(90) % 2, speaker=np.arange(90) // 9, more=X)
+    remarks = tasks.get("files", path=tmp_path / "d.npz").remarks()
+    assert (remarks["ignored"], "group=speaker keeps them together" in remarks["caution"]) == ("speaker, more", True)
+    assert remarks["steps"] == "30 distinct integers, read as quantities; tokens=true reads tokens"
+
+
+def test_pictures_name_classes_and_columns(tmp_path):
+    head = "id,label," + ",".join(f"coefficient {i} of the left channel" for i in range(6))
+    line = "{q},a long name of a class {q}," + ",".join(f"{{v[{i}]}}" for i in range(6))
+    figure = tasks.get("files", path=write(tmp_path, rows(head, line, 99))).picture()
+    assert [axes.get_title("left").replace("\n", " ") for axes in figure.axes[:2]] == [
+        "a long name of a class 0",
+        "a long name of a class 1",
+    ]
+    assert all(len(part) <= 16 for part in figure.axes[0].get_title("left").split("\n"))
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == [f"coefficient {i} of the left channel" for i in range(6)]
+    assert figure.get_suptitle() == "t.csv: training examples by class, 10 of 11 classes"
+    steps = tasks.get("files", path=write(tmp_path, rows("id,a,label", "{q},{v[0]},c{r}"))).picture()
+    assert [text.get_text() for text in steps.axes[0].texts] == [f"c{i}" for i in range(9)]
+    assert not np.array_equal(steps.axes[0].lines[0].get_ydata(), steps.axes[1].lines[0].get_ydata())
 
 
 def test_ids_are_names_not_numbers(tmp_path):

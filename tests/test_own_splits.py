@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from gatelab import tasks
 from gatelab.errors import DataError
+from gatelab.tasks.own import folders
+from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.sampling import split_groups, stream
 
 RANDOM = np.random.RandomState(0)
@@ -106,8 +108,32 @@ def test_a_column_says_which_part_of_a_table(tmp_path):
         tasks.get("files", path=path).load()
     path.write_text("id,v,label,fold\n" + "\n".join(line.replace("train", "one") for line in lines))
     assert tasks.get("files", path=path).content.parts is None  # another column, with other values
-    with pytest.raises(DataError, match="sequence 0: the split is 'one'"):
+    with pytest.raises(DataError, match=r"line 2, column 'fold': the split is 'one': expected .*, found 'one', 'test'"):
         tasks.get("files", path=path, split="fold").load()
+
+
+@pytest.mark.parametrize("values", ["012", "ABC"])
+@pytest.mark.parametrize("layout", ["long", "wide", "series"])
+def test_a_column_called_split_is_understood_refused_or_ignored(tmp_path, layout, values):
+    head, line = {
+        "long": ("id,v,label,Split", "{i},0.5,{c},{s}\n{i},0.7,{c},{s}"),
+        "wide": ("label,t0,t1,t2,Split", "{c},0.5,0.6,0.7,{s}"),
+        "series": ("v,Split", "0.5,{s}"),
+    }[layout]
+    path = tmp_path / "t.csv"
+    lines = [line.format(i=i, c="ab"[i % 2], s=values[min(i // 12, 2)]) for i in range(36)]
+    path.write_text("\n".join([head, *lines]))
+    options = {"length": 2} if layout == "series" else {}
+    message = (
+        f"line 2, column 'Split': the split is '{values[0]}': expected train, .*, found '{values[0]}', .*split=none"
+    )
+    with pytest.raises(DataError, match=message):
+        tasks.get("files", path=path, **options).load()
+    content = tasks.get("files", path=path, split="none", **options).content
+    assert (content.parts, content.ignored) == (None, ("Split",))
+    assert content.names == (("value",) if layout == "wide" else ("v",))
+    np.savez(tmp_path / "d.npz", X=X, y=Y, split=np.arange(60) % 3)
+    assert tasks.get("files", path=tmp_path / "d.npz", split="none").content.parts is None
 
 
 def series(folder: Path, parts: list[str]) -> Path:
@@ -155,6 +181,27 @@ def test_folders_are_parts(tmp_path):
         tasks.get("files", path=tmp_path).load()
 
 
+def test_parts_are_never_classes(tmp_path):
+    for part in ("train", "test", "validation"):
+        (tmp_path / part).mkdir()
+        for i in range(4):
+            np.save(tmp_path / part / f"{i}.npy", np.ones((3, 1)))
+    message = r"has the parts test, train and validation, and no classes in them: expected .* test/CLASS/1\.csv; or, "
+    with pytest.raises(DataError, match=message):
+        tasks.get("files", path=tmp_path).load()
+    for name in ("left", "right"):
+        (tmp_path / "train" / name).mkdir()
+        np.save(tmp_path / "train" / name / "1.npy", np.ones((3, 1)))
+    with pytest.raises(DataError, match=r"test has no subfolders: expected one per class, as in the other parts"):
+        tasks.get("files", path=tmp_path).load()
+    (tmp_path / "extra").mkdir()
+    with pytest.raises(DataError, match="has the folder 'extra' beside test, train and validation: expected the parts"):
+        tasks.get("files", path=tmp_path).load()
+    (tmp_path / "extra").rename(tmp_path / "train" / "up")
+    read = folders.read(tmp_path, Reading(), need_label=False)  # for predictions, all files with or without a class
+    assert (len(read.values), read.targets) == (14, None)
+
+
 @settings(max_examples=25)
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=3, max_size=25),
@@ -183,7 +230,7 @@ def test_speakers_stay_together(tmp_path):
     held = [set(speakers[indices]) for indices in task.indices]
     assert [len(each) for each in held] == [14, 3, 3]
     assert len(set.union(*held)) == 20
-    assert "whole groups stay together" in task.describe().split
+    assert "whole groups (by 'who') stay together" in task.describe().split
     assert "14 training, 3 validation, 3 test groups" in task.describe().split
     assert task.indices[2].tolist() != task.with_options(seed=1).indices[2].tolist()
     split = np.where(np.isin(speakers, ["s0", "s1", "s2"]), "test", "train")

@@ -47,8 +47,8 @@ def user_files(tmp_path_factory) -> Path:
     """User files of every kind."""
     folder = tmp_path_factory.mktemp("user")
     random = np.random.RandomState(0)
-    lines = [f"2026-01-{i},{random.normal():.4f},{random.normal():.4f},{i % 7}" for i in range(200)]
-    (folder / "series.csv").write_text("\n".join(["date,temperature,wind,sun", *lines]))
+    lines = [f"day {i},{random.normal():.4f},{random.normal():.4f},{i % 7}" for i in range(200)]
+    (folder / "series.csv").write_text("\n".join(["day,temperature,wind,sun", *lines]))
     np.savez(
         folder / "arrays.npz", X=random.normal(size=(60, 9, 3)), y=np.array(["up", "down", "level"])[np.arange(60) % 3]
     )

@@ -181,7 +181,7 @@ def test_another_text_is_scored(run, tmp_path, cli):
 
 
 def test_samples_are_reproducible_and_follow_the_model(run, cli):
-    code, out, _ = cli("sample", run.path, "--length", 300, "--prompt", "the cat", "--seed", 3)
+    code, out, _ = cli("sample", run.path, "--length", "3e2", "--prompt", "the cat", "--seed", 3)
     assert code == 0
     assert out.startswith("the cat")
     assert len(out) == 7 + 300 + 1

@@ -32,7 +32,7 @@ def test_values_labels_and_order_of_the_classes(tmp_path):
 def test_dimensions_missing_values_and_targets(tmp_path):
     more = "@dimensions 2\n@equalLength true\n@seriesLength 3\n@targetLabel true\n"
     path = ts(tmp_path / "d.ts", ["1,?,3:4,5,6:0.5", "1,2,3:4,5,6:2", "0,0,0:1,1,1:3"], more, "false")
-    with pytest.raises(DataError, match=r"X\[0, 1, 0\] is nan .*fill=interpolate"):
+    with pytest.raises(DataError, match=r"line \d+, dimension 1: the value of step 1 is nan .*fill=interpolate"):
         tasks.get("files", path=path).load()
     content = tasks.get("files", path=path, fill="interpolate").content
     assert content.inputs[0].tolist() == [[1, 4], [2, 5], [3, 6]]

@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
+from gatelab.cli.settings import WHOLE
+
 
 def sample(
     run: Annotated[Path, typer.Argument(help="Directory of a run of the task text.")],
-    length: Annotated[int, typer.Option(help="Number of characters.")] = 500,
+    length: Annotated[int, typer.Option(**WHOLE, help="Number of characters.")] = 500,
     temperature: Annotated[
         float, typer.Option(help="1 samples from the model, lower values prefer what is likely, 0 takes the likeliest.")
     ] = 0.8,
     prompt: Annotated[str, typer.Option(help="The text to continue.")] = "",
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    seed: Annotated[int, typer.Option(**WHOLE, help="Random seed.")] = 0,
 ) -> None:
     """Write text in the manner of the text that a model was trained on."""
     from gatelab.use import load

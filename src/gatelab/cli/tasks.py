@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,7 +74,7 @@ def _print_columns(console: Console, task: OwnData) -> None:
     """Print the columns of the user's own data in numbers."""
     from gatelab.tasks.own import overview
 
-    columns = list(overview.columns(task))
+    count, columns = overview.num_columns(task), list(islice(overview.columns(task), SHOWN_COLUMNS))
     if not columns:
         return
     course = "course" if task.forecasts else "mean by step"
@@ -84,13 +85,13 @@ def _print_columns(console: Console, task: OwnData) -> None:
     for title in ("min", "mean", "max"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column(course, no_wrap=True)
-    for column in columns[:SHOWN_COLUMNS]:
+    for column in columns:
         numbers = (f"{value:.4g}" for value in (column.low, column.mean, column.high))
         table.add_row(f"  {column.name}", column.role, *numbers, column.course)
     console.print()
     console.print(table)
-    if len(columns) > SHOWN_COLUMNS:
-        console.print(f"  … and {len(columns) - SHOWN_COLUMNS:,} more")
+    if count > len(columns):
+        console.print(f"  … and {count - len(columns):,} more")
 
 
 def _data_dir(kind: type[Task], folder: Path | None) -> dict[str, Any]:

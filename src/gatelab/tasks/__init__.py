@@ -60,7 +60,8 @@ def find(name: str) -> type[Task]:
         return Arrays
     if name not in _LIBRARY:
         if os.path.lexists(name[:1000]):
-            raise GatelabError(f"{name} is a file or folder: to use it as a task, write files:path={name}")
+            plain = f", or text:path={name} for plain text" if name.lower().endswith((".txt", ".md")) else ""
+            raise GatelabError(f"{name} is a file or folder: to use it as a task, write files:path={name}{plain}")
         raise unknown("task", name, _LIBRARY)
     return _LIBRARY[name]
 

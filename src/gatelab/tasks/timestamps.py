@@ -16,6 +16,7 @@ MONTHS = ("%Y %b", "%b %Y", "%Y-%b", "%b-%Y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y
 QUARTER = re.compile(r"(\d{4})[ -]?Q([1-4])", re.IGNORECASE)
 QUARTERS = "quarters"  # 1970 Q1
 FORMATS = (None, *(date + time for date in DATES for time in TIMES), *MONTHS, QUARTERS)  # the first is ISO 8601
+YEAR = re.compile(r"\b\d{4}")  # in every format
 CHECKED = 500  # number of last timestamps by which the format is detected
 
 
@@ -57,6 +58,8 @@ def parse_column(texts: Sequence[str]) -> np.ndarray | None:
     if len(texts) < 2:
         return None
     some = [*texts[:CHECKED], *texts[-CHECKED:]]
+    if not all(map(YEAR.search, some)):
+        return None
     candidates = [times for form in FORMATS if _times(some, form) is not None
                   if (times := _times(texts, form)) is not None]  # fmt: skip
     candidates = list({times.tobytes(): times for times in candidates}.values())  # May is short and long
@@ -66,6 +69,35 @@ def parse_column(texts: Sequence[str]) -> np.ndarray | None:
     if len(candidates) > 1:
         candidates = [times for times in candidates if calendars.regular(np.unique(times)) is not None]
     return candidates[0] if len(candidates) == 1 else None
+
+
+def share(texts: Sequence[str]) -> float:
+    """Return the fraction of the texts that are times, in whatever format, by the first and the last of them."""
+    some = [*texts[:CHECKED], *texts[-CHECKED:]]
+    return sum(any(_fits(text, form) for form in FORMATS) for text in some) / max(1, len(some))
+
+
+def first_misfit(texts: Sequence[str]) -> int | None:
+    """Return the position of the first text that is not a time in the format of most of them."""
+    some = [*texts[:CHECKED], *texts[-CHECKED:]]
+    usual = max(FORMATS, key=lambda form: sum(_fits(text, form) for text in some))
+    return next((i for i, text in enumerate(texts) if not _fits(text, usual)), None)
+
+
+def _fits(text: str, form: str | None) -> bool:
+    if not YEAR.search(text):
+        return False
+    try:
+        _zoned(text.strip(), form)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def is_ordered(texts: Sequence[str]) -> bool:
+    """Return whether the times increase in some format: then it does not matter which one they have."""
+    found = (_times(texts, form) for form in FORMATS)
+    return any(times is not None and (np.diff(times) > np.timedelta64(0, "us")).all() for times in found)
 
 
 def _times(texts: Sequence[str], form: str | None) -> np.ndarray | None:

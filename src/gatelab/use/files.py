@@ -87,13 +87,19 @@ def read(path: Path, preparation: Preparation) -> Data:
 def reading_of(preparation: Preparation) -> Reading:
     """Return how files were read in training; the split of training does not matter for new files."""
     reading = preparation.reading or Reading()
-    return reading.resolved(split=None, group=None, header=preparation.header)
+    return reading.resolved(split="none", group=None, header=preparation.header)
 
 
 def _layout(table: table_files.Table, preparation: Preparation) -> str | None:
     """Return the layout of a table with several sequences; None for one with the steps of a single sequence."""
     reading = preparation.reading or Reading()
     if reading.layout == "long":
+        features = reading.columns or preparation.columns
+        if reading.id not in table.names and set(table.names) != set(features):
+            raise DataError(
+                f"{table.path} has no column {reading.id!r}, which tells sequences apart as in training; its columns: "
+                f"{table_files.listed(table.names)}. A file with {', '.join(features)} only is read as one sequence"
+            )
         return "long" if reading.id in table.names else None
     univariate = preparation.kind == "numbers" and preparation.input_size == 1
     is_archive = wide_tables.looks_like_ucr(table) and wide_tables.is_clearly_ucr(table)

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import Self
 
-from gatelab.errors import DataError
+from gatelab.errors import DataError, short
 from gatelab.tasks import series
 from gatelab.tasks.own import gaps, npz_files, splits
 from gatelab.tasks.own.data import OwnData
@@ -206,6 +206,10 @@ def _array(values: Any, name: str) -> np.ndarray:
         array = np.asarray(_numpy(values))
     except ValueError:
         raise DataError(f"{name} is {str(values)[:60]}: expected an array of numbers or text") from None
+    if name == "X" and array.ndim == 0:
+        raise DataError(
+            f"X is {short(values, 60)}: expected an array or a list of sequences, or of the steps of a series"
+        )
     if array.dtype.kind == "O":  # as data frames store text
         items = array.ravel().tolist()
         if not all(isinstance(item, (str, bytes)) for item in items):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 PANELS = 6  # columns of a series that are drawn
 POINTS = 4000  # of a line: more cannot be seen
 TOKENS = 24  # of a sequence
+MOST_CLASSES = 10  # that are drawn
+ROWS = 16  # of a heat map that are named
 
 
 def draw(task: OwnData) -> Figure:
@@ -27,7 +30,9 @@ def draw(task: OwnData) -> Figure:
         return _series(task)
     if task.content.vocabulary:
         return _tokens(task)
-    return _classes(task) if task.classes is not None else _targets(task)
+    if task.classes is None:
+        return _targets(task)
+    return _labels_by_step(task) if task.content.per_step else _classes(task)
 
 
 def _series(task: OwnData) -> Figure:
@@ -78,7 +83,7 @@ def _classes(task: OwnData) -> Figure:
     content = task.content
     assert content.classes is not None
     assert content.targets is not None
-    count, size = min(10, len(content.classes)), len(content.names)
+    count, size = min(MOST_CLASSES, len(content.classes)), len(content.names)
     width = min(5, count)
     rows = -(-count // width)
     train = task.indices[0]
@@ -89,16 +94,19 @@ def _classes(task: OwnData) -> Figure:
             if label >= count:
                 axes.axis("off")
                 continue
-            targets = content.targets[train]
-            members = train[targets == label if targets.ndim == 1 else (targets == label).any(1)]
-            axes.set_title(content.classes[label])
+            members = train[content.targets[train] == label]
+            axes.set_title(_wrapped(content.classes[label], (100 if size <= pictures.LINES else 80) // width))
             _examples(task, axes, np.sort(members)[: 3 if size == 1 else 1])
         for axes in grid[-1]:
             axes.set_xlabel("step")
         grid[0, 0].set_ylabel(_axis(content.names))
+        if size > pictures.LINES:
+            for axes in grid[:, 0]:
+                _name_rows(axes, content.names)
         if 1 < size <= pictures.LINES and (handles := grid[0, 0].get_legend_handles_labels())[0]:
             figure.legend(*handles, loc="outside upper right", ncols=size)
-        figure.suptitle(f"{_file(task)}: training examples by class", x=0.01, ha="left", weight="bold")
+        more = f", {count} of {len(content.classes)} classes" if count < len(content.classes) else ""
+        figure.suptitle(f"{_file(task)}: training examples by class{more}", x=0.01, ha="left", weight="bold")
     return figure
 
 
@@ -120,12 +128,63 @@ def _draw(task: OwnData, axes: Axes, values: np.ndarray) -> None:
     labels = [f"feature {name}" if name.isdigit() else name for name in names]
     pictures.draw_sequence(axes, values, labels)
     axes.set_ylabel(_axis(names))
+    if len(names) > pictures.LINES:
+        _name_rows(axes, names)
+
+
+def _name_rows(axes: Axes, names: tuple[str, ...]) -> None:
+    """Name the rows of a heat map, or some of many."""
+    shown = range(0, len(names), -(-len(names) // ROWS))
+    short = [_shortened(names[row], 22) for row in shown]
+    if len(set(short)) < len(short):  # the difference is in the middle
+        short = [_shortened(names[row], 44) for row in shown]
+    axes.set_yticks(list(shown), short, size=7)
+
+
+def _shortened(text: str, longest: int) -> str:
+    """Return a name without its middle: names of one kind differ at their end."""
+    half = (longest - 1) // 2
+    if half < 1 < len(text):
+        return "…"
+    return text if len(text) <= longest else f"{text[: longest - half - 1]}…{text[-half:]}"
+
+
+def _wrapped(text: str, width: int) -> str:
+    """Return a name in at most two lines."""
+    return "\n".join(textwrap.wrap(_shortened(text, 2 * width - 4), width))
 
 
 def _axis(names: tuple[str, ...]) -> str:
     if len(names) > pictures.LINES:
-        return "feature"
+        return "feature" if all(name.isdigit() for name in names) else ""
     return "value" if len(names) > 1 or names[0].isdigit() else names[0]
+
+
+def _labels_by_step(task: OwnData) -> Figure:
+    """Draw three training examples, and above each the classes of its steps."""
+    content = task.content
+    assert content.classes is not None
+    assert content.targets is not None
+    members = np.sort(task.indices[0])[np.linspace(0, len(task.indices[0]) - 1, 3).astype(int)]
+    with style.house():
+        figure = style.new_figure(9, 6.6)
+        for axes, index in zip(figure.subplots(3, 1), members, strict=True):
+            values = _sequence(task, int(index))
+            _draw(task, axes, values)
+            axes.set_xlim(-0.5, len(values) - 0.5)
+            labels = content.targets[index, : len(values)]
+            starts = np.flatnonzero(np.diff(labels, prepend=-1))
+            for start, end in zip(starts, [*starts[1:], len(labels)], strict=True):
+                name = _shortened(content.classes[labels[start]], max(1, 120 * (end - start) // len(labels)))
+                axes.axvspan(start - 0.5, end - 0.5, 1.02, 1.13, color=style.colour(labels[start]), clip_on=False)
+                axes.text((start + end - 1) / 2, 1.07, name, size=7, color="white", ha="center", va="center",
+                          transform=axes.get_xaxis_transform())  # fmt: skip
+        figure.axes[-1].set_xlabel("step")
+        if len((handles := figure.axes[0].get_legend_handles_labels())[0]) > 1:
+            figure.legend(*handles, loc="outside lower right", ncols=len(handles[0]))
+        title = f"{_file(task)}: three training examples, the label of each step above them"
+        figure.suptitle(title, x=0.01, ha="left", weight="bold")
+    return figure
 
 
 def _targets(task: OwnData) -> Figure:

@@ -26,7 +26,7 @@ from gatelab.tasks.own import (
 from gatelab.tasks.own.data import OwnData
 from gatelab.tasks.own.reading import Aggregate, Layout, Reading
 from gatelab.tasks.own.recordings import Recordings, padded
-from gatelab.tasks.own.table_files import Table, listed, read_table
+from gatelab.tasks.own.table_files import Table, listed, prose, read_table
 from gatelab.tasks.own.user_data import UserData, assembled
 from gatelab.tasks.series import least_steps, window_counts
 
@@ -59,7 +59,8 @@ class Files(OwnData):
     )
     label: str | None = Field(None, description="long and wide tables: the column of the targets")
     split: str | None = Field(
-        None, description="a column or .npz array with train, validation and test; by default one called split"
+        None,
+        description="a column or .npz array of train, validation, test; by default one called split; none ignores it",
     )
     group: str | None = Field(
         None, description="a column or .npz array (speaker, patient) whose members stay in one part of the split"
@@ -114,7 +115,8 @@ class Files(OwnData):
         names = columns or series_files.forecast_columns(table, inputs, (split,))
         if not names:
             raise DataError(
-                f"{path} has no numeric column to forecast; its columns: {listed(table.names)}{_with_digits(table)}"
+                f"{path} has no numeric column to forecast; its columns: {listed(table.names)}"
+                f"{_with_digits(table)}{prose(path)}"
             )
         if repeated := [name for name in (*columns, *inputs) if (*columns, *inputs).count(name) > 1]:
             raise DataError(f"{path}: {repeated[0]!r} is named twice in columns and inputs: name each column once")
@@ -126,7 +128,7 @@ class Files(OwnData):
                 f"{path} has {len(steps.values):,} rows: expected at least {least_steps(self.length)} for windows of "
                 f"{self.length} steps in training, validation and test set; {advice}"
             )
-        used = (*names, *inputs, split, *(steps.times.names if steps.times else ()))
+        used = {*names, *inputs, split, *(steps.times.names if steps.times else ())}
         return UserData(
             steps.values,
             None,
@@ -201,6 +203,8 @@ def recordings(
     suffix = path.suffix.lower()
     if suffix == ".arff":
         raise DataError(f"{path}: .arff files are not read: use the .ts or .tsv file of the same data set")
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is a pipe or a device: expected a regular file; save its content as one first")
     if not path.is_file():
         raise DataError(
             f"there is no file or folder {path}: expected a .csv, .parquet, .ts or .npz file, or a folder with one "

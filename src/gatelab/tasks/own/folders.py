@@ -24,7 +24,8 @@ def read(path: Path, reading: Reading, columns: tuple[str, ...] = (), need_label
     data, lengths = padded(sequences)
     # Unequal or not, folders always had lengths: data is stored as before.
     lengths = np.array([len(sequence) for sequence in sequences], np.int64) if lengths is None else lengths
-    classes = tuple(sorted({name for _, name, _ in members if name is not None}))
+    labels = [name for _, name, _ in members if name is not None]
+    classes = tuple(sorted(set(labels))) if len(labels) == len(members) else ()
     parts = [part for part, _, _ in members if part is not None]
     return Recordings(
         str(path),
@@ -33,7 +34,7 @@ def read(path: Path, reading: Reading, columns: tuple[str, ...] = (), need_label
         [str(file.relative_to(path)) for _, _, file in members],
         names,
         lengths,
-        np.array([name for _, name, _ in members]) if classes else None,
+        np.array(labels) if classes else None,
         are_labels=True if classes else None,
         classes=classes or None,
         split=np.array(parts) if parts else None,
@@ -56,30 +57,46 @@ def subfolders(path: Path) -> list[Path]:
 
 
 def _members(path: Path, need_label: bool) -> list[tuple[str | None, str | None, Path]]:
-    """Return part, class and file of each sequence."""
+    """Return part, class and file of each sequence. The name of a part is never that of a class."""
     folders = subfolders(path)
     parts = [folder for folder in folders if folder.name.strip().lower() in VALUES]
-    has_parts = bool(parts) and len(parts) == len(folders) and any(subfolders(part) for part in parts)
-    if has_parts:
-        return [
-            (part.name, folder.name, file)
-            for part in folders
-            for folder in _classes(part, need_label)
-            for file in _files(folder, 1 if need_label else 0)
-        ]
-    if need_label and len(folders) < 2:
+    if not parts:
+        if need_label and len(folders) < 2:
+            raise DataError(
+                f"{path} has {len(folders)} subfolders: expected one per class, at least two; or train, validation and "
+                "test with one per class in each; or NAME_TRAIN and NAME_TEST files (.ts, .tsv, .txt)"
+            )
+        return [(None, folder.name, file) for folder in folders for file in _files(folder, 3 if need_label else 0)]
+    _check_parts(path, parts, [folder for folder in folders if folder not in parts], need_label)
+    found: list[tuple[str | None, str | None, Path]] = []
+    for part in parts:
+        classes = subfolders(part)
+        found += [(part.name, each.name, file) for each in classes for file in _files(each, 1 if need_label else 0)]
+        if not need_label:
+            found += [(part.name, None, file) for file in sequence_files(part)]
+    return found
+
+
+def _check_parts(path: Path, parts: list[Path], others: list[Path], need_label: bool) -> None:
+    """Refuse parts beside other folders, and parts without classes if these are needed."""
+    names = listed([part.name for part in parts])
+    if others:
         raise DataError(
-            f"{path} has {len(folders)} subfolders: expected one per class, at least two; or train, validation and "
-            "test with one per class in each; or NAME_TRAIN and NAME_TEST files (.ts, .tsv, .txt)"
+            f"{path} has the folder {others[0].name!r} beside {names}: expected the parts train, validation and test "
+            f"only, as train/CLASS/1.csv; move {others[0].name!r} elsewhere, or, if all of them are classes, rename "
+            f"{names}: {'this is the name of a part' if len(parts) == 1 else 'these are names of parts'}"
         )
-    return [(None, folder.name, file) for folder in folders for file in _files(folder, 3 if need_label else 0)]
-
-
-def _classes(part: Path, need_label: bool) -> list[Path]:
-    folders = subfolders(part)
-    if need_label and not folders:
-        raise DataError(f"{part} has no subfolders: expected one per class, as in the other parts")
-    return folders
+    without = [part for part in parts if need_label and not subfolders(part)]
+    if len(without) == len(parts):
+        raise DataError(
+            f"{path} has the parts {names}, and no classes in them: expected a subfolder per class in each, as "
+            f"{parts[0].name}/CLASS/1.csv; or, for other targets, a table with the columns id, label and split"
+        )
+    if without:
+        raise DataError(
+            f"{without[0]} has no subfolders: expected one per class, as in the other parts: "
+            f"{without[0].name}/CLASS/1.csv"
+        )
 
 
 def _files(folder: Path, least: int) -> list[Path]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gatelab.errors import DataError
@@ -68,9 +70,12 @@ def merged(values: np.ndarray, keys: np.ndarray, how: Aggregate) -> np.ndarray:
 
 
 def fill_sequences(
-    values: np.ndarray, lengths: np.ndarray | None, fill: Fill | None, source: str
+    values: np.ndarray, lengths: np.ndarray | None, fill: Fill | None, source: str, places: Sequence[str] | None = None
 ) -> tuple[np.ndarray, int]:
-    """Fill NaN inside the sequences (N, T, D); return them and the number of filled values. The rest is an error."""
+    """Fill NaN inside the sequences (N, T, D); return them and the number of filled values. The rest is an error.
+
+    `places` locate the sequences in a file of text.
+    """
     inside = np.ones(values.shape[:2], bool) if lengths is None else np.arange(values.shape[1]) < lengths[:, None]
     missing = inside[..., None] & ~np.isfinite(values)
     if not missing.any():
@@ -84,8 +89,9 @@ def fill_sequences(
         index = np.argwhere(rest)[0]
         value = values[tuple(index)]
         advice = unfilled(fill) if np.isnan(value) else "infinite values cannot be filled"
-        raise DataError(
-            f"{source}: X[{', '.join(map(str, index))}] is {value} ({int(rest.sum()):,} such values): expected finite "
-            f"numbers; {advice}"
-        )
+        where = f"{source}: X[{', '.join(map(str, index))}]"
+        if places is not None:
+            dimension = f", dimension {index[2] + 1}" if values.shape[2] > 1 else ""
+            where = f"{source}, {places[index[0]]}{dimension}: the value of step {index[1]}"
+        raise DataError(f"{where} is {value} ({int(rest.sum()):,} such values): expected finite numbers; {advice}")
     return values, int(missing.sum())

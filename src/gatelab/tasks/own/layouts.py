@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from gatelab.errors import DataError
-from gatelab.tasks.own import roles, series_files, time_columns, wide_tables
+from gatelab.tasks.own import roles, series_files, signs, time_columns, wide_tables
 from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.own.table_files import Table
 
@@ -42,7 +42,14 @@ def recognise(table: Table, reading: Reading, columns: tuple[str, ...]) -> Liter
     if columns and reading.label is None:
         return "series"
     if not columns:
+        if label is None and (likely := signs.wide_label(table, special)) is not None:
+            raise DataError(
+                f"{table.path} has numbered columns and {likely!r}, and it is not clear what a row is: "
+                f"layout=wide,label={likely} if each row is one sequence, layout=series if each row is a step of one "
+                "series"
+            )
         _refuse_restart(table, reading)
+        _refuse_many(table, reading)
     if label is not None:
         raise _unclear(table, label)
     return "series"
@@ -68,11 +75,31 @@ def _refuse_restart(table: Table, reading: Reading) -> None:
         return
     name, rows = found
     likely = _likely_id(table, name, rows)
-    advice = f"id={likely}" if likely else "name the column that tells these apart, id=COLUMN"
+    advice = _options(table, reading, likely) if likely else "name the column that tells these apart, id=COLUMN"
     raise DataError(
         f"{table.path}, line {table.lines[rows[0]]}, column {name!r}: the times start again: if the rows are steps of "
         f"many sequences, {advice}; if {name!r} is a value and no time, layout=series and time=none"
     )
+
+
+def _refuse_many(table: Table, reading: Reading) -> None:
+    """Refuse a table that has many sequences by its values."""
+    found = signs.sequence_id(table)
+    if found is not None:
+        raise DataError(
+            f"{table.path} looks like the steps of many sequences: {found[1]}: "
+            f"{_options(table, reading, found[0], 'COLUMN')} reads them; if the rows are steps of one series all the "
+            "same, layout=series"
+        )
+
+
+def _options(table: Table, reading: Reading, name: str, unknown: str = "") -> str:
+    """Return the options that read a long table: its id, and its label unless that is known."""
+    if roles.label_column(table, reading.label) is not None:
+        return f"id={name}" if reading.label is None else f"id={name},label={reading.label}"
+    labels = signs.constant_columns(table, name)
+    label = labels[0] if len(labels) == 1 else unknown
+    return f"id={name},label={label}" if label else f"id={name}"
 
 
 def _likely_id(table: Table, time: str, rows: np.ndarray) -> str | None:

@@ -42,10 +42,10 @@ def read(table: Table, reading: Reading, columns: tuple[str, ...], tokens: bool,
     data, lengths = padded(per_sequence)
     targets = None if label is None else target_column(table, label, need_label)
     labels, per_step = (None, False) if targets is None else sequences.labels(targets)
-    rest = tuple(name for name in table.names if name not in (*special, *columns))
     return Recordings(
         str(table.path),
-        f"long table: one row per step, {counted(len(per_sequence), 'sequence')} by {id_name!r}",
+        f"long table: one row per step, {counted(len(per_sequence), 'sequence')} by {id_name!r}"
+        + (f", the label in column {label!r}" if label else ""),
         data[..., 0] if tokens else data,
         sequences.names,
         columns,
@@ -55,7 +55,7 @@ def read(table: Table, reading: Reading, columns: tuple[str, ...], tokens: bool,
         split=None if split is None else sequences.constant(split, "part"),
         groups=None if group is None else sequences.constant(group, "group"),
         split_by=f"by the column {split!r}",
-        ignored=rest,
+        ignored=table.without(*special, *columns),
         notes=notes,
         reading=found.resolved(tokens=token_type(values), columns=columns) if tokens else found,
     )
@@ -86,12 +86,14 @@ def _times(table: Table, reading: Reading, columns: tuple[str, ...], id_name: st
 
 def _features(table: Table, special: tuple[str | None, ...], tokens: bool) -> tuple[str, ...]:
     """Return the columns that are read by default."""
-    counters = {name for name in table.columns if name.strip().lower() in roles.GROUPS or roles.is_index(table, name)}
+    counters = {name for name in table.columns if not roles.is_value(name) or roles.is_index(table, name)}
     counters |= roles.empty_columns(table)
     names = table.names if tokens else tuple(table.columns)
     found = tuple(name for name in names if name not in special and name not in counters)
     if not found:
-        raise DataError(f"{table.path} has no numeric column to read; its columns: {listed(table.names)}")
+        words = [name for name in table.texts if name not in special]
+        advice = f"; to read words as tokens, columns={words[0]},tokens=true" if words else ""
+        raise DataError(f"{table.path} has no numeric column to read; its columns: {listed(table.names)}{advice}")
     return found
 
 

@@ -27,6 +27,7 @@ def read(path: Path, reading: Reading, tokens: bool, need_target: bool) -> Recor
             f"{path} has the arrays {', '.join(arrays) or 'none'}: expected X and y, {' and '.join(missing)} missing"
         )
     X = arrays["X"]
+    used = {"X", "y", "lengths", "classes", reading.split or "split", reading.group}
     split = _array(path, arrays, reading.split, "split", need_target, len(X) if X.ndim else 0)
     group = _array(path, arrays, reading.group, None, need_target, len(X) if X.ndim else 0)
     classes = arrays.get("classes")
@@ -38,7 +39,7 @@ def read(path: Path, reading: Reading, tokens: bool, need_target: bool) -> Recor
         str(path), X, arrays.get("y"), arrays.get("lengths"), reading, tokens=tokens, split=split, groups=group,
         classes=None if classes is None else tuple(texts(classes)), layout=".npz: arrays of sequences",
     )  # fmt: skip
-    return replace(read, split_by=split_by)
+    return replace(read, split_by=split_by, ignored=tuple(name for name in arrays if name not in used))
 
 
 def _part_names(arrays: dict[str, np.ndarray]) -> list[str]:
@@ -64,7 +65,9 @@ def _joined(path: Path, arrays: dict[str, np.ndarray], parts: list[str]) -> dict
             joined[name] = np.concatenate(pieces)
     lengths = [len(arrays.get(f"X_{part}", arrays.get(f"x_{part}", ()))) for part in parts]
     joined["split"] = np.repeat(parts, lengths)
-    return {**{name: arrays[name] for name in ("classes",) if name in arrays}, **joined}
+    used = ("X", "y", "lengths")
+    others = {n: a for n, a in arrays.items() if n not in used and n.rpartition("_")[2] not in parts}
+    return {**others, **joined}
 
 
 def _array(
@@ -72,7 +75,7 @@ def _array(
 ) -> np.ndarray | None:
     """Return the array of the split or the groups."""
     name = usual if option is None else option
-    if name is None or (name not in arrays and (option is None or not needed)):
+    if name is None or name.lower() == "none" or (name not in arrays and (option is None or not needed)):
         return None
     if name not in arrays:
         raise DataError(f"{path} has no array {name!r}; its arrays: {', '.join(arrays)}")
@@ -116,8 +119,10 @@ def from_arrays(
             )
     ends = checked_lengths(source, lengths, values)
     memory.refuse(8 * COPIES * values.size, f"{source} with X of shape {X.shape}", "split it")
-    filled = 0
+    filled, notes = 0, {}
     if not tokens:
+        if X.ndim == 2 and X.dtype.kind in "iu":
+            notes["steps"] = f"{len(np.unique(X)):,} distinct integers, read as quantities; tokens=true reads tokens"
         values, filled = gaps.fill_sequences(values.astype(np.float64), ends, reading.fill, source)
     names = columns or (("token",) if tokens else tuple(str(i + 1) for i in range(values.shape[2])))
     if not tokens and len(names) != values.shape[2]:
@@ -135,7 +140,7 @@ def from_arrays(
         groups=groups,
         classes=classes,
         are_labels=True if classes is not None else None,
-        notes={"missing values": f"{filled:,} filled ({reading.fill})"} if filled else {},
+        notes=notes | ({"missing values": f"{filled:,} filled ({reading.fill})"} if filled else {}),
         reading=reading.resolved(tokens=token_type(X) if tokens else None),
     )
 

@@ -44,7 +44,7 @@ def remarks(task: OwnData) -> dict[str, str]:
             "exogenous inputs": content.names[content.num_targets :],
             "ignored": content.ignored,
         }
-        facts["columns"] = "; ".join(f"{use}: {', '.join(names)}" for use, names in by_use.items() if names)
+        facts["columns"] = "; ".join(f"{use}: {shortened(names)}" for use, names in by_use.items() if names)
         facts["forecast of"] = task.drift_remark()
     else:
         facts |= _of_sequences(content)
@@ -64,7 +64,7 @@ def _cautions(task: OwnData) -> Iterator[str]:
                 f"{count:,} of {test.size:,} test values are filled, not measured: errors on them say little, and the "
                 "baseline gains by them"
             )
-    if content.groups is None and content.parts is None:
+    if not content.is_series and content.groups is None and content.parts is None:
         for name in content.ignored:
             if name.strip().lower() in roles.GROUPS:
                 yield f"sequences of one {name} may be in training and test set; group={name} keeps them together"
@@ -122,7 +122,9 @@ def split_text(task: OwnData) -> str:
         if not (content.parts == 1).any():
             rule += "; 15 % of the training examples for validation, " + _random(content)
     elif content.groups is not None:
-        rule = "random, whole groups stay together, near 70 / 15 / 15 %"
+        name = content.reading.group
+        by = "" if name is None else f" (by {name!r})"
+        rule = f"random, whole groups{by} stay together, near 70 / 15 / 15 %"
     else:
         rule = f"70 / 15 / 15 %, {_random(content)}"
     return rule + (_groups(task) if content.groups is not None else "")
@@ -148,6 +150,13 @@ def _dates(task: OwnData) -> str:
         return ""
     validation, test = timestamps.format_times(stamps[list(task.cuts[1:3])], stamps[:2])
     return f": validation from {validation}, test from {test}"
+
+
+def num_columns(task: OwnData) -> int:
+    """Return the number of columns of numbers."""
+    content = task.content
+    of_targets = 0 if content.targets is None or content.classes is not None else content.targets.shape[-1]
+    return 0 if content.vocabulary else len(content.names) + of_targets
 
 
 def columns(task: OwnData) -> Iterator[ColumnSummary]:

@@ -15,7 +15,8 @@ IDS = (
     "id", "sequence", "sequence_id", "seq", "seq_id", "series_id", "unique_id", "sample_id", "recording",
     "recording_id", "trial", "trial_id", "example_id", "case_id", "session_id", "episode", "episode_id",
 )  # fmt: skip
-SPLITS = ("split", "set", "subset", "partition")
+SPLIT = "split"
+SPLITS = (SPLIT, "set", "subset", "partition")
 GROUPS = (
     "group",
     "speaker",
@@ -62,19 +63,31 @@ def id_column(table: Table, option: str | None) -> str | None:
 
 
 def split_column(table: Table, option: str | None) -> str | None:
-    """Return the column that says which part a row belongs to: named, or with a usual name and such values."""
-    if option is not None:
-        return column(table, option, "split")
-    for name in table.texts:
-        if name.strip().lower() in SPLITS and splits.looks_like_split(table.texts[name]):
+    """Return the column that says which part a row belongs to: named, called split, or with a usual name and such
+    values; "none" is no column. Values that name no part are refused.
+    """
+    if option is not None and option.lower() == "none":
+        return None
+    usual = (name for name in table.names if name.strip().lower() in SPLITS)
+    for name in usual if option is None else (column(table, option, "split"),):
+        cells = table.cells(name)
+        if option is not None or name.strip().lower() == SPLIT or splits.looks_like_split(cells):
+            splits.check(cells, str(table.path), [f"line {line}, column {name!r}" for line in table.lines])
             return name
     return None
 
 
-def numbered_columns(table: Table, without: tuple[str | None, ...]) -> tuple[str, ...]:
+def is_value(name: str) -> bool:
+    """Return whether a column may have values: it is not called split, and not as groups are."""
+    return name.strip().lower() not in (SPLIT, *GROUPS)
+
+
+def numbered_columns(
+    table: Table, without: tuple[str | None, ...], pattern: re.Pattern[str] = NUMBERED
+) -> tuple[str, ...]:
     """Return the columns t0, t1, … or 0, 1, … of a table with one sequence per row, if all others are known."""
-    names = tuple(name for name in table.columns if name not in without)
-    matches = [NUMBERED.fullmatch(name) for name in names]
+    names = tuple(name for name in table.columns if name not in without and is_value(name))
+    matches = [pattern.fullmatch(name) for name in names]
     numbers = [int(match[1]) for match in matches if match]
     if len(numbers) < max(3, len(names)) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
         return ()

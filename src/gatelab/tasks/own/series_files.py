@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from gatelab.errors import DataError
 from gatelab.formatting import counted
 from gatelab.tasks import timestamps
-from gatelab.tasks.own import calendars, gaps, roles, splits, time_columns
+from gatelab.tasks.own import calendars, gaps, roles, signs, splits, time_columns
 from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.own.table_files import Table, read_table
 from gatelab.tasks.own.time_columns import Times
@@ -49,7 +51,8 @@ def from_table(table: Table, columns: tuple[str, ...], reading: Reading) -> Seri
         parts = splits.codes(table.cells(reading.split), str(table.path), where)
     steps = SeriesFile(table.path, columns, values, table.lines, times, parts=parts)
     if times is not None:
-        steps = _complete(_merged(_ordered(steps, reading), reading), reading)
+        id_option = partial(signs.id_option, table, times.values)
+        steps = _complete(_merged(_ordered(steps, reading, id_option), reading, id_option), reading)
     else:
         known = (timestamps.parse(cells) for cells in table.texts.values())  # another format at the beginning
         stamps = None if option == "none" else next((each for each in known if each is not None), None)
@@ -60,7 +63,7 @@ def from_table(table: Table, columns: tuple[str, ...], reading: Reading) -> Seri
     return steps
 
 
-def _ordered(steps: SeriesFile, reading: Reading) -> SeriesFile:
+def _ordered(steps: SeriesFile, reading: Reading, id_option: Callable[[], str]) -> SeriesFile:
     """Return the steps in the order of time: reversed if the newest is first, sorted if the option `time` is given."""
     assert steps.times is not None
     times = steps.times.values
@@ -76,7 +79,7 @@ def _ordered(steps: SeriesFile, reading: Reading) -> SeriesFile:
         raise DataError(
             f"{steps.path}, line {steps.lines[row]}, column {steps.times.name!r}: {steps.times.text(row)} comes after "
             f"{steps.times.text(row - 1)}: expected rows in the order of time; time={steps.times.name} sorts them, and "
-            "if the rows are steps of many sequences, name the column that tells these apart, id=COLUMN"
+            f"if the rows are steps of many sequences, name the column that tells these apart, {id_option()}"
         )
     return _picked(steps, order, rows=note)
 
@@ -93,7 +96,7 @@ def _picked(steps: SeriesFile, order: np.ndarray, **notes: str) -> SeriesFile:
     )
 
 
-def _merged(steps: SeriesFile, reading: Reading) -> SeriesFile:
+def _merged(steps: SeriesFile, reading: Reading, id_option: Callable[[], str]) -> SeriesFile:
     """Merge rows with the same time."""
     assert steps.times is not None
     times = steps.times.values
@@ -105,7 +108,8 @@ def _merged(steps: SeriesFile, reading: Reading) -> SeriesFile:
         raise DataError(
             f"{steps.path}, line {steps.lines[row]}, column {steps.times.name!r}: {steps.times.text(row)} appears "
             f"twice ({counted(len(repeated), 'such row')}): aggregate=mean, first, last or sum merges rows of the same "
-            "time; time=none takes the rows as consecutive steps; if they are steps of many sequences, use id=COLUMN"
+            "time; time=none takes the rows as consecutive steps; if they are steps of many sequences, use "
+            f"{id_option()}"
         )
     if steps.parts is not None and (steps.parts[repeated] != steps.parts[repeated - 1]).any():
         raise DataError(f"{steps.path}: rows of the same time belong to different parts of the split: expected one")
@@ -179,13 +183,9 @@ def _filled(steps: SeriesFile, table: Table, reading: Reading) -> SeriesFile:
 def forecast_columns(table: Table, inputs: tuple[str, ...], used: tuple[str | None, ...]) -> tuple[str, ...]:
     """Return the numeric columns that are forecast by default: no times, counters, labels, groups or split."""
     times = time_columns.time_like(table)
-    others = roles.empty_columns(table)
-    others |= {name for name in table.columns if name.strip().lower() in (*roles.LABELS, *roles.GROUPS)}
-    return tuple(
-        name
-        for name in table.columns
-        if name not in (*inputs, *times, *others, *used) and not roles.is_index(table, name)
-    )
+    others = {*inputs, *times, *used, *roles.empty_columns(table)}
+    others |= {name for name in table.columns if name.strip().lower() in roles.LABELS or not roles.is_value(name)}
+    return tuple(name for name in table.columns if name not in others and not roles.is_index(table, name))
 
 
 def counters(steps: SeriesFile) -> dict[str, str]:

@@ -16,6 +16,7 @@ VALUES = {
     **dict.fromkeys(("validation", "valid", "val", "dev"), 1),
     **dict.fromkeys(("test", "testing"), 2),
 }
+EXPECTED = "train, validation (or val, valid, dev) or test"
 HELD_OUT = 0.15  # share of the examples in validation and test set, each
 
 
@@ -24,13 +25,22 @@ def looks_like_split(values: Sequence[str]) -> bool:
     return any(value.strip().lower() in VALUES for value in set(values))
 
 
+def check(values: Sequence[str], source: str, where: Sequence[str]) -> None:
+    """Refuse values that name no part; `where` locates each value in `source`."""
+    known = [value.strip().lower() in VALUES for value in values]
+    if all(known):
+        return
+    first, distinct = known.index(False), list(dict.fromkeys(values))
+    found = f"{', '.join(map(repr, distinct[:6]))}{', …' if len(distinct) > 6 else ''}"
+    raise DataError(
+        f"{source}, {where[first]}: the split is {values[first]!r}: expected {EXPECTED}, found {found}; split=none "
+        "ignores it"
+    )
+
+
 def codes(values: Sequence[str], source: str, where: Sequence[str]) -> np.ndarray:
     """Return 0, 1, 2 for training, validation and test; `where` locates each value in `source`."""
-    for value, place in zip(values, where, strict=True):
-        if value.strip().lower() not in VALUES:
-            raise DataError(
-                f"{source}, {place}: the split is {value!r}: expected train, validation (or val, valid, dev) or test"
-            )
+    check(values, source, where)
     parts = np.array([VALUES[value.strip().lower()] for value in values], np.int8)
     for part in (0, 2):
         if not (parts == part).any():

@@ -24,6 +24,7 @@ DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
 
 CSV_FACTOR = 20  # bytes of memory per byte of a CSV file: cells are Python objects until all are numbers
 PARQUET_CELL = 32  # bytes of memory per cell
+MOST_COLUMNS = 200_000  # of a CSV file
 SHOWN = 20  # names in a message
 SHORTER = "split it, or remove columns and rows that are not needed"
 
@@ -60,6 +61,11 @@ class Table:
     def names(self) -> tuple[str, ...]:
         """The names of all columns."""
         return (*self.columns, *self.texts)
+
+    def without(self, *used: str | None) -> tuple[str, ...]:
+        """Return the names of all other columns."""
+        known = set(used)
+        return tuple(name for name in self.names if name not in known)
 
     def number_columns(self, names: tuple[str, ...]) -> np.ndarray:
         """Return these columns as (N, D). Missing values are NaN; infinite ones are refused."""
@@ -118,6 +124,11 @@ def number_text(value: float) -> str:
     return str(int(value)) if value.is_integer() else repr(value)
 
 
+def prose(path: Path) -> str:
+    """Return a hint for a file that may be no table at all."""
+    return f"; if it is plain text, text:path={path.name} reads it" if path.suffix.lower() == ".txt" else ""
+
+
 def read_table(path: Path, header: bool | None = None) -> Table:
     """Read a CSV or Parquet table. `header`: whether the first line has column names; None detects it."""
     if not path.exists():
@@ -131,6 +142,7 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
         content = read_regular(path)
         memory.refuse(CSV_FACTOR * len(content), f"{path}, a CSV file of {memory.amount(len(content))},", SHORTER)
         text = content.decode("utf-8-sig").rstrip()
+        _check_width(path, text)
         separator = _separator(text)
         rows = _rows(text, separator)
     except UnicodeDecodeError as error:
@@ -140,7 +152,7 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
             "again as UTF-8"
         ) from error
     except (OSError, csv.Error) as error:
-        raise DataError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from error
+        raise DataError(f"{path} cannot be read as a CSV file in UTF-8: {error}{prose(path)}") from error
     if not rows:
         raise DataError(f"{path} is empty: expected rows of numbers, with or without a header")
     width = len(rows[0][1])
@@ -148,7 +160,7 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
         if len(cells) != width:
             raise DataError(
                 f"{path}, line {line}: {len(cells)} cells, expected {width} as in the first line "
-                f"(separated by {SEPARATORS[separator]})"
+                f"(separated by {SEPARATORS[separator]}){prose(path)}"
             )
     by_column = [[_number(row[i], separator) for _, row in rows] for i in range(width)]  # None is text
     if header is None:
@@ -190,6 +202,15 @@ def _has_header(first: list[str], by_column: list[list[float | None]]) -> bool:
     return any(
         column[0] is None and cell.strip().lower() in TELLING for cell, column in zip(first, by_column, strict=True)
     )
+
+
+def _check_width(path: Path, text: str) -> None:
+    """Refuse a first line that has more cells than any table, before they are taken apart."""
+    cells = max(map(text.partition("\n")[0].count, SEPARATORS)) + 1
+    if cells > MOST_COLUMNS:
+        raise DataError(
+            f"{path}, line 1: {cells:,} cells: expected at most {MOST_COLUMNS:,} columns; write one row per line"
+        )
 
 
 def _separator(text: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gatelab.errors import DataError
+from gatelab.errors import DataError, short
 from gatelab.tasks import timestamps
 from gatelab.tasks.own.roles import column
 from gatelab.tasks.own.table_files import Table
@@ -15,7 +15,9 @@ TIMES = (
     "t", "time", "times", "step", "timestep", "time_step", "timestamp", "time_index", "index", "idx", "tick",
     "frame", "date", "datetime", "ds", "epoch", "unix", "unix_time", "time_idx",
 )  # fmt: skip
+DATES = ("date", "time", "times", "timestamp", "datetime", "ds")  # of text that has to be times
 EPOCHS = ("timestamp", "epoch", "unix", "unix_time", "time")
+MOST = 0.5  # fraction of times in a column above which the others are mistakes
 FIELDS = ("year", "month", "day", "hour", "minute")
 
 
@@ -41,10 +43,10 @@ class Times:
         return self.format(self.values[row])
 
     def format(self, time: np.generic) -> str:
-        """Return any time of the series as text, as short as the times of the first rows allow."""
+        """Return any time of the series as text, as short as the times of the first and last rows allow."""
         if not isinstance(time, np.datetime64):
             return f"{float(time):.10g}"
-        seconds = timestamps.to_seconds(np.array([time, *self.values[:3]]))
+        seconds = timestamps.to_seconds(np.array([time, *self.values[:3], *self.values[-3:]]))
         if seconds is None:
             return str(time).replace("T", " ").rstrip("0").rstrip(".")
         text = timestamps.format_times(seconds[:1], seconds)[0]
@@ -58,19 +60,54 @@ def find(table: Table, option: str | None, values: tuple[str, ...] = ()) -> Time
     """
     if option is not None:
         return None if option.lower() == "none" else named(table, option)
-    for name, cells in table.texts.items():
-        times = table.times(name)
-        if times is None and name.startswith("(column"):
-            times = _unnamed_years(cells)
-        if times is not None:
-            return Times((name,), times)
+    if (dates := _dates(table)) is not None:
+        return dates
     years = _year_and_so_on(table)
     if years and not set(years) & set(values):
         return _combined(table, years)
     for name in table.columns:
-        if name not in values and name.strip().lower() in TIMES and counts(table.columns[name]):
-            return Times((name,), _numeric(name, table.columns[name]))
+        if is_time(table, name) and name not in values:
+            return named(table, name)
     return None
+
+
+def _dates(table: Table) -> Times | None:
+    """Return the times of a column of text: one that is called so, or else the first of times only.
+
+    A column that is called so, or that mostly has times, is refused at its first other cell: it would be ignored, and
+    with it the order and the gaps of the rows.
+    """
+    named = [name for name in table.texts if _field(name) in DATES]
+    for some in (named, [name for name in table.texts if name not in named]):
+        for name in some:
+            times = table.times(name)
+            if times is None and name.startswith("(column"):
+                times = _unnamed_years(table.texts[name])
+            if times is not None:
+                return Times((name,), times)
+        for name in some:
+            cells = table.texts[name]
+            if (
+                len(cells) > 1
+                and (name in named or timestamps.share(cells) > MOST)
+                and not timestamps.is_ordered(cells)
+            ):
+                raise _not_times(table, name)
+    return None
+
+
+def _not_times(table: Table, name: str) -> DataError:
+    """Return the error for a column that has other cells than times of one format."""
+    cells = table.texts[name]
+    row = timestamps.first_misfit(cells)
+    problem = "day and month cannot be told apart, or some times have an offset from UTC and some have none"
+    if row is not None:
+        problem = f"no time in {'the format of the other rows' if timestamps.share(cells) else 'a known format'}"
+    return DataError(
+        f"{table.path}, line {table.lines[row or 0]}, column {name!r}: {short(cells[row or 0], 60)}: {problem}: "
+        "expected one format throughout, as 2026-01-31 or 2026-01-31 12:00; correct or remove the row, or time=none "
+        "takes the rows as they are"
+    )
 
 
 def named(table: Table, option: str) -> Times:
@@ -84,17 +121,12 @@ def named(table: Table, option: str) -> Times:
     if name in table.texts:
         times = table.times(name)
         if times is None:
-            raise DataError(
-                f"{table.path}, line {table.lines[0]}, column {name!r}: {table.texts[name][0]!r}: the column cannot be "
-                "read as times: expected one format throughout, as 2026-01-31 or 2026-01-31 12:00, with day and month "
-                "distinguishable"
-            )
+            raise _not_times(table, name)
         return Times(names, times)
     values = table.columns[name]
-    if np.isnan(values).any():
-        row = int(np.flatnonzero(np.isnan(values))[0])
-        raise DataError(f"{table.path}, line {table.lines[row]}, column {name!r}: the time is missing")
-    return Times(names, _numeric(name, values))
+    if not np.isfinite(values).all():
+        raise _missing(table, name)
+    return Times(names, _numeric(table, name))
 
 
 def counts(values: np.ndarray) -> bool:
@@ -108,7 +140,7 @@ def counts(values: np.ndarray) -> bool:
 
 def time_like(table: Table) -> tuple[str, ...]:
     """Return the numeric columns that are times by name and values; they are never forecast by default."""
-    names = [name for name in table.columns if name.strip().lower() in TIMES and counts(table.columns[name])]
+    names = [name for name in table.columns if is_time(table, name)]
     years = _year_and_so_on(table)
     return (*names, *years)
 
@@ -134,16 +166,56 @@ def restart(table: Table) -> tuple[str, np.ndarray] | None:
     return None
 
 
-def _numeric(name: str, values: np.ndarray) -> np.ndarray:
-    """Return numbers as they are, or as dates: seconds since 1970, or 20260131."""
-    lowest, highest = values.min(), values.max()
-    if name.strip().lower() in EPOCHS and lowest >= 5e8 and highest < 5e9:
-        return (values * 1e6).astype(np.int64).astype("datetime64[us]")
-    if name.strip().lower() in ("date", "day", "ds") and lowest >= 1e7 and highest < 1e8 and (values % 1 == 0).all():
-        texts = [str(int(value)) for value in values]
-        times = timestamps.parse_column([f"{text[:4]}-{text[4:6]}-{text[6:]}" for text in texts])
-        return values if times is None else times
-    return values
+def is_time(table: Table, name: str) -> bool:
+    """Return whether a column of numbers is called time, and counts or has dates, as far as it has values."""
+    if name.strip().lower() not in TIMES:
+        return False
+    values = table.columns[name]
+    known = values[np.isfinite(values)]
+    return len(known) > MOST * len(values) and (counts(known) or _are_dates(name, known))
+
+
+def _missing(table: Table, name: str) -> DataError:
+    row = int(np.flatnonzero(~np.isfinite(table.columns[name]))[0])
+    return DataError(
+        f"{table.path}, line {table.lines[row]}, column {name!r}: the time is missing: correct or remove the row, or "
+        "time=none takes the rows as they are"
+    )
+
+
+def _epoch_unit(name: str, values: np.ndarray) -> float | None:
+    """Return how many microseconds the numbers count since 1970, for columns that are called timestamp and so on."""
+    if name.strip().lower() in EPOCHS and len(values):
+        for unit in (1e6, 1e3, 1.0, 1e-3):  # seconds, milliseconds, microseconds, nanoseconds
+            if values.min() * unit >= 5e14 and values.max() * unit < 5e15:
+                return unit
+    return None
+
+
+def _are_dates(name: str, values: np.ndarray) -> bool:
+    """Return whether numbers are dates whatever their order: seconds since 1970, or 20260131."""
+    if _epoch_unit(name, values) is not None:
+        return True
+    is_date = name.strip().lower() in ("date", "day", "ds", "datetime") and len(values) > 0
+    return bool(is_date and (values % 1 == 0).all() and values.min() >= 18000101 and values.max() < 22000101)
+
+
+def _numeric(table: Table, name: str) -> np.ndarray:
+    """Return numbers as they are, or as dates: since 1970, or 20260131."""
+    values = table.columns[name]
+    if (unit := _epoch_unit(name, values)) is not None:
+        return (values * unit).astype(np.int64).astype("datetime64[us]")
+    if not _are_dates(name, values):
+        return values
+    texts = [f"{value:.0f}" for value in values.tolist()]
+    dates = [f"{text[:4]}-{text[4:6]}-{text[6:]}" for text in texts]
+    times = timestamps.parse_column(dates)
+    if times is None and (row := timestamps.first_misfit(dates)) is not None:
+        raise DataError(
+            f"{table.path}, line {table.lines[row]}, column {name!r}: {texts[row]} is not a valid date: expected dates "
+            "as 20260131; correct or remove the row, or time=none takes the rows as they are"
+        )
+    return values if times is None else times
 
 
 def _unnamed_years(cells: list[str]) -> np.ndarray | None:

@@ -65,7 +65,7 @@ def read(path: Path, reading: Reading, need_label: bool) -> Recordings:
             f"{path}, {places[odd]}: {lengths[odd]} steps, and the first case has {lengths[0]}: the header says "
             "@equalLength true; restore the file, or correct its header"
         )
-    data, filled = gaps.fill_sequences(data, lengths, reading.fill, str(path))
+    data, filled = gaps.fill_sequences(data, lengths, reading.fill, str(path), places)
     columns = ("value",) if data.shape[2] == 1 else tuple(f"dimension {i + 1}" for i in range(data.shape[2]))
     return Recordings(
         str(path),

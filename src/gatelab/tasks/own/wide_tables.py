@@ -8,7 +8,7 @@ from gatelab.errors import DataError
 from gatelab.tasks.own import gaps, roles
 from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.own.recordings import Recordings, target_column
-from gatelab.tasks.own.table_files import Table
+from gatelab.tasks.own.table_files import Table, listed
 
 
 def read(table: Table, reading: Reading, need_label: bool, classes: tuple[str, ...] | None = None) -> Recordings:
@@ -27,23 +27,25 @@ def read(table: Table, reading: Reading, need_label: bool, classes: tuple[str, .
     special = (label, split, group, name)
     columns = _columns(table, special)
     values, lengths = _lengths(table, table.number_columns(columns))
-    values, filled = gaps.fill_sequences(values[..., None], lengths, reading.fill, f"{table.path}, rows as sequences")
+    places = [f"line {line}" for line in table.lines]
+    values, filled = gaps.fill_sequences(values[..., None], lengths, reading.fill, str(table.path), places)
     targets = None if label is None else target_column(table, label, need_label)
     is_ucr = not table.has_header and reading.label is None
     if is_ucr and targets is not None and targets.dtype.kind == "f" and (targets % 1 == 0).all():
         targets = targets.astype(np.int64)  # the archive writes 1.0000000e+00
     return Recordings(
         str(table.path),
-        f"wide table: one sequence per row, the label in column {label!r}",
+        f"wide table: one sequence per row, the label in column {label!r}"
+        + (f", its name in {name!r}" if name else ""),
         values,
-        table.cells(name) if name is not None else [f"line {line}" for line in table.lines],
+        table.cells(name) if name is not None else places,
         ("value",),
         lengths,
         targets,
         split=None if split is None else np.array(table.cells(split)),
         groups=None if group is None else np.array(table.cells(group)),
         split_by=f"by the column {split!r}",
-        ignored=tuple(name for name in table.names if name not in (*special, *columns)),
+        ignored=table.without(*special, *columns),
         notes={"missing values": f"{filled:,} filled ({reading.fill})"} if filled else {},
         reading=reading.resolved(
             layout="wide",
@@ -62,16 +64,17 @@ def _label(table: Table, option: str | None, needed: bool, classes: tuple[str, .
     if label is None and not table.has_header and len(table.names) > 1:
         return "1" if needed or classes is None or set(table.cells("1")) <= set(classes) else None
     if label is None and needed:
-        raise DataError(
-            f"{table.path} has one sequence per row and no label: name its column, label=COLUMN; its columns: "
-            f"{', '.join(table.names[:10])}{', …' if len(table.names) > 10 else ''}"
+        others = tuple(name for name in table.names if not roles.NUMBERED.fullmatch(name) and roles.is_value(name))
+        advice = (
+            f"label={others[0]}" if len(others) == 1 else f"label=COLUMN; its columns: {listed(others or table.names)}"
         )
+        raise DataError(f"{table.path} has one sequence per row and no label: name its column, {advice}")
     return label
 
 
 def _columns(table: Table, special: tuple[str | None, ...]) -> tuple[str, ...]:
     """Return the columns of the steps, in the order of the file."""
-    columns = tuple(n for n in table.columns if n not in special and n.strip().lower() not in roles.GROUPS)
+    columns = tuple(n for n in table.columns if n not in special and roles.is_value(n))
     if numbered := roles.numbered_columns(table, special):
         return numbered
     if not columns:
