@@ -164,9 +164,12 @@ def test_a_signal_saves_and_requeues(answer, code, tmp_path, cli):
         env={**os.environ, **environment, "SLURM_ARRAY_TASK_ID": "3"}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     run = Run(tmp_path / "e" / "runs" / "gru" / "seed-5")
-    wait_for((run.path / "checkpoint.safetensors").is_file, 60)
-    process.send_signal(signal.SIGUSR1)
-    _, err = process.communicate(timeout=60)
+    try:
+        wait_for((run.path / "checkpoint.safetensors").is_file, 300)
+        process.send_signal(signal.SIGUSR1)
+        _, err = process.communicate(timeout=300)
+    finally:
+        process.kill()
     assert process.returncode == code
     assert (tmp_path / "asked").read_text() == "requeue 17_3\n"
     assert run.manifest()["status"] == "interrupted"
@@ -220,7 +223,7 @@ def ended(job: str) -> dict[str, str]:
     def elements() -> dict[str, str]:
         return {name: state for name, state in slurm_node.states().items() if name.startswith(f"{job}_")}
 
-    wait_for(lambda: not active & set(elements().values()), 300)
+    wait_for(lambda: not active & set(elements().values()), 600)
     return elements()
 
 
@@ -272,7 +275,7 @@ def test_a_failed_element_does_not_end_the_others_and_is_submitted_again(tmp_pat
 def test_a_requeued_element_resumes_bit_for_bit(tmp_path):
     job = submit(written(tmp_path, **long(100)), tmp_path / "e")
     run = Run(tmp_path / "e" / "runs" / "gru" / "seed-5")
-    wait_for((run.path / "checkpoint.safetensors").is_file, 60)
+    wait_for((run.path / "checkpoint.safetensors").is_file, 300)
     subprocess.run(["scancel", "--signal=USR1", "--batch", f"{job}_0"], check=True)
     assert ended(job) == {f"{job}_0": "COMPLETED"}
     assert run.manifest()["status"] == "done"
@@ -288,7 +291,7 @@ def test_a_requeued_element_resumes_bit_for_bit(tmp_path):
 def test_a_time_limit_saves_and_requeues(tmp_path):
     job = submit(written(tmp_path, **long(1_000_000)), tmp_path / "e", "--time", "1")
     run = Run(tmp_path / "e" / "runs" / "gru" / "seed-5")
-    wait_for(lambda: run.exists() and run.manifest()["resumed"], 150)
+    wait_for(lambda: run.exists() and run.manifest()["resumed"], 300)
     subprocess.run(["scancel", job], check=True)
     assert ended(job) == {f"{job}_0": "CANCELLED"}
     assert run.manifest()["status"] == "interrupted"  # SIGTERM saves as well
