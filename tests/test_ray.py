@@ -23,6 +23,7 @@ from gatelab.experiments.executors.local import LocalExecutor
 from gatelab.experiments.executors.ray import RayExecutor
 from gatelab.experiments.executors.ray_task import Sent
 from gatelab.experiments.plan import plan
+from gatelab.experiments.run_process import Order
 from gatelab.training import Run, train
 from gatelab.training.checkpoint import read_place
 
@@ -73,8 +74,9 @@ def test_an_address_at_which_nothing_answers_is_refused_at_once(tmp_path):
 
 def test_a_run_that_was_sent_is_the_same():
     run = plan(spec_of(BRIEF))[1]
-    sent = Sent.read(json.dumps(run.spec.self_contained()), str(run.path))
+    sent = Sent.read(json.dumps(Order(run.spec, [[0.5, 0.75]]).document()), str(run.path))
     assert (sent.path, sent.spec, sent.seed) == (run.path, run.spec, run.seed)
+    assert sent.rivals(Path()) == [[0.5, 0.75]]
     assert sent.settled(Path()) is sent.spec
 
 

@@ -15,7 +15,7 @@ from gatelab.experiments.planned import Planned
 from gatelab.experiments.results import main_metric
 from gatelab.experiments.status import RunStatus, Watch
 from gatelab.experiments.worker import Finished
-from gatelab.formatting import named
+from gatelab.formatting import counted, named
 from gatelab.training import Run
 
 MOST = 30  # rows; with more runs, only those that have not ended
@@ -32,7 +32,7 @@ class LineWatcher(Watcher):
         """Print the number of runs, and of those that ended in an earlier session."""
         self.directory, self.total, self.ended = directory, len(runs), len(ended)
         before = f", {len(ended)} of them ended earlier" if ended else ""
-        self.say(f"{len(runs)} runs{before}, in {directory}")
+        self.say(f"{counted(len(runs), 'run')}{before}, in {directory}")
 
     def finished(self, finished: Finished) -> None:
         """Print the status of the run, and its test metric."""
