@@ -215,7 +215,7 @@ def of_key(command: str, key: str, name: str, known: tuple[Any, ...]) -> Iterato
     for value in dict.fromkeys(no):
         yield key_case(command, key, value, refused(FILE, name if value not in ("'", "*unknown") else FILE))
     for value, meaning in yes.items():
-        if (command, name) != ("bench", "seed"):  # which is counted up
+        if (command, name) not in (("bench", "seed"), ("bench", "test")):  # which are counted up, and refused
             yield key_case(command, key, value, means(in_record(key, meaning)))
 
 
