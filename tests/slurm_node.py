@@ -7,10 +7,11 @@ import os
 import shutil
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from waiting import wait_for
 
 SBIN = f"{os.environ.get('PATH', '')}:/usr/sbin"  # where daemons are, not always in the path
 MISSING = [name for name in ("slurmctld", "slurmd", "sbatch") if shutil.which(name, path=SBIN) is None]
@@ -83,13 +84,6 @@ def states(only_waiting_or_running: bool = False) -> dict[str, str]:
     which = [] if only_waiting_or_running else ["--states=all"]
     lines = _said("squeue", "--noheader", "--array", *which, "--format=%i %T").splitlines()
     return dict(line.split() for line in lines)
-
-
-def wait_for(true: Callable[[], object], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"waited for {seconds} seconds"
-        time.sleep(0.2)
 
 
 def _said(*command: str) -> str:

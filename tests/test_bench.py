@@ -15,6 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
+from waiting import wait_for
 
 from gatelab import tasks
 from gatelab.cli import app
@@ -367,10 +368,10 @@ def test_workers_save_and_stop_when_the_bench_is_killed(tmp_path):
         [GATELAB, "bench", str(tmp_path / "c.yaml"), "--output-dir", str(tmp_path / "experiment")],
         stdout=subprocess.DEVNULL,
     )
-    _wait_for(lambda: (place / "checkpoint.safetensors").is_file())
+    wait_for(lambda: (place / "checkpoint.safetensors").is_file())
     process.kill()
     process.wait()
-    _wait_for(lambda: Run(place).manifest()["status"] == "interrupted")
+    wait_for(lambda: Run(place).manifest()["status"] == "interrupted")
 
 
 def test_a_full_disk_is_named_and_nothing_is_lost(tmp_path):
@@ -429,10 +430,3 @@ def test_a_copied_experiment_needs_neither_the_users_cell_nor_their_data(tmp_pat
     (tmp_path / "experiment").rename(tmp_path / "copy")
     gather_again(tmp_path / "copy")
     assert read_results(tmp_path / "copy").models["tiny"].counts == {"done": 1}
-
-
-def _wait_for(true):
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

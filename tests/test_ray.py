@@ -9,10 +9,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from waiting import wait_for
 
 from gatelab.cli.execution import Execution
 from gatelab.errors import DataError, GatelabError
@@ -136,13 +136,6 @@ def test_a_run_is_the_task_that_asked_last(tmp_path):
 
 
 # On real clusters.
-
-
-def wait_for(true, seconds=90):
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.fixture

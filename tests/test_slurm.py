@@ -13,7 +13,7 @@ import pytest
 import slurm_node
 import torch
 from safetensors.torch import load_file
-from slurm_node import wait_for
+from waiting import wait_for
 
 from gatelab.experiments import config, worker
 from gatelab.experiments.bench import bench

@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
+from waiting import wait_for
 
 from gatelab import sealed
 from gatelab.errors import GatelabError
@@ -39,13 +39,6 @@ def spec(**changes) -> config.BenchSpec:
 def started(directory: Path, *options: str) -> subprocess.Popen[bytes]:
     command = [GATELAB, "worker", str(directory), "--jobs", "1", *options]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
-
-
-def wait_for(true, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def same_bits(ours: Path, theirs: Path) -> bool:

@@ -69,6 +69,11 @@ def expectation(message: str) -> str:
     )
 
 
+def bad_byte(error: UnicodeDecodeError) -> tuple[int, str]:
+    """The line of a byte that cannot be decoded, and the byte."""
+    return error.object[: error.start].count(b"\n") + 1, f"{error.object[error.start]:#04x}"
+
+
 def first_problem(error: ValidationError) -> str:
     """The first thing that is wrong with a file's content, `where: what`."""
     problem = error.errors()[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
@@ -16,7 +16,11 @@ from gatelab.errors import GatelabError
 if TYPE_CHECKING:
     from gatelab.experiments.executors import Executor
 
-EXECUTORS = ("local", "ray", "slurm")
+OPTIONS = {
+    "local": ("jobs",),
+    "ray": ("cpus_per_run", "address", "shared_folder"),
+    "slurm": ("cpus_per_run", "partition", "minutes", "array_parallel", "sbatch_option", "dry_run"),
+}  # of each executor
 
 
 @dataclass(frozen=True)
@@ -58,18 +62,13 @@ class Execution:
 
     def make(self) -> Executor:
         """The executor; options of another one are errors."""
-        own = {
-            "local": ("jobs",),
-            "ray": ("cpus_per_run", "address", "shared_folder"),
-            "slurm": ("cpus_per_run", "partition", "minutes", "array_parallel", "sbatch_option", "dry_run"),
-        }
-        if self.executor not in own:
-            raise GatelabError(f"--executor is {self.executor!r}: expected one of {', '.join(EXECUTORS)}")
+        if self.executor not in OPTIONS:
+            raise GatelabError(f"--executor is {self.executor!r}: expected one of {', '.join(OPTIONS)}")
         for field in fields(self):
             value = getattr(self, field.name)
             given = value is not None and value is not False and value != []
-            if given and field.name not in ("executor", "plan_only", *own[self.executor]):
-                users = " or ".join(name for name, options in own.items() if field.name in options)
+            if given and field.name not in ("executor", "plan_only", *OPTIONS[self.executor]):
+                users = " or ".join(name for name, options in OPTIONS.items() if field.name in options)
                 raise GatelabError(f"{_flag(field.name)} is an option of --executor {users}, not of {self.executor}")
         cpus = 1 if self.cpus_per_run is None else self.cpus_per_run
         if self.executor == "ray":
@@ -111,7 +110,7 @@ def with_execution(command: Callable[..., None]) -> Callable[..., None]:
         inspect.Parameter(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=field.default if field.default is not MISSING else None,
+            default=field.default,
             annotation=hints[field.name],
         )
         for field in fields(Execution)

@@ -45,26 +45,19 @@ def _experiment(directory: Path) -> Iterator[tuple[Path, list[Finding]]]:
     contents += f", {len(trials)} trials of a search" if trials else ""
     yield directory, [Finding(EXPERIMENT, contents), *_results(directory, experiment)]
     experiment = settled(experiment, directory)
-    for trial in trials:
-        path = directory / trial["place"]
-        try:
-            findings = verify(Run(within(directory, path))) if _has_begun(path) else []
-        except DataError as error:
-            findings = [Finding(trial["place"], str(error), good=False)]
-        yield path, findings or [Finding("the trial", "not begun yet")]
-    for planned in experiment["runs"]:
+    for planned in (*trials, *experiment["runs"]):
         path = directory / planned["place"]
         try:
             findings = _run(Run(within(directory, path)), planned, experiment) if _has_begun(path) else []
         except DataError as error:
             findings = [Finding(planned["place"], str(error), good=False)]
-        yield path, findings or [Finding("the run", "not begun yet")]
+        yield path, findings or [Finding("the run" if "seed" in planned else "the trial", "not begun yet")]
 
 
 def _run(run: Run, planned: dict[str, Any], experiment: dict[str, Any]) -> list[Finding]:
-    """The findings on the files of a run, and on whether it is the planned run of this directory."""
+    """The findings on the files of a run, and on whether a final run is the planned one of this directory."""
     findings = verify(run)
-    if all(finding.good for finding in findings):
+    if "seed" in planned and all(finding.good for finding in findings):
         manifest, cell = run.manifest(), experiment["cells"][planned["model"]]["equations"]
         same = (
             manifest["spec"]["model"] == experiment["models"][planned["model"]] and manifest["seed"] == planned["seed"]

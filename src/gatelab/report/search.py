@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from gatelab.experiments.results import Results
 from gatelab.experiments.tuning.outcome import ModelSearch, SearchResult
 from gatelab.experiments.tuning.space import Range
 from gatelab.formatting import PERCENT, TITLES, number, scale
-from gatelab.report.figures import Size, colour_of, name_lines
-from gatelab.report.words.search import chosen, setting_name
+from gatelab.report.figures import colour_of, name_lines
+from gatelab.report.words.search import chosen, setting_name, setting_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ LOWEST = 0.2  # the quantile of scores at which the axis of a figure begins, if 
 
 def chosen_settings(search: SearchResult) -> list[list[str]]:
     """The best trial of each model, and how sensitive it is to each setting, below a row of titles."""
-    settings = list(dict.fromkeys(key for space in search.space.values() for key in space))
+    settings = _settings(search)
     title = TITLES[search.metric]
     head = ["model", "trials", f"best validation {title}", *map(setting_name, settings), "best − median"]
     rows = [[*head, *(f"R² of {setting_name(key)}" for key in settings)]]
@@ -34,9 +34,19 @@ def chosen_settings(search: SearchResult) -> list[list[str]]:
         shown = MISSING if score is None else number(search.metric, abs(score))
         spread = MISSING if model.spread is None else number(search.metric, model.spread)
         explained = [_share(model.explained.get(key)) for key in settings]
-        values = [_value(own[key]) if key in own else MISSING for key in settings]
+        values = [setting_value(own[key]) if key in own else MISSING for key in settings]
         rows.append([name, _counts(model, search), shown, *values, spread, *explained])
     return rows
+
+
+def _settings(search: SearchResult) -> list[str]:
+    """The settings of all models, each once."""
+    return list(dict.fromkeys(key for space in search.space.values() for key in space))
+
+
+def _factor(search: SearchResult) -> int:
+    """What scores are multiplied by where they are drawn: errors are kept as negative numbers."""
+    return -scale(search.metric) if search.metric == "loss" else scale(search.metric)
 
 
 def columns_note(search: SearchResult) -> str:
@@ -58,10 +68,6 @@ def _counts(model: ModelSearch, search: SearchResult) -> str:
     return f"{len(model.trials)} of {search.trials}" + (f" ({shown})" if shown else "")
 
 
-def _value(value: Any) -> str:
-    return "none" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
 def _share(share: float | None) -> str:
     return MISSING if share is None else f"{share:.2f}"
 
@@ -73,29 +79,29 @@ def figures(results: Results) -> dict[str, Figure]:
     return {"expected_best.png": expected_best(results), "search.png": trials(results)}
 
 
-def expected_best(results: Results, size: Size = (7, 4.0), title: str | None = None) -> Figure:
+def expected_best(results: Results) -> Figure:
     """The expected best validation score against the number of trials, with its interval."""
     search = results.search
     assert search is not None
-    factor, sign = scale(search.metric), -1 if search.metric == "loss" else 1
+    factor = _factor(search)
     with style.house():
-        figure = style.new_figure(*size)
+        figure = style.new_figure(7, 4.0)
         axes = figure.subplots()
         for i, (name, model) in enumerate(search.models.items()):
             if not model.expected:
                 continue
             budget = [point.trials for point in model.expected]
             colour, dash = colour_of(results, name), style.dash(i)
-            means = [sign * factor * point.mean for point in model.expected]
+            means = [factor * point.mean for point in model.expected]
             axes.plot(budget, means, color=colour, label=name, linestyle=dash, marker="o", markersize=3.5)
             ends = [(p.trials, p.low, p.high) for p in model.expected if p.low is not None]
             if ends:
                 at, low, high = np.array(ends, float).T
-                axes.fill_between(at, sign * factor * low, sign * factor * high, color=colour, alpha=0.13, linewidth=0)
-        _begin_at_typical(figure, [p.mean for m in search.models.values() for p in m.expected], sign * factor)
+                axes.fill_between(at, factor * low, factor * high, color=colour, alpha=0.13, linewidth=0)
+        _begin_at_typical(figure, [p.mean for m in search.models.values() for p in m.expected], factor)
         what = "Best so far" if search.sampler == "tpe" else "Expected best"
         axes.set(xlabel="trials", ylabel=f"validation {TITLES[search.metric]}")
-        axes.set_title(f"{what} validation {search.metric} by number of trials" if title is None else title)
+        axes.set_title(f"{what} validation {search.metric} by number of trials")
         axes.locator_params(axis="x", integer=True)
         name_lines(figure)
         if search.sampler == "random":
@@ -109,15 +115,15 @@ def trials(results: Results) -> Figure:
 
     search = results.search
     assert search is not None
-    settings = list(dict.fromkeys(key for space in search.space.values() for key in space))
-    factor, sign = scale(search.metric), -1 if search.metric == "loss" else 1
+    settings = _settings(search)
+    factor = _factor(search)
     with style.house():
         figure = style.new_figure(max(6.0, 4.2 * len(settings)), 4.0)
         panels = np.atleast_1d(figure.subplots(1, len(settings), sharey=True))
         for axes, key in zip(panels, settings, strict=True):
             for name, model in search.models.items():
                 if key in search.space[name]:
-                    _trials(axes, model, key, name, colour_of(results, name), sign * factor)
+                    _trials(axes, model, key, name, colour_of(results, name), factor)
             values = next(Range.model_validate(space[key]) for space in search.space.values() if key in space)
             if values.log is not None:
                 axes.set_xscale("log")
@@ -127,7 +133,7 @@ def trials(results: Results) -> Figure:
             axes.set(xlabel=setting_name(key))
             axes.grid(alpha=0.2)
         scores = [trial.score for model in search.models.values() for trial in model.trials if trial.score is not None]
-        _begin_at_typical(figure, scores, sign * factor)
+        _begin_at_typical(figure, scores, factor)
         panels[0].set_ylabel(f"best validation {TITLES[search.metric]}")
         handles = {
             label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 
 from gatelab import memory
 from gatelab.disk import read_regular
-from gatelab.errors import DataError, GatelabError
+from gatelab.errors import DataError, GatelabError, bad_byte
 from gatelab.formatting import counted, visible
 from gatelab.tasks import ngrams, pictures
 from gatelab.tasks.baseline import Baseline
@@ -193,9 +193,9 @@ def read_text(path: Path, unit: Unit) -> str | bytes:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
+        line, byte = bad_byte(error)
         raise DataError(
-            f"{path}, line {line}: byte {content[error.start]:#04x} is not UTF-8: expected text in UTF-8; convert it, "
+            f"{path}, line {line}: byte {byte} is not UTF-8: expected text in UTF-8; convert it, "
             "or read its bytes with unit=bytes"
         ) from None
 

@@ -9,13 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from gatelab import cells
-from gatelab.disk import within
 from gatelab.experiments import facts
-from gatelab.experiments.claims import Claims
 from gatelab.experiments.numbers import UNUSABLE, Numbers
-from gatelab.experiments.planned import has_ended
 from gatelab.experiments.tuning import space
-from gatelab.experiments.tuning.search import Ended, best, read_trial, trial_path
+from gatelab.experiments.tuning.search import Ended, best, ended_trial, trial_path
 from gatelab.experiments.tuning.space import TuneSpec
 from gatelab.formatting import listed
 from gatelab.training import Run
@@ -96,17 +93,13 @@ def search_result(experiment: dict[str, Any], directory: Path) -> SearchResult |
 
 def ended(tune: TuneSpec, model: str, directory: Path) -> list[Ended]:
     """The trials of a model that have ended."""
-    trials, claims = [], Claims(directory)
+    trials = []
     for number in range(tune.trials):
-        path = trial_path(model, number)
         try:
-            if has_ended(path, directory) is not None:
-                trials.append(read_trial(within(directory, directory / path), number, tune.of_model(model)))
-            elif claims.state(path) == "failed":
-                trials.append(Ended(number, "failed", {}, []))
+            trials.append(ended_trial(tune, model, number, directory))
         except UNUSABLE:  # damage is an outcome like others
             trials.append(Ended(number, "damaged", {}, []))
-    return trials
+    return [trial for trial in trials if trial is not None]
 
 
 def settled(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:

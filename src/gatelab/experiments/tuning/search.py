@@ -7,7 +7,6 @@ So the search is a function of the config: the same on one core, on a cluster, a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -86,7 +85,7 @@ class Trial(Planned):
     def _earlier(self, directory: Path) -> list[Ended] | None:
         start = self.tune.round_start(self.number)
         independent = self.tune.sampler == "random" and self.tune.pruner == "none"
-        return [] if independent or not start else ended_trials(self, start, directory)
+        return [] if independent or not start else ended_trials(self.tune, self.model, start, directory)
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class Tuned(Planned):
 
     def settled(self, directory: Path) -> RunSpec | None:
         """The spec with the chosen settings; None as long as trials go on."""
-        trials = ended_trials(self, self.tune.trials, directory)
+        trials = ended_trials(self.tune, self.model, self.tune.trials, directory)
         return None if trials is None else space.applied(best(trials, self.model).settings, self.spec)
 
 
@@ -125,23 +124,23 @@ def _of_trial(spec: RunSpec, tune: TuneSpec, seed: int) -> RunSpec:
     return spec.model_copy(update={"training": spec.training.model_copy(update=changes)})
 
 
-def ended_trials(run: Trial | Tuned, count: int, directory: Path) -> list[Ended] | None:
+def ended_trials(tune: TuneSpec, model: str, count: int, directory: Path) -> list[Ended] | None:
     """The first trials of a model; None if one of them has not ended."""
-    claims, trials = Claims(directory), []
+    trials = []
     for number in range(count):
-        path = trial_path(run.model, number)
-        if has_ended(path, directory) is not None:
-            trials.append(read_trial(within(directory, directory / path), number, run.tune.of_model(run.model)))
-        elif claims.state(path) == "failed":
-            trials.append(Ended(number, "failed", {}, []))
-        else:
+        if (trial := ended_trial(tune, model, number, directory)) is None:
             return None
+        trials.append(trial)
     return trials
 
 
-def read_trial(path: Path, number: int, ranges: Mapping[str, space.Range]) -> Ended:
-    """A trial that has ended, from its run directory."""
-    return _read_trial(path, number, tuple(ranges), Run(path).manifest_path.stat().st_mtime_ns)
+def ended_trial(tune: TuneSpec, model: str, number: int, directory: Path) -> Ended | None:
+    """A trial that has ended or failed, from its run directory; None if it has not."""
+    place = trial_path(model, number)
+    if has_ended(place, directory) is not None:
+        path = within(directory, directory / place)
+        return _read_trial(path, number, tuple(tune.of_model(model)), Run(path).manifest_path.stat().st_mtime_ns)
+    return Ended(number, "failed", {}, []) if Claims(directory).state(place) == "failed" else None
 
 
 @lru_cache(10_000)  # workers ask again and again

@@ -226,23 +226,25 @@ def _wrong_values(setting: str, values: Range, spec: RunSpec, name: str, match: 
     elif values.choices is None and _kind(setting, spec.model) not in NUMBERS:
         yield f"an interval is for numbers: expected a list of values of {setting}"
     else:
-        for end in values.ends:
-            value = round(end) if values.choices is None and is_whole(setting, spec.model) else end
+        for value in _ends(setting, values, spec.model):
             try:
                 read_back = read([setting], applied({setting: value}, spec, alone=True))[setting]
             except GatelabError as error:
-                yield f"{short(end)}: {error}"
+                yield f"{short(value)}: {error}"
                 continue
-            if values.choices is not None and read_back != end:
-                yield f"{short(end)}: this means {read_back!r}: write it so"
+            if read_back != value:
+                yield f"{short(value)}: this means {read_back!r}: write it so"
+
+
+def _ends(setting: str, values: Range, model: ModelSpec) -> list[Any]:
+    """The ends of an interval as they may be sampled, or all values of a list."""
+    is_rounded = values.choices is None and is_whole(setting, model)
+    return [round(end) if is_rounded else end for end in values.ends]
 
 
 def _wrong_together(space: dict[str, Range], spec: RunSpec, name: str) -> Iterator[Problem]:
     """Ends of several settings that do not fit each other; of very many combinations, some."""
-    ends = [
-        [round(end) if values.choices is None and is_whole(setting, spec.model) else end for end in values.ends]
-        for setting, values in space.items()
-    ]
+    ends = [_ends(setting, values, spec.model) for setting, values in space.items()]
     for combination in itertools.islice(itertools.product(*ends), MOST_COMBINATIONS):
         settings = dict(zip(space, combination, strict=True))
         try:

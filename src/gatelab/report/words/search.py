@@ -8,7 +8,7 @@ from typing import Any
 
 from gatelab.experiments.tuning.outcome import ModelSearch, SearchResult
 from gatelab.experiments.tuning.space import Range
-from gatelab.formatting import counted, difference, listed, value
+from gatelab.formatting import counted, difference, listed
 from gatelab.lang.printing import GREEK
 
 EDGE = 0.05  # of a range: a choice so near its end may be better beyond it
@@ -33,15 +33,14 @@ def how(search: SearchResult) -> str:
     )
 
 
-def score(search: SearchResult, amount: float) -> str:
-    """A validation score with its unit; errors are kept as negative numbers."""
-    return value(search.metric, abs(amount) if search.metric == "loss" else amount)
-
-
 def setting(name: str, amount: Any) -> str:
     """A setting and its value: learning rate 0.0031."""
-    shown = f"{amount:.3g}" if isinstance(amount, float) else str(amount)
-    return f"{setting_name(name)} {shown}"
+    return f"{setting_name(name)} {setting_value(amount)}"
+
+
+def setting_value(amount: Any) -> str:
+    """The value of a setting in a few digits."""
+    return "none" if amount is None else f"{amount:.3g}" if isinstance(amount, float) else str(amount)
 
 
 def setting_name(name: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from gatelab import memory
 from gatelab.disk import read_regular
-from gatelab.errors import DataError, short
+from gatelab.errors import DataError, bad_byte, short
 from gatelab.tasks import timestamps
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", " ": "spaces"}
@@ -146,10 +146,9 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
         separator = _separator(text)
         rows = _rows(text, separator)
     except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
+        line, byte = bad_byte(error)
         raise DataError(
-            f"{path} cannot be read as a CSV file in UTF-8: byte {content[error.start]:#04x} in line {line}; save it "
-            "again as UTF-8"
+            f"{path} cannot be read as a CSV file in UTF-8: byte {byte} in line {line}; save it again as UTF-8"
         ) from error
     except (OSError, csv.Error) as error:
         raise DataError(f"{path} cannot be read as a CSV file in UTF-8: {error}{prose(path)}") from error
