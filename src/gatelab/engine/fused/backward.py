@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gatelab.engine.fused.phases import Linear
 from gatelab.engine.fused.pointwise import Pass
-from gatelab.engine.fused.source import Source, identifier
+from gatelab.engine.fused.source import Source
 from gatelab.engine.fused.writer import Writer, indented
 from gatelab.lang.graph import Matrix, Node, Transpose
 
@@ -42,21 +42,22 @@ class _Backward(Writer):
             "d_output_b",
             "wanted_threads",
             "chunk_rows",
-            "wanted_sums",
         ]
-        sizes = [signature.size(name) for name in [*names, *(f"wanted_by_{operand}" for operand in operands)]]
+        sizes = [signature.size(name) for name in names]
         pointers = [
             signature.pointer("x"),
             signature.pointer("lengths", "const int64_t*"),
             signature.pointer("d_output"),
         ]
-        pointers += [signature.pointer(f"{s}_{what}") for what in ("start", "all") for s in states]
+        pointers += [signature.pointer(f"{what}_{s}") for what in ("start", "all") for s in states]
         pointers += [signature.pointer("saved"), signature.pointer("d_x", "float*")]
         pointers += [signature.pointer(f"d_final_{s}") for s in states]
         pointers += [signature.pointer(f"d_start_{s}", "float*") for s in states]
         pointers += [signature.pointer(f"d_gate_{gate}") for gate in self.source.gates]
         pointers += [signature.pointer(f"d_by_{operand}", "float*") for operand in operands]
         pointers += [signature.pointer(name, "float*") for name, _, _ in self.sums]
+        wanted = ["wanted_sums", *(f"wanted_by_{operand}" for operand in operands)]
+        pointers += [signature.pointer(name, "const uint8_t*") for name in wanted]
         pointers += [signature.pointer(name) for name in self.source.matrix_names.values()]
         self.add_parameters()
         self.hoist()
@@ -82,7 +83,7 @@ class _Backward(Writer):
             "float* const G = adjoints + (t - before) * rows * ldg;",
             f"[[maybe_unused]] float* const A = expressions + (t - before) * rows * {len(self.recomputed)} * Hp;",
             *(
-                f"[[maybe_unused]] const float* const {s}_old = t ? {s}_all + (t - 1) * B * Hp : {s}_start;"
+                f"[[maybe_unused]] const float* const old_{s} = t ? all_{s} + (t - 1) * B * Hp : start_{s};"
                 for s in states
             ),
             *self._phases(),
@@ -139,8 +140,8 @@ class _Backward(Writer):
         if node.op == "input":
             return "x + t * x_t + slab.first * x_b", "x_b"
         if node.op == "state":
-            name = identifier(node.name)
-            return f"(t ? {name}_all + (t - 1) * B * Hp : {name}_start) + slab.first * Hp", "Hp"
+            name = node.name
+            return f"(t ? all_{name} + (t - 1) * B * Hp : start_{name}) + slab.first * Hp", "Hp"
         if node in self.saved:
             width = f"{len(self.saved)} * Hp"
             return f"saved + (t * B + slab.first) * {width} + {self.saved[node]} * Hp", width
@@ -154,7 +155,7 @@ class _Backward(Writer):
             address, ld = self._operand_rows(node)
             width, K = f"{len(self.adjoints)} * Hp", self._length(node)
             lines.append(
-                f"for (long first, last = 0; next_bits(wanted_by_{operand}, first, last);) {{\n"
+                f"for (long first, last = 0; next_wanted(wanted_by_{operand}, {len(self.adjoints)}, first, last);) {{\n"
                 f"  Segment segments[{CHUNK}];\n"
                 f"  for (long t = before; t < after; t++)\n"
                 f"    segments[t - before] = {{{address}, adjoints + (t - before) * rows * ldg + first * Hp, rows}};\n"
@@ -242,9 +243,9 @@ class _Backward(Writer):
             for i, (_, adjoint, over_units) in enumerate(self.sums):
                 if adjoint is node:
                     summed = f"only({value}, H - j)" if over_units else value
-                    inside.append(f"if (wanted_sums >> {i} & 1) add_to(small + {i} * Hp + j, {summed});")
-        for state, s in zip(self.graph.states, self.source.states, strict=True):
-            before = self.source.gradient.states.get(state)  # None if nothing depends on the old state
+                    inside.append(f"if (wanted_sums[{i}]) add_to(small + {i} * Hp + j, {summed});")
+        for s in self.source.states:
+            before = self.source.gradient.states.get(s)  # None if nothing depends on the old state
             if before in values or (before is None and level == 0):
                 inside.append(f"store(E_{s} + i * Hp + j, {values[before] if before else 'V{}'});")
                 past.append(f"store(E_{s} + i * Hp + j, load(D_{s} + i * Hp + j));")
@@ -273,11 +274,10 @@ class _Backward(Writer):
 
     def _load(self, node: Node, level: int) -> str | None:
         if node.op == "state":
-            return f"load({identifier(node.name)}_old + b * Hp + j)"
+            return f"load(old_{node.name} + b * Hp + j)"
         if node.op == "adjoint":
-            name = identifier(node.name)
-            from_output = " + load(d_out + j)" if name == self.source.states[0] else ""
-            return f"(load(D_{name} + i * Hp + j){from_output})"
+            from_output = " + load(d_out + j)" if node.name == self.source.states[0] else ""
+            return f"(load(D_{node.name} + i * Hp + j){from_output})"
         if node.op == "gate_adjoint":
             name = f"d_gate_{node.name}"
             return f"load(({name} ? {name} + (t * B + b) * Hp : zeros) + j)"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gatelab.engine.fused.phases import Linear
 from gatelab.engine.fused.pointwise import Pass
-from gatelab.engine.fused.source import Source, identifier
+from gatelab.engine.fused.source import Source
 from gatelab.engine.fused.writer import Writer, indented
 from gatelab.lang.graph import Matrix, Node
 
@@ -43,8 +43,8 @@ class _Forward(Writer):
             signature.size(name) for name in ("T", "B", "D", "H", "Hp", "x_t", "x_b", "keep", "team", "wanted_threads")
         ]
         pointers = [signature.pointer("x"), signature.pointer("lengths", "const int64_t*")]
-        pointers += [signature.pointer(f"{s}_start") for s in states]
-        pointers += [signature.pointer(f"{s}_{what}", "float*") for what in ("final", "all") for s in states]
+        pointers += [signature.pointer(f"start_{s}") for s in states]
+        pointers += [signature.pointer(f"{what}_{s}", "float*") for what in ("final", "all") for s in states]
         pointers += [signature.pointer("saved", "float*")]
         pointers += [signature.pointer(f"gate_{gate}", "float*") for gate in self.source.gates]
         pointers += [signature.pointer(name) for name in self.source.matrix_names.values()]
@@ -134,7 +134,7 @@ class _Forward(Writer):
         if operand is _INPUT:
             return "x + t * x_t + slab.first * x_b, x_b, D"
         if operand.op == "state":
-            return f"{identifier(operand.name)}_old + slab.first * Hp, Hp, H"
+            return f"old_{operand.name} + slab.first * Hp, Hp, H"
         return f"arguments + {self.arguments[operand]} * Hp, {len(self.arguments)} * Hp, H"
 
     def _described(self, operand: Node) -> str:
@@ -160,14 +160,14 @@ class _Forward(Writer):
 
     def _load(self, node: Node, level: int) -> str | None:
         if node.op == "state":
-            return f"load({identifier(node.name)}_old + b * Hp + j)"
+            return f"load(old_{node.name} + b * Hp + j)"
         if node in self.temporaries and self.program.level(node) < level:
             return f"load({self.temporary(node)})"
         return self.load_fixed(node)
 
     def _stores(self, node: Node, value: str) -> list[str]:
         states = zip(self.source.states, self.graph.new_states, strict=True)
-        lines = [f"store({state}_next + b * Hp + j, {value});" for state, new in states if new is node]
+        lines = [f"store(next_{state} + b * Hp + j, {value});" for state, new in states if new is node]
         for gate, watched in self.source.gates.items():
             if watched is node:
                 lines.append(f"store(gate_{gate} + (t * B + b) * Hp + j, {value});")
@@ -188,12 +188,12 @@ class _Forward(Writer):
         lines = []
         for number, state in enumerate(self.source.states):
             now, before = ("(keep ? t : t % 2)", "(keep ? t - 1 : (t - 1) % 2)") if number else ("t", "(t - 1)")
-            lines.append(f"const float* const {state}_old = t ? {state}_all + {before} * B * Hp : {state}_start;")
-            lines.append(f"float* const {state}_next = {state}_all + {now} * B * Hp;")
+            lines.append(f"const float* const old_{state} = t ? all_{state} + {before} * B * Hp : start_{state};")
+            lines.append(f"float* const next_{state} = all_{state} + {now} * B * Hp;")
         return lines
 
     def _padding(self) -> list[str]:
-        zeros = [f"zero({state}_next + b * Hp, Hp);" for state in self.source.states]
+        zeros = [f"zero(next_{state} + b * Hp, Hp);" for state in self.source.states]
         zeros += [f"zero(gate_{gate} + (t * B + b) * Hp, Hp);" for gate in self.source.gates]
         if self.saved:  # the backward pass multiplies them by zero, and uninitialized memory may hold NaN
             zeros.append(f"if (keep) zero(saved + (t * B + b) * {len(self.saved)} * Hp, {len(self.saved)} * Hp);")
@@ -203,7 +203,7 @@ class _Forward(Writer):
         ]
 
     def _finals(self) -> list[str]:
-        copies = [f"copy({state}_final + b * Hp, {state}_next + b * Hp, Hp);" for state in self.source.states]
+        copies = [f"copy(final_{state} + b * Hp, next_{state} + b * Hp, Hp);" for state in self.source.states]
         return [
             "for (long b = slab.first; slab.share == 0 && (lengths || t == T - 1) && b < slab.last; b++)\n"
             f"  if (t == (lengths ? lengths[b] : T) - 1) {{\n{indented(copies, 4)}\n  }}"

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from gatelab.engine.fused import buffers, compiler
-from gatelab.engine.fused.source import Arguments, Source, identifier
+from gatelab.engine.fused.source import Arguments, Source
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
 from gatelab.errors import GatelabError
@@ -21,7 +21,6 @@ from gatelab.lang import Cell
 from gatelab.lang.graph import Matrix, Node, Weight, evaluate, walk
 from gatelab.lang.tensors import value
 
-MAX_MAPS = 62  # a bit mask of them is passed as a C long
 Pointers = dict[str, Tensor | None]
 
 CHUNK_ROWS = 128  # rows of adjoints per weight-gradient product: enough for efficiency, few enough for the cache
@@ -42,8 +41,6 @@ class Kernel:
             self.source = Source(cell, watch)
         except RecursionError as error:
             raise compiler.KernelError(f"cell {cell.name!r} is nested too deeply") from error
-        if len(self.source.adjoints) > MAX_MAPS:
-            raise compiler.KernelError(f"cell {cell.name!r} has more than {MAX_MAPS} maps")
         self.library = compiler.load(cell.name + ("_gates" if watch else ""), self.source.text)
         self.forward, self.backward = self.library.forward, self.library.backward
         for function in (self.forward, self.backward):
@@ -123,12 +120,12 @@ class _Fused(torch.autograd.Function):
         gates = [buffers.empty(T, B, Hp) for _ in source.gates]
         arguments: Pointers = {"x": x, "lengths": lengths}
         arguments["saved"] = buffers.empty(T, B, len(source.saved), Hp) if keep else None
-        arguments |= {f"{s}_start": _rows(v, Hp) for s, v in zip(source.states, starts, strict=True)}
+        arguments |= {f"start_{s}": _rows(v, Hp) for s, v in zip(source.states, starts, strict=True)}
         arguments |= {source.matrix_names[m]: v.contiguous() for m, v in zip(source.matrices, matrices, strict=True)}
-        arguments |= {f"b_{n}_unpadded": v.contiguous() for n, v in zip(graph.b, vectors, strict=True)}
-        arguments |= {f"{identifier(n)}_pointer": v for n, v in zip(graph.scalars, scalars, strict=True)}
-        arguments |= {f"{s}_all": v for s, v in zip(source.states, histories, strict=True)}
-        outputs: Pointers = {f"{s}_final": v for s, v in zip(source.states, finals, strict=True)}
+        arguments |= {f"unpadded_{n}": v.contiguous() for n, v in zip(graph.b, vectors, strict=True)}
+        arguments |= {f"pointer_{n}": v for n, v in zip(graph.scalars, scalars, strict=True)}
+        arguments |= {f"all_{s}": v for s, v in zip(source.states, histories, strict=True)}
+        outputs: Pointers = {f"final_{s}": v for s, v in zip(source.states, finals, strict=True)}
         outputs |= {f"gate_{n}": v for n, v in zip(source.gates, gates, strict=True)}
         sizes = {"T": T, "B": B, "D": D, "H": H, "Hp": Hp, "x_t": x.stride(0), "x_b": x.stride(1), "keep": int(keep)}
         sizes["wanted_threads"] = threads = torch.get_num_threads()
@@ -190,18 +187,16 @@ def _gradients(
     sizes |= {"x_t": x.stride(0), "x_b": x.stride(1), "wanted_threads": torch.get_num_threads()}
     if d_output is not None:
         sizes |= {"d_output_t": d_output.stride(0), "d_output_b": d_output.stride(1)}
-    masks = dict.fromkeys(source.operands.values(), 0)  # required columns of adjoints, as bits, by operand
+    columns = {operand: [False] * len(source.adjoints) for operand in source.operands.values()}  # wanted adjoints
     for matrix, operand, column in source.weight_gradients:
-        masks[operand] |= needs_matrices[matrix] << column
-    sizes |= {f"wanted_by_{operand}": mask for operand, mask in masks.items()}
+        columns[operand][column] |= needs_matrices[matrix]
     needs_b = dict(zip(graph.b, needs_vectors, strict=True))
     needs_option = dict(zip(graph.scalars, needs_scalars, strict=True))
     sums = [needs_b[name] for name in source.gradient.vectors] + [
         needs_option[name] for name in source.gradient.scalars
     ]
-    sizes["wanted_sums"] = sum(needed << i for i, needed in enumerate(sums))
     lengths = {operand: D if node.op == "input" else H for node, operand in source.operands.items()}
-    by = {op: buffers.empty(lengths[op] if mask else 0, len(source.adjoints), Hp) for op, mask in masks.items()}
+    by = {op: buffers.empty(lengths[op] if any(c) else 0, len(source.adjoints), Hp) for op, c in columns.items()}
     d_x = buffers.empty(T, B, padded(D)) if needs_x else None
     starts = [buffers.empty(B, Hp) for _ in graph.states]
     vectors = {name: buffers.empty(Hp).zero_() for name in source.gradient.vectors}
@@ -213,6 +208,10 @@ def _gradients(
     pointers |= {f"d_start_{s}": v for s, v in zip(source.states, starts, strict=True)}
     pointers |= {f"d_gate_{n}": g for n, g in zip(source.gates, rows[S:], strict=True)}
     pointers |= {f"d_by_{name}": v for name, v in by.items()}
+    pointers |= {
+        f"wanted_by_{name}": torch.tensor(c, dtype=torch.uint8) if any(c) else None for name, c in columns.items()
+    }
+    pointers["wanted_sums"] = torch.tensor(sums, dtype=torch.uint8)
     pointers |= {f"d_b_{name}": v for name, v in vectors.items()}
     pointers |= {f"d_scalar_{name}": v for name, v in scalars.items()}
     call(ctx.compiled.backward, source.backward_arguments, pointers, sizes)

@@ -391,10 +391,10 @@ static void outer(float* C, long ldc, const Segment* segments, int count, long l
   if (columns - c0 == VL) outer_panel<1>(C, ldc, segments, count, lda, ldg, K, c0);
 }
 
-// The next sequence of set bits in a mask, from bit `last` on: columns of adjoints whose weight gradient is required.
-INLINE bool next_bits(long mask, long& first, long& last) {
-  for (first = last; first < 63 && !(mask >> first & 1); first++) {}
-  for (last = first; last < 63 && (mask >> last & 1); last++) {}
+// The next range of columns of adjoints whose weight gradient is wanted, from column `last` on.
+INLINE bool next_wanted(const uint8_t* wanted, long columns, long& first, long& last) {
+  for (first = last; wanted && first < columns && !wanted[first]; first++) {}
+  for (last = first; wanted && last < columns && wanted[last]; last++) {}
   return last > first;
 }
 

@@ -1,8 +1,11 @@
-"""The contents of a cell's kernel: programs of the forward and backward pass, and names shared by C++ and Python."""
+"""The contents of a cell's kernel: programs of the forward and backward pass, and names shared by C++ and Python.
+
+In C++ every name of the user's follows a prefix (`old_h`, `g_z`, `s_epsilon`, `b_n`), so that it cannot meet a name of
+C++, of the runtime or of the generated code.
+"""
 
 from __future__ import annotations
 
-import keyword
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,43 +16,23 @@ from gatelab.lang import Cell
 from gatelab.lang.gradient import gradient
 from gatelab.lang.graph import Identity, Matrix, Node, Scaled, Transpose, Weight
 
-# Names that C++, the runtime or the generated code use.
-_RESERVED = set(keyword.kwlist) | set(
-    """alignas alignof and_eq asm auto bitand bitor bool case catch char compl concept const consteval constexpr
-    constinit const_cast co_await co_return co_yield decltype default delete do double dynamic_cast enum explicit
-    export extern float friend goto inline int long mutable namespace new noexcept not_eq nullptr operator or_eq
-    private protected public register reinterpret_cast requires short signed sizeof static static_assert static_cast
-    struct switch template this thread_local throw typedef typeid typename union unsigned using virtual void
-    volatile wchar_t xor xor_eq linux unix T B D H Hp Dp G A V Vu Vi VL MR NV p n t b i j c M x lengths keep threads
-    slab rows ld ldg saved zeros bias linear arguments adjoints expressions temporaries small sums chunk chunk_rows
-    after before first last flush swap terms load store add_to all only exp sigmoid tanh relu positive
-    softplus sin cos power zero copy product outer spread forward backward lanes flushes openmp reciprocal clamp
-    exp_split slab_of useful_threads thread_id team_size pack_columns pack_rows packed_size next_bits add_up synchronize
-    Arena Allocator Slab Term Segment segments team_buffer FlushDenormals INLINE""".split()  # noqa: SIM905
-)
-# Patterns of the names that the generated code defines.
-_GENERATED = re.compile(
-    r"v\d+|.*_(old|next|new|all|start|final|unpadded|pointer)|(W|U|b|d|D|E|gate|packed|sums|fixed|wanted|lay|x)_.*"
-)
-
-
-def identifier(name: str) -> str:
-    """The name as a C++ identifier, with an underscore appended if it is reserved."""
-    return f"{name}_" if name in _RESERVED or _GENERATED.fullmatch(name) else name
-
 
 def matrix_name(matrix: Matrix) -> str:
-    """A matrix expression as a C++ identifier: U_n, U_n_minus_U_n_T_minus_times_gamma_I."""
+    """A matrix as a C++ identifier: U_n, or M_U_n_minus_U_n_T_minus_times_gamma_I."""
+    return _described(matrix) if isinstance(matrix, Weight) else f"M_{_described(matrix)}"
+
+
+def _described(matrix: Matrix) -> str:
     if isinstance(matrix, Weight):
         return f"{matrix.space}_{matrix.name}"
     if isinstance(matrix, Identity):
         return "I"
     if isinstance(matrix, Transpose):
-        return f"{matrix_name(matrix.of)}_T"
+        return f"{_described(matrix.of)}_T"
     if isinstance(matrix, Scaled):
         factor = f"{matrix.by:g}" if isinstance(matrix.by, float) else matrix.by.name or "number"
-        return f"times_{re.sub(r'[^0-9A-Za-z]', '_', factor)}_{matrix_name(matrix.of)}"
-    return f"{matrix_name(matrix.left)}_{'plus' if matrix.sign == 1 else 'minus'}_{matrix_name(matrix.right)}"
+        return f"times_{re.sub(r'[^0-9A-Za-z]', '_', factor)}_{_described(matrix.of)}"
+    return f"{_described(matrix.left)}_{'plus' if matrix.sign == 1 else 'minus'}_{_described(matrix.right)}"
 
 
 @dataclass
@@ -75,7 +58,7 @@ class Source:
 
     def __init__(self, cell: Cell, watch: bool = False) -> None:
         self.cell, self.watch, self.graph = cell, watch, cell.graph
-        self.states = [identifier(state) for state in cell.graph.states]
+        self.states = cell.graph.states
         self.gates = cell.graph.gates if watch else {}
         self.gradient = gradient(cell.graph, watch)
         self.forward_arguments, self.backward_arguments = Arguments(), Arguments()
@@ -115,7 +98,7 @@ class Source:
 
     def _named_operands(self) -> dict[Node, str]:
         nodes = dict.fromkeys(node.args[0] for node in self.gradient.products)
-        names = {n: "x" if n.op == "input" else identifier(n.name) for n in nodes if n.op in ("input", "state")}
+        names = {n: "input" if n.op == "input" else f"state_{n.name}" for n in nodes if n.op in ("input", "state")}
         return {n: names.get(n, f"expression_{i}") for i, n in enumerate(nodes)}
 
     def _ordered_adjoints(self) -> list[Node]:
@@ -126,10 +109,10 @@ class Source:
 
     def _named_values(self) -> dict[Node, str]:
         """C++ names of gates, new states and adjoints, after the equations."""
-        names = {node: identifier(name) for name, node in self.graph.gates.items()}
+        names = {node: f"g_{name}" for name, node in self.graph.gates.items()}
         for name, node in zip(self.states, self.graph.new_states, strict=True):
             if node.args:
-                names.setdefault(node, f"{name}_new")
+                names.setdefault(node, f"new_{name}")
         for product, adjoint in self.gradient.products.items():
             if product.matrix is not None:
                 names.setdefault(adjoint, f"d_{self.matrix_names[product.matrix]}")

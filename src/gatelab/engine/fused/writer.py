@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gatelab.engine.fused.phases import EXPENSIVE, Linear, Program, parameters_only
 from gatelab.engine.fused.pointwise import Pass, literal
-from gatelab.engine.fused.source import Arguments, Source, identifier
+from gatelab.engine.fused.source import Arguments, Source
 from gatelab.lang.graph import Node, walk
 
 
@@ -36,13 +36,13 @@ class Writer:
     def add_parameters(self) -> None:
         """Declare the cell's vectors, padded to Hp, and its scalars."""
         for name in self.graph.b:
-            self.declared.append(self.signature.pointer(f"b_{name}_unpadded"))
+            self.declared.append(self.signature.pointer(f"unpadded_{name}"))
             self.shared(f"b_{name}", "Hp")
-            self.initialization.append(f"copy(b_{name}, b_{name}_unpadded, H), zero(b_{name} + H, Hp - H);")
-        for name in map(identifier, self.graph.scalars):
+            self.initialization.append(f"copy(b_{name}, unpadded_{name}, H), zero(b_{name} + H, Hp - H);")
+        for name in self.graph.scalars:
             self.declared += [
-                self.signature.pointer(f"{name}_pointer"),
-                f"[[maybe_unused]] const float {name} = *{name}_pointer;",
+                self.signature.pointer(f"pointer_{name}"),
+                f"[[maybe_unused]] const float s_{name} = *pointer_{name};",
             ]
 
     def hoist(self) -> None:
@@ -68,7 +68,7 @@ class Writer:
         if node.op == "constant":
             return literal(node.value)
         if node.op == "scalar":
-            return identifier(node.name)
+            return f"s_{node.name}"
         return f"load(b_{node.name} + j)" if node.op == "vector" else None
 
     def load_column(self, linear: Linear) -> str:
