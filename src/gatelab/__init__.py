@@ -9,14 +9,46 @@ if TYPE_CHECKING:
     from gatelab import cells, engine, lang, models, tasks, training, use
     from gatelab.engine import Recurrent, from_torch
     from gatelab.errors import CellError, GatelabError
-    from gatelab.lang import Cell, I, cell, cos, exp, hold, learned, relu, sigmoid, sin, softplus, tanh
+    from gatelab.lang import (
+        Cell,
+        I,
+        cell,
+        clamp,
+        cos,
+        exp,
+        expm,
+        floor,
+        hard_sigmoid,
+        hold,
+        layer_norm,
+        learned,
+        log,
+        maximum,
+        mean,
+        minimum,
+        prev,
+        relu,
+        rms_norm,
+        sigmoid,
+        sin,
+        softplus,
+        sqrt,
+        step,
+        stop_gradient,
+        sum,  # noqa: A004 - the usual name
+        surrogate,
+        tanh,
+        values,
+        where,
+    )
     from gatelab.use import load
 
 __version__ = "0.1.0"
 __all__ = [
-    "Cell", "CellError", "GatelabError", "I", "Recurrent", "cell", "cells", "cos", "engine", "exp", "from_torch",
-    "hold", "lang", "learned", "load", "models", "relu", "sigmoid", "sin", "softplus", "tanh", "tasks", "training",
-    "use",
+    "Cell", "CellError", "GatelabError", "I", "Recurrent", "cell", "cells", "clamp", "cos", "engine", "exp", "expm",
+    "floor", "from_torch", "hard_sigmoid", "hold", "lang", "layer_norm", "learned", "load", "log", "maximum", "mean",
+    "minimum", "models", "prev", "relu", "rms_norm", "sigmoid", "sin", "softplus", "sqrt", "step", "stop_gradient",
+    "sum", "surrogate", "tanh", "tasks", "training", "use", "values", "where",
 ]  # fmt: skip
 
 

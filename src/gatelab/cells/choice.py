@@ -9,7 +9,7 @@ from typing import Any
 from gatelab import user_code
 from gatelab.errors import DataError, GatelabError, short, unknown
 from gatelab.lang import Cell
-from gatelab.lang.document import from_document, to_document
+from gatelab.lang.document import digest, from_document, to_document
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,5 @@ def _shared(cell: Cell, library: dict[str, Cell]) -> Cell:
     """
     if library.get(cell.name) is cell:
         return cell
-    document = to_document(cell)
     known = library.get(cell.name)
-    return known if known is not None and to_document(known) == document else from_document(document)
+    return known if known is not None and digest(known) == digest(cell) else from_document(to_document(cell))

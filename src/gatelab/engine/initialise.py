@@ -1,4 +1,4 @@
-"""Initialization of parameters: uniform, Xavier, gate biases, chrono."""
+"""Initialization of parameters: the cell's own, uniform, Xavier, gate biases, chrono."""
 
 from __future__ import annotations
 
@@ -11,28 +11,40 @@ from torch import Generator, Tensor, nn
 
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.settings import check_chrono, check_gate_bias
-from gatelab.errors import unknown
+from gatelab.errors import GatelabError, unknown
+
+
+def own(parameters: CellParameters, generator: Generator | None) -> None:
+    """The cell's own initial values where it has them; uniform in ±1/√H otherwise."""
+    uniform(parameters, generator)
+    for name, recipe in parameters.cell.start.items():
+        value = getattr(parameters, name[0]).learned()[name[2:]]
+        value.copy_(recipe.make(tuple(value.shape), generator))
 
 
 def uniform(parameters: CellParameters, generator: Generator | None) -> None:
     """Uniform in ±1/√H, as in torch.nn (which has two biases per gate)."""
     for values in (parameters.W, parameters.U, parameters.b):
-        for value in values.values():
+        for value in values.learned().values():
             bound = 1 / math.sqrt(value.shape[0])
             nn.init.uniform_(value, -bound, bound, generator=generator)
 
 
 def xavier(parameters: CellParameters, generator: Generator | None) -> None:
     """Xavier uniform input weights, orthogonal recurrent weights, zero biases."""
-    for weight in parameters.W.values():
+    for weight in parameters.W.learned().values():
         nn.init.xavier_uniform_(weight, generator=generator)
-    for weight in parameters.U.values():
+    for weight in parameters.U.learned().values():
         nn.init.orthogonal_(weight, generator=generator)
-    for bias in parameters.b.values():
+    for bias in parameters.b.learned().values():
         nn.init.zeros_(bias)
 
 
-INITS: dict[str, Callable[[CellParameters, Generator | None], None]] = {"torch": uniform, "xavier": xavier}
+INITS: dict[str, Callable[[CellParameters, Generator | None], None]] = {
+    "cell": own,
+    "torch": uniform,
+    "xavier": xavier,
+}
 
 
 @torch.no_grad()
@@ -46,6 +58,13 @@ def initialise(
     """Initialize every parameter in place."""
     if init not in INITS:
         raise unknown("init", init, INITS)
+    for space in ("W", "U", "b"):
+        family = getattr(parameters, space)
+        if hidden := [n for n in family if n not in family.learned() and f"{space}.{n}" not in parameters.cell.given]:
+            raise GatelabError(
+                f"{space}.{hidden[0]} is parametrized and cannot be initialized: remove the parametrization first "
+                "(torch.nn.utils.parametrize.remove_parametrizations), or initialize its own parameters"
+            )
     INITS[init](parameters, generator)
     for name, scalar in parameters.named_parameters(recurse=False):
         scalar.fill_(parameters.options[name].value)

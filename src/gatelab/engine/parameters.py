@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -13,45 +13,62 @@ from gatelab.lang.tensors import TensorMaps, TensorVectors
 
 
 class Family(nn.Module):
-    """W, U or b: parameters by name, in the order of the equations, `b["z"]` or `b.z`.
+    """W, U or b: parameters by name, in the order of the equations, `b["z"]` or `b.z`. Given values are buffers.
 
     (`nn.ParameterDict` does not allow names of its own methods, such as "update", a likely name for a gate.)
     """
 
-    def __init__(self, names: tuple[str, ...], shape: tuple[int, ...], factory: dict[str, Any]) -> None:
+    def __init__(
+        self, sizes: Mapping[str, tuple[int, ...]], given: Mapping[str, Tensor], factory: dict[str, Any]
+    ) -> None:
         super().__init__()
-        for name in names:
-            self._parameters[name] = nn.Parameter(torch.empty(shape, **factory))
+        self.names = tuple(sizes)
+        for name, size in sizes.items():
+            if name in given:
+                self._buffers[name] = torch.empty(size, **factory).copy_(given[name])
+            else:
+                self._parameters[name] = nn.Parameter(torch.empty(size, **factory))
 
-    def __getitem__(self, name: str) -> nn.Parameter:
-        return self._parameters[name]  # type: ignore[return-value]
+    def __getitem__(self, name: str) -> Tensor:
+        for own in (self._parameters, self._buffers):
+            if (value := own.get(name)) is not None:
+                return value
+        if name in self.names:  # torch.nn.utils.parametrize has replaced it by a property
+            value = getattr(self, name)
+            assert isinstance(value, Tensor)
+            return value
+        raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._parameters
+        return name in self.names
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._parameters)
+        return iter(self.names)
 
     def __len__(self) -> int:
-        return len(self._parameters)
+        return len(self.names)
 
     def get(self, name: str, default: Tensor) -> Tensor:
         """The parameter, or `default` if the cell has none of that name."""
-        return self._parameters.get(name) if name in self._parameters else default  # type: ignore[return-value]
+        return self[name] if name in self.names else default
 
-    def values(self) -> ValuesView[nn.Parameter]:
-        """The parameters in the order of the equations."""
-        return self._parameters.values()  # type: ignore[return-value]
+    def values(self) -> list[Tensor]:
+        """The parameters and given values in the order of the equations."""
+        return [self[name] for name in self.names]
 
-    def items(self) -> ItemsView[str, nn.Parameter]:
-        """Pairs of name and parameter in the order of the equations."""
-        return self._parameters.items()  # type: ignore[return-value]
+    def items(self) -> list[tuple[str, Tensor]]:
+        """Pairs of name and parameter or given value in the order of the equations."""
+        return [(name, self[name]) for name in self.names]
+
+    def learned(self) -> dict[str, nn.Parameter]:
+        """The parameters that are stored as they are: neither given nor parametrized."""
+        return {name: self._parameters[name] for name in self.names if name in self._parameters}  # type: ignore[misc]
 
 
 class CellParameters(nn.Module):
     """`W.z` (H, D), `U.z` (H, H), `b.z` (H) and learned scalars such as `epsilon` (), as in the state dict.
 
-    They are uninitialized; see `gatelab.engine.initialise`.
+    Given values are set, parameters are uninitialized; see `gatelab.engine.initialise`.
     """
 
     def __init__(
@@ -59,13 +76,19 @@ class CellParameters(nn.Module):
     ) -> None:
         super().__init__()
         self.cell, self.options = cell, dict(options)
-        D, H, graph = input_size, hidden_size, cell.graph
-        self.W = Family(graph.W, (H, D), factory)
-        self.U = Family(graph.U, (H, H), factory)
-        self.b = Family(graph.b, (H,), factory)
+        D, H = input_size, hidden_size
+        self.W, self.U, self.b = (
+            self._family(space, size, factory) for space, size in {"W": (H, D), "U": (H, H), "b": (H,)}.items()
+        )
         for name, option in options.items():
             if option.learned:
                 self._parameters[name] = nn.Parameter(torch.empty((), **factory))
+
+    def _family(self, space: str, size: tuple[int, ...], factory: dict[str, Any]) -> Family:
+        names = getattr(self.cell.graph, space)
+        recipes = {name: self.cell.given.get(f"{space}.{name}") for name in names}
+        given = {name: recipe.make(size) for name, recipe in recipes.items() if recipe is not None}
+        return Family(dict.fromkeys(names, size), given, factory)
 
     def spaces(self) -> dict[str, Any]:
         """W, U and b as arguments of the cell's function; create them once per call (see `TensorMaps`)."""

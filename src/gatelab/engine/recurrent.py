@@ -36,7 +36,8 @@ class Recurrent(nn.Module):
         batch_first: whether sequences are (B, T, D) or (T, B, D). True by default, unlike in torch.nn.
         engine: "auto", "fused" (compiled, on the CPU), "native" (torch.nn, if it has the cell) or "eager" (plain
             PyTorch). The environment variable GATELAB_ENGINE overrides it.
-        init: "torch" (uniform ±1/√H) or "xavier" (Xavier W, orthogonal U, zero b).
+        init: "cell" (the cell's own initial values, otherwise uniform ±1/√H), "torch" (uniform ±1/√H) or "xavier"
+            (Xavier W, orthogonal U, zero b).
         gate_bias: initial values of individual biases, such as {"z": 1.0}.
         chrono: the longest dependency in steps, for chrono initialization of the biases.
         cell_options: the cell's hyperparameters, such as gamma=0.01, epsilon=1.0, learnable_epsilon=False.
@@ -56,7 +57,7 @@ class Recurrent(nn.Module):
         dropout: float = 0.0,
         batch_first: bool = True,
         engine: str = "auto",
-        init: str = "torch",
+        init: str = "cell",
         gate_bias: Mapping[str, float] | None = None,
         chrono: int | None = None,
         device: torch.device | str | None = None,
@@ -83,8 +84,10 @@ class Recurrent(nn.Module):
         self.engine_in_use: str | None = None  # the engine of the last call
         options = resolve_options(self.cell, cell_options)
         self.layers = nn.ModuleList()
-        for layer in range(num_layers):
-            size = input_size if layer == 0 else hidden_size * len(self.directions)
+        later = hidden_size * len(self.directions)
+        sizes = {f"layer {layer}": later if layer else input_size for layer in range(num_layers)}
+        settings.check_sizes(self.cell, sizes, hidden_size)
+        for size in sizes.values():
             by_direction = {
                 name: CellParameters(self.cell, size, hidden_size, options, device=device, dtype=dtype)
                 for name in self.directions

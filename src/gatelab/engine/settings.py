@@ -19,9 +19,20 @@ def resolve_options(cell: Cell, values: Mapping[str, Any], arguments: Iterable[s
             raise GatelabError(
                 f"cell {cell.name!r} has an option {name!r}, which is an argument of the layer: rename it"
             )
-    if not any((cell.graph.W, cell.graph.U, cell.graph.b)):
+    if not set(cell.graph.parameters) - set(cell.given):
         raise GatelabError(f"cell {cell.name!r} has no W, U or b: expected at least one parameter to train")
     return cell.signature.resolve(cell.name, values, others=reserved[3:-1])
+
+
+def check_sizes(cell: Cell, sizes: Mapping[str, int], hidden_size: int) -> None:
+    """Refuse inputs of another size than the states, where the cell uses the input itself. `sizes`: by layer."""
+    for layer, size in sizes.items():
+        if cell.graph.uses_input_itself and size != hidden_size:
+            raise GatelabError(
+                f"cell {cell.name!r} uses the input {cell.signature.input} itself, so it needs as many features as "
+                f"units: the input of {layer} has {size}, and hidden_size is {hidden_size}. Set hidden_size to {size}, "
+                "or map the input to that size first (a Linear layer, or an embedding of that size)"
+            )
 
 
 def check_gate_bias(cell: Cell, gate_bias: Any) -> None:
@@ -29,8 +40,9 @@ def check_gate_bias(cell: Cell, gate_bias: Any) -> None:
     if not isinstance(gate_bias, Mapping):
         raise GatelabError(f"gate_bias is {gate_bias!r}: expected a mapping, such as {{'z': 1.0}}")
     for name, value in gate_bias.items():
-        if name not in cell.graph.b:
-            raise unknown(f"gate_bias of cell {cell.name!r}:", name, cell.graph.b)
+        learned = [bias for bias in cell.graph.b if f"b.{bias}" not in cell.given]
+        if name not in learned:
+            raise unknown(f"gate_bias of cell {cell.name!r}:", name, learned)
         if not isinstance(value, Real) or not fits_float32(value):
             raise GatelabError(f"gate_bias {name!r} is {value!r}: expected a finite number in the range of float32")
 
@@ -45,7 +57,7 @@ def check_chrono(cell: Cell, longest: Any, gate_bias: Mapping[str, float]) -> No
             "Use gate_bias to initialize biases"
         )
     for gate in cell.roles:
-        if gate not in cell.graph.b:
+        if gate not in cell.graph.b or f"b.{gate}" in cell.given:
             raise GatelabError(
                 f"chrono sets the bias of gate {gate!r}, but cell {cell.name!r} has no b.{gate}: rename its bias"
             )
@@ -62,10 +74,9 @@ def check_frozen(cell: Cell, options: Mapping[str, Option], names: Iterable[Any]
     """Refuse to freeze parameters that the cell does not have, or at something that is not a number."""
     if at is not None and (not isinstance(at, (int, float)) or not fits_float32(at)):
         raise GatelabError(f"freeze was given at={at!r}: expected a finite number in the range of float32")
-    graph = cell.graph
-    families = {"W": graph.W, "U": graph.U, "b": graph.b}
     own = [name for name, option in options.items() if option.learned]
-    own += [f"{family}.{name}" for family, members in families.items() for name in members]
+    learned = [name for name in cell.graph.parameters if name not in cell.given]
+    own += learned
     for name in names:
-        if not isinstance(name, str) or name not in {*own, *(f for f, members in families.items() if members)}:
+        if not isinstance(name, str) or name not in {*own, *(member[0] for member in learned)}:
             raise unknown(f"parameter of cell {cell.name!r} (the same name in all layers):", name, own)

@@ -8,16 +8,20 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 from torch import Tensor
 
-from gatelab.errors import CellError
+from gatelab.errors import CellError, GatelabError
 from gatelab.lang import printing
-from gatelab.lang.graph import is_antisymmetric
+from gatelab.lang.graph import Graph, is_antisymmetric
+from gatelab.lang.interpret import Interpreter
+from gatelab.lang.lowering import lowered
+from gatelab.lang.recurrence import Recurrence, recurrence
 from gatelab.lang.roles import Role, kept, neutral, opening, roles, shut_out
 from gatelab.lang.signature import Option, read
 from gatelab.lang.trace import trace
+from gatelab.lang.values import checked
 from gatelab.lang.watch import call_and_watch
 
 
@@ -28,7 +32,12 @@ class Cell:
     a `Cell` that exists is valid.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        given: Mapping[str, Any] | None = None,
+        start: Mapping[str, Any] | None = None,
+    ) -> None:
         if not inspect.isfunction(function):
             raise CellError(f"@cell was given {function!r}: expected a plain function; decorate a `def`")
         self.function = function
@@ -37,6 +46,16 @@ class Cell:
         self.signature = read(function)
         self.graph = trace(function, self.signature)
         functools.update_wrapper(self, function)
+        self._complete(given, start)
+
+    def _complete(self, given: Mapping[str, Any] | None, start: Mapping[str, Any] | None) -> None:
+        """Set what needs the graph. `given`: parameters that are fixed numbers; `start`: initial values of others."""
+        try:
+            self.given = checked("given", given, self.graph.parameters)
+            self.start = checked("start", start, [name for name in self.graph.parameters if name not in self.given])
+        except GatelabError as error:
+            raise CellError(f"cell {self.name!r}: {error}") from None
+        self.__doc__ = "\n\n".join(filter(None, [self.summary, self.text(), self.doc.partition("\n\n")[2]]))
         self._warn_of_unused_parameters()
 
     def _warn_of_unused_parameters(self) -> None:
@@ -58,8 +77,18 @@ class Cell:
 
     @property
     def states(self) -> tuple[str, ...]:
-        """The names of the states; the first is the output."""
-        return self.signature.states
+        """The names of the states; the first is the output. Those of earlier values and of the step index come last."""
+        return self.lowered.states
+
+    @cached_property
+    def lowered(self) -> Graph:
+        """The graph that engines run: earlier values and the step index are states."""
+        return lowered(self.graph)
+
+    @cached_property
+    def recurrence(self) -> Recurrence:
+        """How new states depend on old ones: "linear elementwise", "elementwise", "linear" or "dense"."""
+        return recurrence(self.lowered)
 
     @property
     def gates(self) -> tuple[str, ...]:
@@ -92,6 +121,14 @@ class Cell:
     def opening(self, gate: str) -> float:
         """The derivative of a gate's pre-activation with respect to its bias `b.<gate>`."""
         return opening(self.graph, self._defaults(), gate)
+
+    @cached_property
+    def interpreter(self) -> Interpreter:
+        """Runs the lowered graph."""
+        return Interpreter(self.lowered)
+
+    def _leaves(self, x: Any, states: tuple[Any, ...], options: Mapping[str, Any]) -> dict[str, Any]:
+        return {**dict(zip(self.states, states, strict=True)), **options, self.signature.input: x}
 
     def _defaults(self) -> dict[str, float]:
         return {name: option.value for name, option in self.options.items()}
@@ -138,38 +175,66 @@ class Cell:
         for key, option in self.options.items():
             options.append(f"{key}=learned({option.value!r})" if option.learned else f"{key}={option.value!r}")
         parameters = ", ".join([*self.signature.order, *(["*", *options] if options else [])])
-        return "\n    ".join([f"@cell\ndef {name}({parameters}):", *printing.python(self.graph)]) + "\n"
+        beside = [
+            f"{what}={{{', '.join(f'{key!r}: {value}' for key, value in values.items())}}}"
+            for what, values in (("given", self.given), ("start", self.start))
+            if values
+        ]
+        decorator = f"@cell({', '.join(beside)})" if beside else "@cell"
+        return "\n    ".join([f"{decorator}\ndef {name}({parameters}):", *printing.python(self.graph)]) + "\n"
 
     def parameter_count(self, input_size: int, hidden_size: int, **settings: Any) -> int:
         """The number of parameters of one layer in one direction, for these options."""
-        g, D, H = self.graph, input_size, hidden_size
+        D, H = input_size, hidden_size
         learned = sum(option.learned for option in self.signature.resolve(self.name, settings).values())
-        return len(g.W) * H * D + len(g.U) * H * H + len(g.b) * H + learned
+        sizes = {"W": H * D, "U": H * H, "b": H}
+        return learned + sum(sizes[name[0]] for name in self.graph.parameters if name not in self.given)
 
     def step(
         self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], options: Mapping[str, Any]
     ) -> tuple[Tensor, ...]:
-        """The new states after one step, computed by the function."""
+        """The new states after one step, computed by the function; by its graph if it refers to earlier steps."""
+        if self.lowered is not self.graph:
+            return self.interpreter.step(self._leaves(x, states, options), spaces)
         return _tuple(self.function(*self.signature.arguments(x, states, spaces), **options))
 
     def watched_step(
         self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], options: Mapping[str, Any]
     ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
         """The new states after one step, and the gates by name."""
+        if self.lowered is not self.graph:
+            return self.interpreter.watched_step(self._leaves(x, states, options), spaces)
         arguments = self.signature.arguments(x, states, spaces)
         returned, named = call_and_watch(self.function, *arguments, **options)
         return _tuple(returned), {name: named[name] for name in self.gates}
 
 
-def cell(function: Callable[..., Any]) -> Cell:
+@overload
+def cell(function: Callable[..., Any], /) -> Cell: ...
+@overload
+def cell(
+    *, given: Mapping[str, Any] | None = None, start: Mapping[str, Any] | None = None
+) -> Callable[[Callable[..., Any]], Cell]: ...
+def cell(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    given: Mapping[str, Any] | None = None,
+    start: Mapping[str, Any] | None = None,
+) -> Any:
     """Turn a function of equations into a `Cell`. `gatelab.lang.signature` describes its parameters.
 
     @cell
     def leaky(x, h, W, U, b, *, rate=learned(0.1)):
         n = tanh(W.n(x) + U.n(h) + b.n)
         return h + rate * (n - h)
+
+    `@cell(given={"U.sum": lower_triangular()}, start={"b.f": constant(1)})`: parameters that are fixed numbers, and
+    initial values of others; `gatelab.lang.values` has the choices.
     """
-    return Cell(function)
+    if function is None:
+        return lambda function: Cell(function, given, start)
+    return Cell(function, given, start)
 
 
 def _tuple(returned: Any) -> tuple[Any, ...]:

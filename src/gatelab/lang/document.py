@@ -6,7 +6,9 @@
      "gates": {"n": 7}, "numbers": {}, "maps": {}, "returns": [10]}
 
 A node is its operation and the indices of earlier nodes; a matrix is ["W" or "U", name], ["I"], ["T", matrix],
-["+" or "-", matrix, matrix] or ["*", factor, matrix], whose factor is a number or {"node": index}.
+["+" or "-", matrix, matrix], ["*", factor, matrix], whose factor is a number or {"node": index}, ["expm", matrix], or
+["each", function, matrix, …]. A cell with given or initial values also has "given" or "start", such as
+{"b.f": ["constant", 1.0]}.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from typing import Any, NoReturn
 from gatelab.errors import DataError, GatelabError
 from gatelab.lang.cell import Cell
 from gatelab.lang.graph import (
-    POINTWISE,
+    Elementwise,
+    Exponential,
     Graph,
     Identity,
     Matrix,
@@ -36,15 +39,19 @@ from gatelab.lang.graph import (
     subexpressions,
     walk,
 )  # fmt: skip
+from gatelab.lang.operations import CONDITIONS, POINTWISE, REDUCTIONS
 from gatelab.lang.recorded import Recorded
-from gatelab.lang.signature import SPACES, Option, Signature
+from gatelab.lang.signature import INDEX, SPACES, Option, Signature
+from gatelab.lang.symbols import MAX_DELAY, widest
+from gatelab.lang.values import Values
 
 KEYS = ("name", "doc", "parameters", "options", "W", "U", "b", "nodes", "gates", "numbers", "maps", "returns")
-LEAVES = {"input": "input", "state": "vector", "vector": "vector", "scalar": "scalar"}  # and their shapes
-BINARY = ("add", "sub", "mul", "div")
+BESIDE = ("given", "start")  # only where the cell has such values
+LEAVES = {"input": "input", "state": "vector", "vector": "vector", "scalar": "scalar", "index": "vector"}  # and shapes
 NAME = re.compile(r"\w+(\([\w=., +-]*\))?")  # a function name, possibly with gates that are held: gru(r=1)
 # Limits against malicious documents, far beyond any real cell.
 MAX_EXPANDED = 1_000_000  # operations, if every use of a value is expanded
+EACH = ("mul", "sigmoid", "tanh", "relu", "softplus", "exp", "abs")  # functions of the entries of matrices
 MAX_NODES, MAX_DEPTH, MAX_DOC = 3_000, 300, 20_000
 
 
@@ -66,6 +73,11 @@ def to_document(cell: Cell) -> dict[str, Any]:
         "numbers": {name: indices[node] for name, node in graph.numbers.items()},
         "maps": {name: _matrix(matrix, indices) for name, matrix in graph.maps.items()},
         "returns": [indices[node] for node in graph.new_states],
+        **{
+            key: {n: [v.kind, *v.arguments] for n, v in getattr(cell, key).items()}
+            for key in BESIDE
+            if getattr(cell, key)
+        },
     }
 
 
@@ -105,7 +117,7 @@ def _node(node: Node, indices: dict[Node, int]) -> list[Any]:
     if node.op == "product":
         assert node.matrix is not None
         return [node.op, _matrix(node.matrix, indices), *arguments]
-    return [node.op, *arguments, int(node.value)] if node.op == "power" else [node.op, *arguments]
+    return [node.op, *arguments, int(node.value)] if node.op in ("power", "prev") else [node.op, *arguments]
 
 
 def _matrix(matrix: Matrix, indices: dict[Node, int]) -> list[Any]:
@@ -117,6 +129,10 @@ def _matrix(matrix: Matrix, indices: dict[Node, int]) -> list[Any]:
         return ["T", _matrix(matrix.of, indices)]
     if isinstance(matrix, Sum):
         return ["+" if matrix.sign == 1 else "-", _matrix(matrix.left, indices), _matrix(matrix.right, indices)]
+    if isinstance(matrix, Exponential):
+        return ["expm", _matrix(matrix.of, indices)]
+    if isinstance(matrix, Elementwise):
+        return ["each", matrix.function, *(_matrix(of, indices) for of in matrix.of)]
     by = {"node": indices[matrix.by]} if isinstance(matrix.by, Node) else matrix.by
     return ["*", by, _matrix(matrix.of, indices)]
 
@@ -125,7 +141,7 @@ class _Reader:
     """Parses a document. Anything that `to_document` would not write is refused."""
 
     def __init__(self, document: Any) -> None:
-        if not isinstance(document, dict) or document.keys() != set(KEYS):
+        if not isinstance(document, dict) or document.keys() - set(BESIDE) != set(KEYS):
             self.refuse(f"expected an object with the keys {', '.join(KEYS)}")
         self.document = document
         self.nodes: list[Node] = []
@@ -144,6 +160,7 @@ class _Reader:
         self.spaces = {space: self.names(document[space], space) for space in SPACES}
         self.leaves = {"input": (signature.input,), "state": signature.states, "scalar": tuple(signature.options)}
         self.leaves["vector"] = self.spaces["b"]
+        self.leaves["index"] = (INDEX,) if signature.has_index else ()
         if not isinstance(document["nodes"], list) or len(document["nodes"]) > MAX_NODES:
             self.refuse(f"nodes: expected a list of at most {MAX_NODES:,}")
         for entry in document["nodes"]:
@@ -152,16 +169,28 @@ class _Reader:
             states=signature.states,
             new_states=self.returned(signature),
             gates=self.named("gates", "vector"),
-            numbers=self.named("numbers", "scalar"),
+            numbers=self.named("numbers", "scalar", "row"),
             maps={self.name(name, "maps"): self.matrix(m) for name, m in self.mapping("maps").items()},
             scalars=tuple(signature.options),
             **self.spaces,
         )
-        return Recorded(document["name"], signature, graph, document["doc"])
+        given, start = (self.values(key) if key in document else None for key in BESIDE)
+        return Recorded(document["name"], signature, graph, document["doc"], given, start)
+
+    def values(self, key: str) -> dict[str, Values]:
+        recipes = {}
+        for name, entry in self.mapping(key).items():
+            if not isinstance(entry, list) or not entry or not isinstance(entry[0], str):
+                self.refuse(f"{key} of {name!r} is {entry!r}: expected a list that starts with a name")
+            recipes[name] = Values(entry[0], tuple(self.number(argument) for argument in entry[1:]))
+        return recipes
 
     def signature(self) -> Signature:
         order = self.names(self.document["parameters"], "parameters")
-        states = tuple(name for name in order[1:] if name not in SPACES)
+        # Before there was a step index, t could be the name of a state.
+        nodes = self.document["nodes"]
+        reserved = SPACES if isinstance(nodes, list) and ["state", INDEX] in nodes else (*SPACES, INDEX)
+        states = tuple(name for name in order[1:] if name not in reserved)
         if not order or order[0] in SPACES or not states:
             self.refuse(f"parameters are {', '.join(order)}: expected the input, at least one state, then W, U, b")
         options = {}
@@ -189,8 +218,14 @@ class _Reader:
             return self.product(self.matrix(rest[0]), self.earlier(rest[1]))
         if op == "power" and len(rest) == 2 and type(rest[1]) is int and abs(rest[1]) <= 10**6:
             return self.pointwise(op, [rest[0]], value=float(rest[1]))
-        if op in POINTWISE and op != "power" and len(rest) == (2 if op in BINARY else 1):
+        if op in POINTWISE and op != "power" and len(rest) == POINTWISE[op].arguments:
             return self.pointwise(op, rest)
+        if op == "itself" and len(rest) == 1 and self.earlier(rest[0]).op == "input":
+            return self.new_node(op, "vector", (self.earlier(rest[0]),))
+        if op in REDUCTIONS and len(rest) == 1:
+            return self.new_node(op, "row", (self.vector(rest[0]),))
+        if op == "prev" and len(rest) == 2 and type(rest[1]) is int and 1 <= rest[1] <= MAX_DELAY:
+            return self.new_node(op, "vector", (self.vector(rest[0]),), value=float(rest[1]))
         return self.refuse(f"the node {entry!r} is not an operation of the language")
 
     def new_node(self, op: str, shape: Shape, args: tuple[Node, ...] = (), **detail: Any) -> Node:
@@ -207,8 +242,20 @@ class _Reader:
         args = tuple(self.earlier(index) for index in indices)
         if any(arg.shape == "input" for arg in args):
             self.refuse(f"the operation {op} is applied to the input: expected a product with it")
-        shape: Shape = "vector" if any(arg.shape == "vector" for arg in args) else "scalar"
-        return self.new_node(op, shape, args, **detail)
+        conditions = [arg.op in CONDITIONS for arg in args]
+        if any(conditions) and (op != "where" or conditions != [True, False, False]):
+            self.refuse(f"a comparison is an argument of {op}: expected it as the condition of where")
+        if op == "where" and not conditions[0]:
+            self.refuse("the condition of where is not a comparison")
+        if op == "clamp" and any(arg.op != "constant" for arg in args[1:]):
+            self.refuse("the bounds of clamp are not numbers")
+        return self.new_node(op, widest(args), args, **detail)
+
+    def vector(self, index: Any) -> Node:
+        node = self.earlier(index)
+        if node.shape != "vector" or node.op in CONDITIONS:
+            self.refuse(f"node {index!r} is not a vector")
+        return node
 
     def product(self, matrix: Matrix, argument: Node) -> Node:
         of_input = isinstance(matrix, Weight) and matrix.space == "W"
@@ -225,7 +272,15 @@ class _Reader:
             if rest[0] not in self.spaces[kind] or (kind == "W" and depth):
                 self.refuse(f"the matrix {kind}.{rest[0]} is unknown, or a W inside a matrix expression")
             return Weight(kind, rest[0])
+        if kind == "each":
+            function, *rest = rest or [None]
+            arity = 2 if function == "mul" else 1
+            if function not in EACH or len(rest) != arity:
+                self.refuse(f"the matrix {str(entry)[:80]} is not a function of matrices in the language")
+            return Elementwise(function, tuple(self.matrix(item, depth + 1) for item in rest))
         inner = [self.matrix(item, depth + 1) for item in rest[-(2 if kind in ("+", "-") else 1) :]] if rest else []
+        if kind == "expm" and len(rest) == 1:
+            return Exponential(inner[0])
         if kind == "I" and not rest and depth:
             return Identity()
         if kind == "T" and len(rest) == 1:
@@ -251,14 +306,14 @@ class _Reader:
                 f"returns is {indices!r}: expected one node for each of the states {', '.join(signature.states)}"
             )
         nodes = tuple(map(self.earlier, indices))
-        if any(node.shape != "vector" for node in nodes):
+        if any(node.shape != "vector" or node.op in CONDITIONS for node in nodes):
             self.refuse("a new state is not a vector")
         return nodes
 
-    def named(self, key: str, shape: Shape) -> dict[str, Node]:
+    def named(self, key: str, *shapes: Shape) -> dict[str, Node]:
         nodes = {self.name(name, key): self.earlier(index) for name, index in self.mapping(key).items()}
-        if any(node.shape != shape for node in nodes.values()):
-            self.refuse(f"{key}: expected {shape}s only")
+        if any(node.shape not in shapes or node.op in CONDITIONS for node in nodes.values()):
+            self.refuse(f"{key}: expected {' and '.join(shapes)} nodes only")
         return nodes
 
     def mapping(self, key: str) -> dict[Any, Any]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatelab.lang.graph import Graph, Matrix, Node, Transpose
-from gatelab.lang.symbols import Symbol, Tracer
+from gatelab.lang.symbols import Condition, Symbol, Tracer
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Gradient:
     products: dict[Node, Node]
     vectors: dict[str, Node]
     scalars: dict[str, Node]
+    itself: Node | None  # of the input, where it is used without a map
 
 
 # For y = op(a) or op(a, b) with adjoint A: the adjoints of the arguments. Where possible they are expressed in y, so
@@ -38,12 +39,24 @@ _RULES: dict[str, Callable[..., tuple[Any, ...]]] = {
     "neg": lambda A, y, a: (-A,),
     "sigmoid": lambda A, y, a: (A * (y * (1 - y)),),
     "tanh": lambda A, y, a: (A * (1 - y * y),),
-    "relu": lambda A, y, a: (A * y.tracer.pointwise("positive", y),),  # 1 where y > 0, else 0
+    "relu": lambda A, y, a: (A * y.tracer.pointwise("step", y),),
     "softplus": lambda A, y, a: (A * a.sigmoid(),),
     "exp": lambda A, y, a: (A * y,),
     "sin": lambda A, y, a: (A * a.cos(),),
     "cos": lambda A, y, a: (-(A * a.sin()),),
+    "log": lambda A, y, a: (A / a,),
+    "sqrt": lambda A, y, a: (A * 0.5 / y,),
+    "abs": lambda A, y, a: (A * y.tracer.pointwise("sign", a),),
+    # share(a, b) is 1 where a > b, 0 where a < b and 0.5 where they are equal
+    "maximum": lambda A, y, a, b: (A * y.tracer.pointwise("share", a, b), A * y.tracer.pointwise("share", b, a)),
+    "minimum": lambda A, y, a, b: (A * y.tracer.pointwise("share", b, a), A * y.tracer.pointwise("share", a, b)),
+    "clamp": lambda A, y, a, low, high: (A * y.tracer.pointwise("within", a, low, high),),
+    "where": lambda A, y, c, a, b: (None, _where(c, A, 0.0), _where(c, 0.0, A)),
+    "surrogate": lambda A, y, a, b: (None, A),
+    "sum": lambda A, y, a: (A,),
+    "mean": lambda A, y, a: (A / _size(A),),
 }
+CONSTANT = ("step", "floor", "greater", "greater_equal", "stop_gradient")  # no gradient passes through these
 
 
 def gradient(graph: Graph, watched: bool = False) -> Gradient:
@@ -52,6 +65,7 @@ def gradient(graph: Graph, watched: bool = False) -> Gradient:
     adjoints: dict[Node, Symbol] = {}
 
     def accumulate(node: Node, adjoint: Symbol) -> None:
+        adjoint = _shaped(adjoint, node)
         adjoints[node] = adjoints[node] + adjoint if node in adjoints else adjoint
 
     for state, node in zip(graph.states, graph.new_states, strict=True):
@@ -63,7 +77,8 @@ def gradient(graph: Graph, watched: bool = False) -> Gradient:
     for node in reversed(order):
         if node in adjoints:
             for arg, adjoint in zip(node.args, _argument_adjoints(tracer, node, adjoints[node]), strict=False):
-                accumulate(arg, adjoint)
+                if adjoint is not None and arg.op != "constant":
+                    accumulate(arg, adjoint)
 
     results = {node: symbol.node for node, symbol in adjoints.items()}
 
@@ -71,11 +86,14 @@ def gradient(graph: Graph, watched: bool = False) -> Gradient:
         return {node.name: results[node] for node in order if node.op == op and node in results}
 
     products = {node: results[node] for node in order if node.op == "product" and node in results}
-    return Gradient(named("state"), products, named("vector"), named("scalar"))
+    itself = next((results[node] for node in order if node.op == "itself" and node in results), None)
+    return Gradient(named("state"), products, named("vector"), named("scalar"), itself)
 
 
-def _argument_adjoints(tracer: Tracer, node: Node, adjoint: Symbol) -> tuple[Symbol, ...]:
+def _argument_adjoints(tracer: Tracer, node: Node, adjoint: Symbol) -> tuple[Symbol | None, ...]:
     """The adjoints of a node's arguments. (Not of the input: its gradient is one product over all W.)"""
+    if node.op in (*CONSTANT, "itself"):
+        return ()
     args = [Symbol(arg, tracer) for arg in node.args]
     if node.op == "product":
         assert node.matrix is not None
@@ -85,6 +103,27 @@ def _argument_adjoints(tracer: Tracer, node: Node, adjoint: Symbol) -> tuple[Sym
         lower = args[0] if n == 2 else args[0] ** (n - 1)
         return (adjoint * n * lower,) if n else (0 * adjoint,)
     return _RULES[node.op](adjoint, Symbol(node, tracer), *args) if node.args else ()
+
+
+def _shaped(adjoint: Symbol, node: Node) -> Symbol:
+    """An adjoint in the shape of its node: summed over the units for a row, repeated for a vector. That of a scalar is
+    per unit, and a row is divided among them.
+    """
+    tracer, shape = adjoint.tracer, adjoint.node.shape
+    if shape == "vector" and node.shape == "row":
+        return tracer.reduction("sum", adjoint)
+    if shape == "row" and node.shape != "row":
+        share = adjoint / _size(adjoint) if node.shape == "scalar" else adjoint
+        return Symbol(tracer.node("repeat", "vector", (share.node,)), tracer)
+    return adjoint
+
+
+def _where(condition: Symbol, a: Any, b: Any) -> Symbol:
+    return condition.tracer.where(Condition(condition.node), a, b)
+
+
+def _size(symbol: Symbol) -> Symbol:
+    return symbol.tracer.leaf("size", "scalar", "H")  # the number of units
 
 
 def _product(tracer: Tracer, matrix: Matrix, argument: Symbol) -> Symbol:

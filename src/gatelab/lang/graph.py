@@ -1,39 +1,22 @@
 """The computation graph of a cell: linear maps and pointwise operations, as plain data.
 
-A node is a value within one step. Its shape is `input` (D features of x), `vector` (H units of a state or gate) or
-`scalar`. A product is a matrix applied to a node; the matrix is a separate expression, since it is constant over time
-and computed once per call.
+A node is a value within one step. Its shape is `input` (D features of x), `vector` (H units of a state or gate), `row`
+(one number per sequence, such as the mean over the units) or `scalar` (one number for all). A product is a matrix
+applied to a node; the matrix is a separate expression, since it is constant over time and computed once per call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-Shape = Literal["input", "vector", "scalar"]
+from gatelab.lang.operations import POINTWISE
 
-# The pointwise operations and their implementation on tensors. Tracing, printing and all engines use these names. (A
-# power has its exponent in `Node.value`.)
-POINTWISE: dict[str, Callable[..., Tensor]] = {
-    "add": torch.add,
-    "sub": torch.sub,
-    "mul": torch.mul,
-    "div": torch.div,
-    "neg": torch.neg,
-    "power": torch.pow,
-    "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh,
-    "relu": torch.relu,
-    "softplus": functional.softplus,
-    "exp": torch.exp,
-    "sin": torch.sin,
-    "cos": torch.cos,
-}
+Shape = Literal["input", "vector", "row", "scalar"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +49,21 @@ class Sum:
 
 
 @dataclass(frozen=True)
+class Elementwise:
+    """A function of the entries of square matrices: relu(U), or the product U ⊙ V for "mul"."""
+
+    function: str  # "mul" or a key of POINTWISE with one argument
+    of: tuple[Matrix, ...]
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """The matrix exponential of a square matrix expression."""
+
+    of: Matrix
+
+
+@dataclass(frozen=True)
 class Scaled:
     """A scalar times a matrix. The factor is a float, a scalar's `Node` (traced) or its tensor (on tensors)."""
 
@@ -73,7 +71,7 @@ class Scaled:
     of: Matrix
 
 
-Matrix = Weight | Identity | Transpose | Sum | Scaled
+Matrix = Weight | Identity | Transpose | Sum | Scaled | Elementwise | Exponential
 
 
 # Nodes are compared by identity: the tracer creates each distinct value once.
@@ -81,11 +79,13 @@ Matrix = Weight | Identity | Transpose | Sum | Scaled
 class Node:
     """One value of the graph: an operation and its arguments, or a leaf."""
 
-    op: str  # "input", "state", "vector", "scalar", "constant", "product" or a key of POINTWISE
+    # A key of POINTWISE or REDUCTIONS, a leaf ("input", "state", "vector", "scalar", "constant"), "product", "itself"
+    # (the input as a vector, where D = H), "prev" (a value of an earlier step) or "index" (the number of the step).
+    op: str
     shape: Shape
     args: tuple[Node, ...] = ()
-    name: str = ""  # of an input, state, vector or scalar
-    value: float = 0.0  # of a constant; the exponent of a power
+    name: str = ""  # of an input, state, vector, scalar or index
+    value: float = 0.0  # of a constant; the exponent of a power; the delay of a prev
     matrix: Matrix | None = None  # of a product
 
 
@@ -96,7 +96,7 @@ class Graph:
     states: tuple[str, ...]
     new_states: tuple[Node, ...]  # in the order of `states`
     gates: dict[str, Node]  # every named vector, in order of computation
-    numbers: dict[str, Node]  # every named expression of scalars only
+    numbers: dict[str, Node]  # every named row and every named expression of scalars only
     maps: dict[str, Matrix]  # every named matrix expression
     W: tuple[str, ...]  # names of the input maps, in order of first use
     U: tuple[str, ...]  # of the recurrent maps
@@ -107,13 +107,36 @@ class Graph:
         """All nodes (or those that the roots depend on) in topological order."""
         return walk(roots or (*self.gates.values(), *self.new_states))
 
+    def replaced(self, replacement: Callable[[Node, tuple[Node, ...]], Node | None]) -> Graph:
+        """The graph with each node replaced by `replacement(node, new arguments)`, or kept where that is None."""
+        new: dict[Node, Node] = {}
+        for node in walk((*self.gates.values(), *self.numbers.values(), *self.new_states)):
+            args = tuple(new[arg] for arg in node.args)
+            kept = node if args == node.args else replace(node, args=args)
+            new[node] = replacement(node, args) or kept
+        return replace(
+            self,
+            new_states=tuple(new[node] for node in self.new_states),
+            gates={name: new[node] for name, node in self.gates.items()},
+            numbers={name: new[node] for name, node in self.numbers.items()},
+        )
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of all maps and vectors: W.z, U.z, b.z."""
+        return [f"{space}.{name}" for space in ("W", "U", "b") for name in getattr(self, space)]
+
+    @property
+    def uses_input_itself(self) -> bool:
+        """Whether the input appears without a map, so that it needs as many features as there are units."""
+        return any(node.op == "itself" for node in self.nodes())
+
     def unused(self) -> list[str]:
         """Parameters that no new state depends on."""
         nodes = list(self.nodes(*self.new_states))
         used = {f"{w.space}.{w.name}" for node in nodes if node.matrix for w in weights(node.matrix)}
         used |= {f"b.{node.name}" for node in nodes if node.op == "vector"}
-        parameters = [f"{space}.{name}" for space in ("W", "U", "b") for name in getattr(self, space)]
-        return [name for name in parameters if name not in used]
+        return [name for name in self.parameters if name not in used]
 
 
 def walk(
@@ -142,7 +165,10 @@ def subexpressions(matrix: Matrix) -> Iterator[Matrix]:
     if isinstance(matrix, Sum):
         yield from subexpressions(matrix.left)
         yield from subexpressions(matrix.right)
-    elif isinstance(matrix, (Transpose, Scaled)):
+    elif isinstance(matrix, Elementwise):
+        for each in matrix.of:
+            yield from subexpressions(each)
+    elif isinstance(matrix, (Transpose, Scaled, Exponential)):
         yield from subexpressions(matrix.of)
 
 
@@ -178,7 +204,7 @@ def evaluate(node: Node, values: dict[Node, Tensor]) -> Tensor:
             args: list[Any] = [evaluate(arg, values) for arg in node.args]
             if node.op == "power":
                 args.append(int(node.value))
-            values[node] = POINTWISE[node.op](*args)
+            values[node] = POINTWISE[node.op].compute(*args)
         else:
             raise KeyError(f"{node.op} {node.name!r} has no value")
     return values[node]

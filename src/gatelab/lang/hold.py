@@ -12,6 +12,7 @@ from gatelab.errors import GatelabError, unknown
 from gatelab.lang.cell import Cell
 from gatelab.lang.interpret import Interpreter
 from gatelab.lang.recorded import Recorded
+from gatelab.lang.signature import INDEX
 from gatelab.lang.trace import trace_step
 from gatelab.numerals import fits_float32
 
@@ -40,13 +41,20 @@ class Held(Recorded):
         self.original, self.held = original, gates
         interpreter = Interpreter(original.graph, {original.graph.gates[gate]: value for gate, value in gates.items()})
 
-        def step(x: Any, states: tuple[Any, ...], spaces: dict[str, Any], options: dict[str, Any]) -> Any:
-            return interpreter.named_step(original.signature.leaves(x, states, options), spaces)
+        def step(x: Any, states: tuple[Any, ...], t: Any, spaces: dict[str, Any], options: dict[str, Any]) -> Any:
+            signature = original.signature
+            leaves = {INDEX: t, **dict(zip(signature.states, states, strict=True)), **options, signature.input: x}
+            return interpreter.named_step(leaves, spaces)
 
         name = f"{original.name}({', '.join(f'{gate}={value:g}' for gate, value in gates.items())})"
         constants = " and ".join(f"{gate} = {value:g}" for gate, value in gates.items())
         graph = trace_step(step, original.signature, f"{name!r}")
-        super().__init__(name, original.signature, graph, f"{original.summary.rstrip('.')}, with {constants}.")
+        given, start = (
+            {key: values for key, values in each.items() if key in graph.parameters}
+            for each in (original.given, original.start)
+        )
+        doc = f"{original.summary.rstrip('.')}, with {constants}."
+        super().__init__(name, original.signature, graph, doc, given, start)
 
     def __reduce__(self) -> Any:
         return hold, (self.original, self.held)

@@ -10,8 +10,22 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gatelab.lang import ops
-from gatelab.lang.graph import Graph, Identity, Matrix, Node, Scaled, Transpose, Weight, operands, subexpressions, walk
+from gatelab.lang.graph import (
+    Elementwise,
+    Exponential,
+    Graph,
+    Identity,
+    Matrix,
+    Node,
+    Scaled,
+    Transpose,
+    Weight,
+    operands,
+    subexpressions,
+    walk,
+)
 from gatelab.lang.maps import I
+from gatelab.lang.operations import POINTWISE, REDUCTIONS
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
@@ -19,9 +33,11 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "mul": operator.mul,
     "div": operator.truediv,
     "neg": operator.neg,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "abs": operator.abs,
 }
-FUNCTIONS = ("sigmoid", "tanh", "relu", "softplus", "exp", "sin", "cos")  # the remaining operations of the language
-OPERATORS |= {name: getattr(ops, name) for name in FUNCTIONS}
+OPERATORS |= {name: getattr(ops, name) for name in (*POINTWISE, *REDUCTIONS) if name not in (*OPERATORS, "power")}
 
 
 class Interpreter:
@@ -36,7 +52,9 @@ class Interpreter:
         return [node for node in walk(targets, self.held, operands) if node not in self.held]
 
     def step(self, leaves: Mapping[str, Any], spaces: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The new states. `leaves` holds the input, the states and the hyperparameters by name, `spaces` W, U and b."""
+        """The new states. `leaves` holds the input, the states, the index of the step and the hyperparameters by name,
+        `spaces` W, U and b.
+        """
         values = self._values(self.needed, leaves, spaces)
         return tuple(values[node] for node in self.graph.new_states)
 
@@ -67,7 +85,7 @@ class Interpreter:
 
 
 def _value(node: Node, values: dict[Node, Any], leaves: Mapping[str, Any], spaces: Mapping[str, Any]) -> Any:
-    if node.op in ("input", "state", "scalar"):
+    if node.op in ("input", "state", "scalar", "index"):
         return leaves[node.name]
     if node.op == "vector":
         return getattr(spaces["b"], node.name)
@@ -77,6 +95,10 @@ def _value(node: Node, values: dict[Node, Any], leaves: Mapping[str, Any], space
         assert node.matrix is not None
         return _map(node.matrix, values, spaces)(values[node.args[0]])
     arguments = [values[arg] for arg in node.args]
+    if node.op == "itself":
+        return arguments[0]
+    if node.op == "prev":
+        return ops.prev(arguments[0], int(node.value))
     return arguments[0] ** int(node.value) if node.op == "power" else OPERATORS[node.op](*arguments)
 
 
@@ -91,5 +113,9 @@ def _map(matrix: Matrix, values: Mapping[Node, Any], spaces: Mapping[str, Any]) 
     if isinstance(matrix, Scaled):
         by = values[matrix.by] if isinstance(matrix.by, Node) else matrix.by
         return by * _map(matrix.of, values, spaces)
+    if isinstance(matrix, Exponential):
+        return ops.expm(_map(matrix.of, values, spaces))
+    if isinstance(matrix, Elementwise):
+        return OPERATORS[matrix.function](*(_map(of, values, spaces) for of in matrix.of))
     left, right = (_map(side, values, spaces) for side in (matrix.left, matrix.right))
     return left + right if matrix.sign == 1 else left - right

@@ -1,4 +1,4 @@
-"""Linear maps in a cell's equations: `U.n(h)`, `(U.n - U.n.T - gamma * I)(r * h)`.
+"""Linear maps in a cell's equations: `U.n(h)`, `(U.n - U.n.T - gamma * I)(r * h)`, `relu(U.n)(h)`.
 
 A `Map` only builds the matrix expression. Applying it is up to its creator: the tracer adds a product node,
 `TensorMaps` computes the product.
@@ -11,7 +11,7 @@ from numbers import Real
 from typing import Any
 
 from gatelab.errors import CellError
-from gatelab.lang.graph import Identity, Matrix, Scaled, Sum, Transpose, weights
+from gatelab.lang.graph import Elementwise, Exponential, Identity, Matrix, Scaled, Sum, Transpose, weights
 
 Apply = Callable[[Matrix, Any], Any]
 
@@ -42,8 +42,8 @@ class Map:
         return self._sum(other, -1)
 
     def __mul__(self, factor: Any) -> Map:
-        if isinstance(factor, Map):
-            raise CellError("maps can be added and scaled, not multiplied: apply one after the other, U.a(U.b(h))")
+        if isinstance(factor, Map):  # elementwise, as everywhere in the language
+            return Map(Elementwise("mul", (self._square(), factor._square())), self._apply or factor._apply)
         return self._like(Scaled(_number(factor), self._square()))
 
     __rmul__ = __mul__
@@ -56,6 +56,17 @@ class Map:
 
     def __neg__(self) -> Map:
         return -1.0 * self
+
+    def __abs__(self) -> Map:
+        return self.elementwise("abs")
+
+    def elementwise(self, function: str) -> Map:
+        """A function of each entry of the matrix."""
+        return self._like(Elementwise(function, (self._square(),)))
+
+    def exponential(self) -> Map:
+        """The matrix exponential."""
+        return self._like(Exponential(self._square()))
 
     def _sum(self, other: Map, sign: Any) -> Map:
         if not isinstance(other, Map):

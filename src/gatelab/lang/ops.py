@@ -1,16 +1,19 @@
-"""The functions a cell may call, on tensors, floats and traced symbols."""
+"""The functions a cell may call, on tensors, floats and traced symbols; some also on maps."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from gatelab.lang.graph import POINTWISE
+from gatelab.errors import CellError
+from gatelab.lang.maps import Map
+from gatelab.lang.operations import POINTWISE, REDUCTIONS
 from gatelab.lang.symbols import Symbol
 
-Value = TypeVar("Value", Tensor, Symbol, float)
+# Each function returns what it is given: a tensor, a traced symbol, a float, and where it makes sense a map.
+Value = Any
 
 
 def sigmoid(v: Value) -> Value:
@@ -34,8 +37,18 @@ def softplus(v: Value) -> Value:
 
 
 def exp(v: Value) -> Value:
-    """e to the power v"""
+    """e to the power v; of a map, entry by entry"""
     return _apply("exp", v)
+
+
+def log(v: Value) -> Value:
+    """The natural logarithm of v"""
+    return _apply("log", v)
+
+
+def sqrt(v: Value) -> Value:
+    """The square root of v"""
+    return _apply("sqrt", v)
 
 
 def sin(v: Value) -> Value:
@@ -48,9 +61,111 @@ def cos(v: Value) -> Value:
     return _apply("cos", v)
 
 
-def _apply(name: str, v: Value) -> Value:
+def floor(v: Value) -> Value:
+    """The largest integer that is at most v; its derivative is 0"""
+    return _apply("floor", v)
+
+
+def step(v: Value) -> Value:
+    """1 where v > 0, otherwise 0; its derivative is 0 (see `surrogate`)"""
+    return _apply("step", v)
+
+
+def stop_gradient(v: Value) -> Value:
+    """v, whose derivative is taken as 0"""
+    return _apply("stop_gradient", v)
+
+
+def surrogate(v: Any, smooth: Any) -> Any:
+    """v with the derivative of `smooth`: surrogate(step(u), sigmoid(10 * u)) is a step that can be trained"""
+    return _apply("surrogate", v, smooth)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger of a and b"""
+    return _apply("maximum", a, b)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller of a and b"""
+    return _apply("minimum", a, b)
+
+
+def clamp(v: Value, low: Any, high: Any) -> Value:
+    """v, but at least `low` and at most `high`"""
+    if not (isinstance(low, (int, float)) and isinstance(high, (int, float))):
+        raise CellError("clamp(v, low, high) takes numbers as bounds: for others use minimum and maximum")
+    return _apply("clamp", v, low, high)
+
+
+def hard_sigmoid(v: Value) -> Value:
+    """A sigmoid of three straight pieces, clamp(v / 6 + 0.5, 0, 1), as torch.nn's"""
+    return clamp(v / 6 + 0.5, 0, 1)
+
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """a where the condition is true, otherwise b: where(h > 0, h, 0)"""
+    for value in (condition, a, b):
+        if isinstance(value, Symbol):
+            return value.tracer.where(condition, a, b)
+    if isinstance(condition, bool):
+        return a if condition else b
+    return _apply("where", condition, a, b)
+
+
+def sum(v: Any) -> Any:  # noqa: A001 - the usual name
+    """The sum over the units of a vector: one number per sequence"""
+    return _reduce("sum", v)
+
+
+def mean(v: Any) -> Any:
+    """The mean over the units of a vector: one number per sequence"""
+    return _reduce("mean", v)
+
+
+def layer_norm(v: Value, epsilon: float = 1e-5) -> Value:
+    """v with mean 0 and variance 1 over its units; multiply by a vector for a learned scale"""
+    centred = v - mean(v)
+    return centred / sqrt(mean(centred * centred) + epsilon)
+
+
+def rms_norm(v: Value, epsilon: float = 1e-5) -> Value:
+    """v with mean square 1 over its units; multiply by a vector for a learned scale"""
+    return v / sqrt(mean(v * v) + epsilon)
+
+
+def prev(v: Any, delay: int = 1) -> Any:
+    """The value of a vector `delay` steps ago; 0 before the first step"""
     if isinstance(v, Symbol):
-        return v.tracer.pointwise(name, v)
-    if isinstance(v, Tensor):
-        return POINTWISE[name](v)
-    return float(POINTWISE[name](torch.tensor(v, dtype=torch.float64)))
+        return v.tracer.prev(v, delay)
+    raise CellError("prev needs the steps before: run the cell as a layer, Recurrent(cell, …)")
+
+
+def expm(m: Map) -> Map:
+    """The matrix exponential of a map: expm(U.h - U.h.T) is orthogonal"""
+    if not isinstance(m, Map):
+        raise CellError("expm is the matrix exponential of a map, as in expm(U.h - U.h.T)(h): for values write exp(v)")
+    return m.exponential()
+
+
+def _apply(name: str, *values: Any) -> Any:
+    tracer = next((value.tracer for value in values if isinstance(value, Symbol)), None)
+    if tracer is not None:
+        return tracer.pointwise(name, *values)
+    if isinstance(values[0], Map):
+        return values[0].elementwise(name)
+    like = next((value for value in values if isinstance(value, Tensor) and value.is_floating_point()), None)
+    compute = POINTWISE[name].compute
+    if like is None:
+        return float(compute(*(torch.tensor(value, dtype=torch.float64) for value in values)))
+    return compute(*(value if isinstance(value, Tensor) else like.new_tensor(value) for value in values))
+
+
+def _reduce(name: str, v: Any) -> Any:
+    if isinstance(v, Symbol):
+        return v.tracer.reduction(name, v)
+    if not isinstance(v, Tensor):
+        raise CellError(
+            f"{name} is taken over the units of a vector: expected a state, a gate or an expression of them"
+        )
+    return REDUCTIONS[name](v, dim=-1, keepdim=True)

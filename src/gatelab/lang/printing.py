@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from gatelab.lang.graph import (
+    Elementwise,
+    Exponential,
     Graph,
     Identity,
     Matrix,
@@ -22,7 +24,6 @@ from gatelab.lang.graph import (
 _LETTERS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda_ mu nu xi rho sigma tau phi chi psi omega"
 GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξρστφχψω", strict=True))
 
-CALLED = ("sigmoid", "tanh", "relu", "softplus", "exp", "sin", "cos")  # operations printed as function calls
 LONG = 12  # an expression with more operations is printed once and gets a name
 SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # operator precedence
 
@@ -49,16 +50,43 @@ def python(graph: Graph) -> list[str]:
     return _Python(graph).lines()
 
 
+COMPARISONS = {"greater": ">", "greater_equal": "≥"}
+WORDS = {"stop_gradient": "stop", "layer_norm": "LN", "rms_norm": "RMS"}  # names in formulas
+
+
+def _normalized(node: Node) -> tuple[str, Node] | None:
+    """The function and its argument if a node is what `layer_norm` or `rms_norm` compute, with the usual epsilon."""
+    if node.op != "div" or node.args[1].op != "sqrt":
+        return None
+    value, added = node.args[0], node.args[1].args[0]
+    if added.op != "add" or added.args[1].value != 1e-5 or added.args[0].op != "mean":
+        return None
+    squared = added.args[0].args[0]
+    if squared.op != "mul" or squared.args != (value, value):
+        return None
+    if value.op == "sub" and value.args[1].op == "mean" and value.args[1].args[0] is value.args[0]:
+        return "layer_norm", value.args[0]
+    return "rms_norm", value
+
+
+def _printed(node: Node) -> tuple[Node, ...]:
+    """The nodes that appear in the text of a node."""
+    normalized = _normalized(node)
+    return node.args if normalized is None else normalized[1:]
+
+
 class _Text:
     """Prints equations. Subclasses override the short methods at the end."""
 
-    functions: Mapping[str, str] = {"sigmoid": "σ"}
+    functions: Mapping[str, str] = {"sigmoid": "σ", "sqrt": "√", "sum": "Σ", "stop_gradient": "stop"}
     minus, times, scaled_by = "−", " ⊙ ", " · "
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.labels = {node: self.gate(name) for name, node in graph.gates.items()}
-        self.labels |= {node: self.name(name) for name, node in graph.numbers.items()}
+        self.labels |= {
+            node: self.name(name) if node.shape == "scalar" else self.gate(name) for name, node in graph.numbers.items()
+        }
         self.map_labels = {matrix: self.name(name) for name, matrix in graph.maps.items()}
         for state, node in zip(graph.states, graph.new_states, strict=True):
             if node.args:  # a state that is a copy of another state's old value gets no label
@@ -68,11 +96,12 @@ class _Text:
 
     def _label_repeated_expressions(self) -> None:
         """Give long expressions that are used more than once a name, so that the text does not grow exponentially."""
-        uses = Counter(arg for node in self.graph.nodes() for arg in node.args)
+        nodes = list(walk((*self.graph.gates.values(), *self.graph.new_states), operands=_printed))
+        uses = Counter(arg for node in nodes for arg in _printed(node))
         length: dict[Node, int] = {}
         letters = 0
-        for node in self.graph.nodes():
-            length[node] = 1 + sum(1 if arg in self.labels else length[arg] for arg in node.args)
+        for node in nodes:
+            length[node] = 1 + sum(1 if arg in self.labels else length[arg] for arg in _printed(node))
             if uses[node] > 1 and length[node] > LONG and node not in self.labels:
                 letters += 1
                 self.labels[node] = self.repeated(letters)
@@ -80,7 +109,8 @@ class _Text:
     def equations(self) -> list[tuple[str, str]]:
         """(left side, right side) of each equation, in topological order."""
         lines = [(label, self.matrix(matrix, top=True)) for matrix, label in self.map_labels.items()]
-        lines += [(self.labels[n], self.expression(n, top=True)[0]) for n in self.graph.nodes() if n in self.labels]
+        nodes = walk((*self.graph.gates.values(), *self.graph.new_states), operands=_printed)
+        lines += [(self.labels[n], self.expression(n, top=True)[0]) for n in nodes if n in self.labels]
         done = {left for left, _ in lines}
         for state, node in zip(self.graph.states, self.graph.new_states, strict=True):
             if self.new_state(state) not in done:
@@ -98,9 +128,13 @@ class _Text:
             return f"{self.wrapped(left, SUM)} {sign} {right_side}", SUM
         if node.op == "neg":
             return f"{self.minus}{self.wrapped(node.args[0], PRODUCT)}", SUM
+        if (normalized := _normalized(node)) is not None:
+            name, value = normalized
+            return self.called(name, self.expression(value)[0]), ATOM
         if node.op == "mul":
             left, right = node.args
-            by = self.times if left.shape == right.shape == "vector" else self.scaled_by
+            is_scaled = any(arg.shape != "vector" or arg.op == "index" for arg in (left, right))
+            by = self.scaled_by if is_scaled else self.times
             return f"{self.factor(left, PRODUCT)}{by}{self.factor(right, POWER)}", PRODUCT
         if node.op == "div":
             return self.fraction(*node.args), PRODUCT
@@ -111,10 +145,27 @@ class _Text:
             return self.applied(node.matrix, node.args[0])
         if node.op == "constant":
             return self.number(node.value), ATOM if node.value >= 0 else SUM
+        if node.op in COMPARISONS:
+            sides = (self.wrapped(arg, PRODUCT) for arg in node.args)
+            return f" {self.comparison(node.op)} ".join(sides), SUM
+        if node.op == "itself":
+            return self.expression(node.args[0])
+        if node.op == "prev":
+            return self.earlier(node.args[0], int(node.value)), ATOM
         if node.args:
-            inner = self.expression(node.args[0])[0]
-            return f"{self.function(node.op)}({inner})", ATOM
+            inner = ", ".join(self.expression(arg)[0] for arg in node.args)
+            return self.called(node.op, inner), ATOM
         return self.leaf(node), ATOM
+
+    def earlier(self, node: Node, delay: int) -> str:
+        value = self.expression(node)[0]
+        return f"prev({value})" if delay == 1 else f"prev({value}, {delay})"
+
+    def comparison(self, op: str) -> str:
+        return COMPARISONS[op]
+
+    def called(self, op: str, inner: str) -> str:
+        return f"{self.function(op)}({inner})"
 
     def applied(self, matrix: Matrix, node: Node) -> tuple[str, int]:
         return f"{self.matrix(matrix)} {self.wrapped(node, ATOM)}", PRODUCT
@@ -140,6 +191,13 @@ class _Text:
         if isinstance(matrix, Scaled):
             inner = f"{self.scale(matrix.by)}{self.matrix(matrix.of)}"
             return inner if top else f"({inner})"
+        if isinstance(matrix, Exponential):
+            return f"{self.function('expm')}({self.matrix(matrix.of, top=True)})"
+        if isinstance(matrix, Elementwise) and matrix.function == "mul":
+            inner = self.times.join(map(self.matrix, matrix.of))
+            return inner if top else f"({inner})"
+        if isinstance(matrix, Elementwise):
+            return f"{self.function(matrix.function)}({self.matrix(matrix.of[0], top=True)})"
         sign = "+" if matrix.sign == 1 else self.minus
         left = self.matrix(matrix.left, top=isinstance(matrix.left, (Sum, Scaled)))
         right = self.matrix(matrix.right, top=isinstance(matrix.right, Scaled))
@@ -157,7 +215,7 @@ class _Text:
     def leaf(self, node: Node) -> str:
         if node.op == "vector":
             return self.subscript("b", node.name)
-        if node.op == "scalar":
+        if node.op in ("scalar", "index"):
             return self.name(node.name)
         return self.old(node.name)
 
@@ -200,6 +258,14 @@ class _Indexed(_Text):
 
     before = ""
 
+    def earlier(self, node: Node, delay: int) -> str:
+        """n_{t-2}, or (…)_{-2} for an expression: two steps before."""
+        value, precedence = self.expression(node)
+        left, right = self.before[0], self.before[-1]
+        if value.endswith("_t"):
+            return f"{value.removesuffix('_t')}_{left}t-{delay}{right}"
+        return f"({value})_{left}-{delay}{right}" if precedence < ATOM else f"{value}_{left}-{delay}{right}"
+
     def gate(self, name: str) -> str:
         return f"{self.name(name)}_t"
 
@@ -211,10 +277,8 @@ class _Indexed(_Text):
 
 
 class _Latex(_Indexed):
-    functions: Mapping[str, str] = {
-        "sigmoid": r"\sigma",
-        "relu": r"\operatorname{relu}",
-        "softplus": r"\operatorname{softplus}",
+    functions: Mapping[str, str] = {"sigmoid": r"\sigma", "sum": r"\Sigma", "maximum": r"\max", "minimum": r"\min"} | {
+        name: rf"\{name}" for name in ("tanh", "exp", "log", "sin", "cos")
     }
     minus, times, scaled_by, before = "-", r" \odot ", r" \, ", "{t-1}"
 
@@ -227,7 +291,7 @@ class _Latex(_Indexed):
         return f"a^{{({number})}}_t"
 
     def function(self, op: str) -> str:
-        return self.functions.get(op, f"\\{op}")
+        return self.functions.get(op, rf"\operatorname{{{_escaped(WORDS.get(op, op))}}}")
 
     def subscript(self, letter: str, name: str) -> str:
         return f"{letter}_{{{_escaped(name)}}}"
@@ -239,6 +303,13 @@ class _Latex(_Indexed):
     def transposed(self, matrix: str) -> str:
         return f"{matrix}^\\top"
 
+    def comparison(self, op: str) -> str:
+        return ">" if op == "greater" else r"\geq"
+
+    def called(self, op: str, inner: str) -> str:
+        enclosing = {"sqrt": r"\sqrt{%s}", "abs": r"\left|%s\right|", "floor": r"\lfloor %s \rfloor"}
+        return enclosing[op] % inner if op in enclosing else super().called(op, inner)
+
     def fraction(self, over: Node, under: Node) -> str:
         return rf"\frac{{{self.expression(over)[0]}}}{{{self.expression(under)[0]}}}"
 
@@ -247,7 +318,9 @@ class _Latex(_Indexed):
 
 
 class _Typst(_Indexed):
-    functions: Mapping[str, str] = {"sigmoid": "sigma", "relu": 'op("relu")', "softplus": 'op("softplus")'}
+    functions: Mapping[str, str] = {"sigmoid": "sigma", "sum": "Sigma", "maximum": "max", "minimum": "min"} | {
+        name: name for name in ("tanh", "exp", "log", "sin", "cos")
+    }
     minus, times, scaled_by, before = "-", " ⊙ ", " thin ", "(t-1)"
 
     def name(self, name: str) -> str:
@@ -257,6 +330,9 @@ class _Typst(_Indexed):
 
     def repeated(self, number: int) -> str:
         return f"a^(({number}))_t"
+
+    def function(self, op: str) -> str:
+        return self.functions.get(op, f'op("{WORDS.get(op, op)}")')
 
     def subscript(self, letter: str, name: str) -> str:
         return f"{letter}_{name}" if len(name) == 1 else f'{letter}_"{name}"'
@@ -306,6 +382,9 @@ class _Python(_Text):
 
     def name(self, name: str) -> str:
         return name
+
+    def comparison(self, op: str) -> str:
+        return ">" if op == "greater" else ">="
 
     def repeated(self, number: int) -> str:
         return f"_a{number}"

@@ -9,22 +9,28 @@ from torch import Tensor
 
 from gatelab.lang.cell import Cell
 from gatelab.lang.graph import Graph
-from gatelab.lang.interpret import Interpreter
 from gatelab.lang.signature import Signature
 
 
 class Recorded(Cell):
     """A cell that is defined by its graph and interpreted."""
 
-    def __init__(self, name: str, signature: Signature, graph: Graph, doc: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        signature: Signature,
+        graph: Graph,
+        doc: str,
+        given: Mapping[str, Any] | None = None,
+        start: Mapping[str, Any] | None = None,
+    ) -> None:
         self.name, self.signature, self.graph, self.doc = name, signature, graph, doc
-        self.interpreter = Interpreter(graph)
-        self._warn_of_unused_parameters()
+        self._complete(given, start)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the cell like a function, on tensors."""
         by_name = dict(zip(self.signature.order, args, strict=True))
-        states = tuple(by_name[name] for name in self.signature.states)
+        states = tuple(by_name[name] for name in self.states)
         options = {name: kwargs.get(name, option.value) for name, option in self.options.items()}
         returned = self.step(by_name[self.signature.input], states, by_name, options)
         return returned if len(returned) > 1 else returned[0]
@@ -38,10 +44,10 @@ class Recorded(Cell):
         self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], options: Mapping[str, Any]
     ) -> tuple[Tensor, ...]:
         """The new states after one step, computed from the graph."""
-        return self.interpreter.step(self.signature.leaves(x, states, options), spaces)
+        return self.interpreter.step(self._leaves(x, states, options), spaces)
 
     def watched_step(
         self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], options: Mapping[str, Any]
     ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
         """The new states after one step, and the gates by name."""
-        return self.interpreter.watched_step(self.signature.leaves(x, states, options), spaces)
+        return self.interpreter.watched_step(self._leaves(x, states, options), spaces)

@@ -18,6 +18,7 @@ from gatelab.lang.graph import Graph, Node, evaluate
 
 Role = Literal["keep", "write", "add"]
 TINY = 1e-9
+ARBITRARY = ("state", "vector", "product", "itself", "prev", "index", "sum", "mean")  # values that could be anything
 ALONG = (0.0, 0.2, 0.5, 0.7, 1.0)  # values at which a gate is held; a smooth step has 0, ½ and 1 in common with a line
 
 
@@ -92,7 +93,7 @@ def opening(graph: Graph, options: Mapping[str, float], gate: str) -> float:
 
 def _preactivation(gate: Node) -> tuple[Node, int] | None:
     """The argument of a gate's sigmoid, and −1 if the gate is 1 − σ(…); None if it is not a sigmoid."""
-    if gate.op == "sigmoid":
+    if gate.op == "sigmoid" or (gate.op == "clamp" and [bound.value for bound in gate.args[1:]] == [0.0, 1.0]):
         return gate.args[0], 1
     if gate.op == "sub" and gate.args[0].value == 1.0 and gate.args[1].op == "sigmoid":
         return gate.args[1].args[0], -1
@@ -135,7 +136,7 @@ def _evaluate(
     for node in graph.nodes():
         if follows & set(node.args):
             follows.add(node)
-        if node.op in ("state", "vector", "product") or (node.op == "sigmoid" and node not in follows):
+        if node.op in ARBITRARY or (node.op == "sigmoid" and node not in follows):
             number = leaves.get(node.op, {}).get(node.name, numbers.uniform(0.2, 0.8))
             values[node] = torch.tensor(number, dtype=torch.float64)
         if node.op == "scalar":

@@ -4,8 +4,8 @@
     def agru(x, h, W, U, b, *, gamma=0.01, epsilon=learned(1.0)): ...
 
 The first parameter is the input. `W`, `U` and `b` are the input maps, the recurrent maps and the bias vectors; a cell
-omits those it does not need. Every other positional parameter is a state; the first state is the output. Keyword-only
-parameters are the cell's hyperparameters: numbers, fixed or learned.
+omits those it does not need. `t` is the index of the step: 0, 1, 2, … Every other positional parameter is a state; the
+first state is the output. Keyword-only parameters are the cell's hyperparameters: numbers, fixed or learned.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from gatelab.errors import CellError, GatelabError, unknown
 from gatelab.numerals import fits_float32
 
 SPACES = ("W", "U", "b")
+INDEX = "t"
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,15 @@ class Signature:
     states: tuple[str, ...]
     options: dict[str, Option]
 
-    def arguments(self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any]) -> list[Any]:
-        """The positional arguments of the function, in order."""
-        by_name = {self.input: x, **dict(zip(self.states, states, strict=True)), **spaces}
-        return [by_name[name] for name in self.order]
+    @property
+    def has_index(self) -> bool:
+        """Whether the function takes the index of the step."""
+        return INDEX in self.order[1:] and INDEX not in self.states
 
-    def leaves(self, x: Any, states: tuple[Any, ...], options: Mapping[str, Any]) -> dict[str, Any]:
-        """The input, the states and the hyperparameters by name."""
-        return {self.input: x, **dict(zip(self.states, states, strict=True)), **options}
+    def arguments(self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], t: Any = None) -> list[Any]:
+        """The positional arguments of the function, in order."""
+        by_name = {INDEX: t, **dict(zip(self.states, states, strict=True)), **spaces, self.input: x}
+        return [by_name[name] for name in self.order]
 
     def resolve(self, cell: str, settings: Mapping[str, Any], others: Iterable[str] = ()) -> dict[str, Option]:
         """The hyperparameters after user settings: `epsilon=0.5` sets a value, `learnable_epsilon=False` fixes it.
@@ -86,7 +88,7 @@ def read(function: Callable[..., Any]) -> Signature:
             raise CellError(f"cell {name!r}: put options after a star, as in `..., b, *, {parameter.name}=...`")
         else:
             order.append(parameter.name)
-    states = tuple(p for p in order[1:] if p not in SPACES)
+    states = tuple(p for p in order[1:] if p not in (*SPACES, INDEX))
     if reserved := set(SPACES) & set(options):
         raise CellError(
             f"cell {name!r} has an option {reserved.pop()!r}: W, U and b are reserved for parameters; rename it"

@@ -12,14 +12,19 @@ from torch import Tensor
 from torch.nn import functional
 
 from gatelab.errors import CellError
-from gatelab.lang.graph import POINTWISE, Matrix, Node, Shape, Weight
+from gatelab.lang.graph import Matrix, Node, Shape, Weight
 from gatelab.lang.maps import Map
+from gatelab.lang.operations import POINTWISE
 
-OPERATIONS = "+ - * /, negation, powers by integers, sigmoid, tanh, relu, softplus, exp, sin, cos"
+OPERATIONS = (
+    "+ - * /, negation, powers by integers, sigmoid, hard_sigmoid, tanh, relu, softplus, exp, log, sqrt, sin, cos, "
+    "abs, floor, step, maximum, minimum, clamp, where, surrogate, stop_gradient, prev, and over the units sum, mean, "
+    "layer_norm, rms_norm"
+)
 
 # torch functions and methods that a cell may use instead.
-_METHODS = {"sigmoid", "tanh", "relu", "exp", "sin", "cos"}
-_TORCH_NAMES: dict[Any, str] = {function: name for name, function in POINTWISE.items()}
+_METHODS = {"sigmoid", "tanh", "relu", "exp", "log", "sqrt", "sin", "cos", "abs", "floor"}
+_TORCH_NAMES: dict[Any, str] = {operation.compute: name for name, operation in POINTWISE.items()}
 _TORCH_NAMES |= {
     functional.relu: "relu",
     torch.multiply: "mul",
@@ -27,6 +32,9 @@ _TORCH_NAMES |= {
     torch.divide: "div",
     torch.special.expit: "sigmoid",
 }
+
+
+MAX_DELAY = 100  # steps that `prev` may go back; each is a state
 
 
 class Tracer:
@@ -49,8 +57,40 @@ class Tracer:
     def pointwise(self, op: str, *values: Any, **detail: Any) -> Symbol:
         """A pointwise operation on symbols and numbers."""
         args = tuple(self._operand(value) for value in values)
-        shape: Shape = "vector" if any(arg.shape == "vector" for arg in args) else "scalar"
-        return Symbol(self.node(op, shape, args, **detail), self)
+        return Symbol(self.node(op, widest(args), args, **detail), self)
+
+    def compare(self, op: str, *values: Any) -> Condition:
+        """A comparison of symbols and numbers."""
+        return Condition(self.pointwise(op, *values).node)
+
+    def where(self, condition: Any, *values: Any) -> Symbol:
+        """A choice between two values, unit by unit."""
+        if not isinstance(condition, Condition):
+            raise CellError("where(condition, a, b) needs a comparison as its condition, as in where(h > 0, a, b)")
+        args = (condition.node, *(self._operand(value) for value in values))
+        return Symbol(self.node("where", widest(args), args), self)
+
+    def reduction(self, op: str, value: Any) -> Symbol:
+        """The sum or mean over the units of a vector."""
+        node = self._operand(value)
+        if node.shape != "vector":
+            raise CellError(
+                f"{op} is taken over the units of a vector: expected a state, a gate or an expression of them"
+            )
+        return Symbol(self.node(op, "row", (node,)), self)
+
+    def prev(self, value: Any, delay: Any) -> Symbol:
+        """The value of a vector some steps ago."""
+        if isinstance(value, Symbol) and value.node.shape == "input":
+            raise CellError("prev of the input: apply a map first, prev(W.name(x))")
+        if type(delay) is not int or not 1 <= delay <= MAX_DELAY:
+            raise CellError(f"prev goes back by {delay!r} steps: expected an integer from 1 to {MAX_DELAY}")
+        node = self._operand(value)
+        if node.shape != "vector":
+            raise CellError(
+                "prev applies to vectors: expected a state, a gate, a map of the input, or an expression of them"
+            )
+        return Symbol(self.node("prev", "vector", (node,), value=float(delay)), self)
 
     def product(self, matrix: Matrix, argument: Any) -> Symbol:
         """A matrix applied to the input (W) or to a vector (U)."""
@@ -76,11 +116,9 @@ class Tracer:
 
     def _operand(self, value: Any) -> Node:
         if isinstance(value, Symbol):
-            if value.node.shape == "input":
-                raise CellError(
-                    "the input has D features and all other vectors have H units: write W.name(x) instead of x"
-                )
-            return value.node
+            return self.node("itself", "vector", (value.node,)) if value.node.shape == "input" else value.node
+        if isinstance(value, Condition):
+            raise CellError("a comparison is only the condition of where(condition, a, b): write where(h > 0, 1, 0)")
         if isinstance(value, Map):
             raise CellError("a map has to be applied: write U.name(h) or W.name(x)")
         if isinstance(value, (Maps, Vectors)):
@@ -136,6 +174,24 @@ def _refused(what: str, instead: str) -> Callable[..., NoReturn]:
     return refuse
 
 
+class Condition:
+    """A comparison of symbolic values: the condition of `where`."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    __bool__ = _refused(
+        "an `if`, `while`, `and`, `or`, `min` or `max` on a value that is only known at run time",
+        "equations apply to all units at once; write where(h > 0, a, b), minimum(a, b) or maximum(a, b)",
+    )
+
+
+def widest(args: tuple[Node, ...]) -> Shape:
+    """The shape of a pointwise operation on these arguments."""
+    shapes = {arg.shape for arg in args}
+    return "vector" if "vector" in shapes else "row" if "row" in shapes else "scalar"
+
+
 class Symbol:
     """A symbolic value. Arithmetic on it builds the graph; anything else raises `CellError`."""
 
@@ -176,14 +232,32 @@ class Symbol:
             raise CellError("a non-integer exponent: expected an integer, as in h ** 2")
         return self.tracer.pointwise("power", self, value=float(exponent))
 
+    def __abs__(self) -> Symbol:
+        return self.tracer.pointwise("abs", self)
+
+    def __gt__(self, other: Any) -> Condition:
+        return self.tracer.compare("greater", self, other)
+
+    def __ge__(self, other: Any) -> Condition:
+        return self.tracer.compare("greater_equal", self, other)
+
+    def __lt__(self, other: Any) -> Condition:
+        return self.tracer.compare("greater", other, self)
+
+    def __le__(self, other: Any) -> Condition:
+        return self.tracer.compare("greater_equal", other, self)
+
     __bool__ = _refused(
         "an `if`, `while`, `and` or `or` on a value that is only known at run time",
-        "equations apply to all units at once; combine both cases with a gate, g * a + (1 - g) * b",
+        "equations apply to all units at once; write where(h > 0, a, b), or combine both cases with a gate",
     )
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refused(
-        "a comparison of values that are only known at run time",
-        "use relu(v) for the positive part, or a steep sigmoid(k * v) as a switch",
+    __eq__ = __ne__ = _refused(
+        "a test for equality of values that are only known at run time",
+        "write where(abs(a - b) < 0.5, …) with a tolerance",
     )
+    __mod__ = __rmod__ = _refused("the operator %", "write a - b * floor(a / b) for the remainder of a / b")
+    __floordiv__ = __rfloordiv__ = _refused("the operator //", "write floor(a / b)")
+    __floor__ = __round__ = __trunc__ = __ceil__ = _refused("rounding by Python", "write floor(v), or floor(v + 0.5)")
     __hash__ = object.__hash__
     __getitem__ = __len__ = __iter__ = _refused(
         "indexing a vector",
@@ -205,6 +279,10 @@ class Symbol:
             raise AttributeError(name)
         if name in _METHODS:
             return lambda: self.tracer.pointwise(name, self)
+        if name in ("mean", "sum"):
+            raise CellError(
+                f".{name}() would include the whole batch: write {name}(v), over the units of each sequence"
+            )
         if self.node.op == "state":
             raise CellError(
                 f"{self.node.name!r} is a state, and .{name} is not in the language: only W, U and b are namespaces. "
@@ -219,8 +297,7 @@ class Symbol:
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = _TORCH_NAMES.get(function)
         tensors = any(isinstance(arg, Tensor) for arg in args)
-        arity = 2 if name in ("add", "sub", "mul", "div") else 1
-        if name is None or tensors or kwargs or name == "power" or len(args) != arity:
+        if name is None or tensors or kwargs or name == "power" or len(args) != POINTWISE[name].arguments:
             function_name = getattr(function, "__name__", repr(function))
             if tensors:
                 raise CellError(
@@ -228,5 +305,5 @@ class Symbol:
                 )
             how = " with these arguments" if name else ""
             raise CellError(f"torch's {function_name}{how} is not in the language, which has: {OPERATIONS}")
-        symbol = next(arg for arg in args if isinstance(arg, Symbol))
-        return symbol.tracer.pointwise(name, *args)
+        tracer = next(arg for arg in args if isinstance(arg, Symbol)).tracer
+        return tracer.where(*args) if name == "where" else tracer.pointwise(name, *args)

@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from gatelab.errors import unknown
-from gatelab.lang.graph import Matrix, Node, Scaled, Sum, Transpose, Weight
+from gatelab.lang.graph import Elementwise, Exponential, Matrix, Node, Scaled, Sum, Transpose, Weight
 from gatelab.lang.maps import Map
+from gatelab.lang.operations import POINTWISE
 
 
 class TensorMaps:
@@ -65,5 +66,10 @@ def value(matrix: Matrix, weights: Mapping[str, Tensor], number: Callable[[Node]
         return by * value(matrix.of, weights, number)
     if isinstance(matrix, Sum):
         return value(matrix.left, weights, number) + matrix.sign * value(matrix.right, weights, number)
+    if isinstance(matrix, Elementwise):
+        computed: Tensor = POINTWISE[matrix.function].compute(*(value(of, weights, number) for of in matrix.of))
+        return computed
+    if isinstance(matrix, Exponential):
+        return torch.linalg.matrix_exp(value(matrix.of, weights, number))
     like = next(iter(weights.values()))
     return torch.eye(like.shape[0], dtype=like.dtype, device=like.device)

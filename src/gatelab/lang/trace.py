@@ -11,20 +11,23 @@ from typing import Any
 from gatelab.errors import CellError
 from gatelab.lang.graph import Graph, Identity, Matrix, Node
 from gatelab.lang.maps import Map
-from gatelab.lang.signature import Signature
+from gatelab.lang.signature import INDEX, Signature
 from gatelab.lang.symbols import OPERATIONS, Maps, Symbol, Tracer, Vectors
 from gatelab.lang.watch import call_and_watch
 
-Step = Callable[[Any, tuple[Any, ...], dict[str, Any], dict[str, Any]], tuple[Any, dict[str, Any]]]
+Step = Callable[[Any, tuple[Any, ...], Any, dict[str, Any], dict[str, Any]], tuple[Any, dict[str, Any]]]
+
+
+NOT_COMPUTED = ("state", "vector", "prev", "index", "itself")  # vectors that no equation of this step defines
 
 
 def trace(function: Callable[..., Any], signature: Signature) -> Graph:
     """The graph of one step; raises `CellError` with cell, line and remedy for anything outside the language."""
     name = function.__name__
 
-    def step(x: Any, states: tuple[Any, ...], spaces: dict[str, Any], options: dict[str, Any]) -> Any:
+    def step(x: Any, states: tuple[Any, ...], t: Any, spaces: dict[str, Any], options: dict[str, Any]) -> Any:
         try:
-            return call_and_watch(function, *signature.arguments(x, states, spaces), **options)
+            return call_and_watch(function, *signature.arguments(x, states, spaces, t), **options)
         except Exception as error:
             cause = None if isinstance(error, CellError) else error
             raise CellError(
@@ -35,15 +38,16 @@ def trace(function: Callable[..., Any], signature: Signature) -> Graph:
 
 
 def trace_step(step: Step, signature: Signature, description: str) -> Graph:
-    """The graph of any function that maps the input, the states, W, U and b and the hyperparameters to the new states
-    and all named values. `description` names it in errors.
+    """The graph of any function that maps the input, the states, the index of the step, W, U and b and the
+    hyperparameters to the new states and all named values. `description` names it in errors.
     """
     tracer = Tracer(signature.input)
     x = tracer.leaf("input", "input", signature.input)
     states = tuple(tracer.leaf("state", "vector", name) for name in signature.states)
     spaces = {"W": Maps(tracer, "W"), "U": Maps(tracer, "U"), "b": Vectors(tracer)}
     options = {name: tracer.leaf("scalar", "scalar", name) for name in signature.options}
-    returned, named = step(x, states, spaces, options)
+    t = tracer.leaf("index", "vector", INDEX) if signature.has_index else None
+    returned, named = step(x, states, t, spaces, options)
     new_states = _new_states(description, signature, returned)
     named = dict(
         sorted(named.items(), key=lambda item: tracer.age(item[1].node) if isinstance(item[1], Symbol) else -1)
@@ -84,7 +88,7 @@ def _gates(named: dict[str, Any], new_states: tuple[Node, ...], signature: Signa
     gates = {}
     for name, value in named.items():
         node = value.node if isinstance(value, Symbol) else None
-        if name in signature.order or node is None or node.op in ("state", "vector") or node in known:
+        if name in signature.order or node is None or node.op in NOT_COMPUTED or node in known:
             continue
         if name.startswith("_"):  # private by Python's convention
             continue
@@ -96,7 +100,7 @@ def _gates(named: dict[str, Any], new_states: tuple[Node, ...], signature: Signa
 
 def _named_numbers(named: dict[str, Any]) -> dict[str, Node]:
     nodes = {name: value.node for name, value in named.items() if isinstance(value, Symbol)}
-    return {name: node for name, node in nodes.items() if node.shape == "scalar" and node.args}
+    return {name: node for name, node in nodes.items() if node.shape in ("scalar", "row") and node.args}
 
 
 def _named_maps(named: dict[str, Any]) -> dict[str, Matrix]:
@@ -125,4 +129,4 @@ def _described_error(error: Exception) -> str:
 def _described(value: Any) -> str:
     if not isinstance(value, Symbol):
         return "a map that is not applied" if isinstance(value, Map) else f"a {type(value).__name__}"
-    return "the input" if value.node.shape == "input" else "a scalar"
+    return {"input": "the input", "row": "one number per sequence"}.get(value.node.shape, "a scalar")

@@ -99,8 +99,10 @@ class ModelSpec(Section):
         description="for tokens: size of their learned embeddings, 0 for one-hot vectors; by default "
         f"{EMBEDDING} for vocabularies of more than {EMBEDDING} tokens, otherwise one-hot",
     )
-    init: Literal["torch", "xavier"] = Field(
-        "torch", description="initialization: uniform ±1/√H, or Xavier W, orthogonal U and zero biases"
+    init: Literal["cell", "torch", "xavier"] = Field(
+        "cell",
+        description="initialization: the cell's own values, uniform ±1/√H where it has none; uniform ±1/√H; or "
+        "Xavier W, orthogonal U and zero biases",
     )
     gate_bias: dict[str, float] = Field({}, description="initial values of single biases, as {z: 1.0}")
     chrono: int | None = Field(

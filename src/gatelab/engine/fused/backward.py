@@ -50,7 +50,7 @@ class _Backward(Writer):
             signature.pointer("d_output"),
         ]
         pointers += [signature.pointer(f"{what}_{s}") for what in ("start", "all") for s in states]
-        pointers += [signature.pointer("saved"), signature.pointer("d_x", "float*")]
+        pointers += [signature.pointer("saved"), signature.pointer("saved_rows"), signature.pointer("d_x", "float*")]
         pointers += [signature.pointer(f"d_final_{s}") for s in states]
         pointers += [signature.pointer(f"d_start_{s}", "float*") for s in states]
         pointers += [signature.pointer(f"d_gate_{gate}") for gate in self.source.gates]
@@ -75,6 +75,8 @@ class _Backward(Writer):
         own = {"linear": "rows * ld", "adjoints": "chunk * rows * ldg"}
         own["expressions"] = f"chunk * rows * {len(self.recomputed)} * Hp"
         own["temporaries"] = f"rows * {len(self.temporaries)} * Hp"
+        own["reduced"] = f"rows * {len(self.reductions)}"
+        own["direct"] = "rows * Hp"  # the gradient of the input where it is used without a map
         own["small"] = f"{len(self.sums)} * Hp"
         # D and E: adjoints of the states after and before the step.
         own |= {f"{letter}_{s}": "rows * Hp" for s in states for letter in "DE"}
@@ -217,14 +219,16 @@ class _Backward(Writer):
         return lines
 
     def _input_gradient(self) -> list[str]:
+        start = "zeros, 0" if self.source.gradient.itself is None else "direct, Hp"
         if not self.input_products:
-            return ["for (long b = slab.first; d_x && b < slab.last; b++) zero(d_x + (t * B + b) * Dp, Dp);"]
+            rows = "zeros" if self.source.gradient.itself is None else "direct + (b - slab.first) * Hp"
+            return [f"for (long b = slab.first; d_x && b < slab.last; b++) copy(d_x + (t * B + b) * Dp, {rows}, Dp);"]
         adjoints = self.source.gradient.products
         terms = ", ".join(
             f"{{{self._adjoint_rows(adjoints[p])}, packed_x_{i}}}" for i, p in enumerate(self.input_products)
         )
         out = "d_x + (t * B + slab.first) * Dp, Dp"
-        call = f"product({out}, zeros, 0, terms, {len(self.input_products)}, rows, Dp);"
+        call = f"product({out}, {start}, terms, {len(self.input_products)}, rows, Dp);"
         return [f"if (d_x) {{\n  const Term terms[] = {{{terms}}};\n  {call}\n}}"]
 
     # ---- the pointwise pass -----------------------------------------------------------------------------------------
@@ -235,8 +239,12 @@ class _Backward(Writer):
             self.program, stored, lambda node: self._load(node, level), self.load_column, self.source.names
         )
         values = {node: pointwise.value(node) for node in stored}
-        inside, past = [], []  # for rows that include this step, and for those that have ended
+        before_units, inside, after_units = self.reductions_of(values)
+        past = []  # for rows that have ended
         for node, value in values.items():
+            if node is self.source.gradient.itself:
+                inside.append(f"store(direct + i * Hp + j, {value});")
+                past.append("store(direct + i * Hp + j, V{});")
             for address in self._addresses(node):
                 inside.append(f"store({address}, {value});")
                 past.append(f"store({address}, V{{}});")
@@ -258,7 +266,9 @@ class _Backward(Writer):
             "      d_output ? d_output + t * d_output_t + b * d_output_b : zeros;\n"
             "  if (lengths && t >= lengths[b]) {\n"
             f"    for (long j = 0; j < Hp; j += VL) {{\n{indented(past, 6)}\n    }}\n    continue;\n  }}\n"
-            f"  for (long j = 0; j < Hp; j += VL) {{\n{indented([*pointwise.lines, *inside], 4)}\n  }}\n}}"
+            f"{indented([*pointwise.row_lines, *before_units], 2)}\n"
+            f"  for (long j = 0; j < Hp; j += VL) {{\n{indented([*pointwise.lines, *inside], 4)}\n  }}\n"
+            f"{indented(after_units, 2)}\n}}"
         ]
 
     def _addresses(self, node: Node) -> list[str]:
@@ -281,8 +291,14 @@ class _Backward(Writer):
         if node.op == "gate_adjoint":
             name = f"d_gate_{node.name}"
             return f"load(({name} ? {name} + (t * B + b) * Hp : zeros) + j)"
+        if node.op == "itself":
+            return "load(x + t * x_t + b * x_b + j)"
         if node in self.saved:
             return f"load({self.saved_at(node)})"
+        if node in self.saved_rows:
+            return self.saved_row(node)
+        if node in self.reductions:
+            return self.reduced(node)
         if node in self.adjoints and self.program.level(node) < level:
             return f"load(G + i * ldg + {self.adjoints[node]} * Hp + j)"
         if node in self.temporaries and self.program.level(node) < level:

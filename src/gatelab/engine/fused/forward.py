@@ -45,7 +45,7 @@ class _Forward(Writer):
         pointers = [signature.pointer("x"), signature.pointer("lengths", "const int64_t*")]
         pointers += [signature.pointer(f"start_{s}") for s in states]
         pointers += [signature.pointer(f"{what}_{s}", "float*") for what in ("final", "all") for s in states]
-        pointers += [signature.pointer("saved", "float*")]
+        pointers += [signature.pointer(name, "float*") for name in ("saved", "saved_rows")]
         pointers += [signature.pointer(f"gate_{gate}", "float*") for gate in self.source.gates]
         pointers += [signature.pointer(name) for name in self.source.matrix_names.values()]
         self.add_parameters()
@@ -54,6 +54,7 @@ class _Forward(Writer):
         packing = self._add_packing()
         own = {"linear": "rows * ld", "arguments": f"rows * {len(self.arguments)} * Hp"}
         own["temporaries"] = f"rows * {len(self.temporaries)} * Hp"
+        own["reduced"] = f"rows * {len(self.reductions)}"
         width = len(self.columns) + 1 + len(self.arguments) + len(self.temporaries)
         self.shared("team_buffer", f"team ? B * {width} * (Hp + 16) + 64 : 0")
         memory = "team ? team_buffer : own_arena.get(lay_out_own(Allocator{nullptr}))"
@@ -149,18 +150,29 @@ class _Forward(Writer):
         pointwise = Pass(
             self.program, stored, lambda node: self._load(node, level), self.load_column, self.source.names
         )
-        stores = [line for node in stored for line in self._stores(node, pointwise.value(node))]
+        values = {node: pointwise.value(node) for node in stored}
+        stores = [
+            line for node, value in values.items() if node.shape == "vector" for line in self._stores(node, value)
+        ]
+        before, inside, after = self.reductions_of(values)
+        rows = [f"if (keep) {self.saved_row(node)} = {values[node]};" for node in stored if node in self.saved_rows]
         return [
             "for (long b = slab.first; b < slab.last; b++) {\n"
             "  if (lengths && t >= lengths[b]) continue;\n"
-            "  const long i = b - slab.first;\n"
+            "  [[maybe_unused]] const long i = b - slab.first;\n"
+            f"{indented([*pointwise.row_lines, *before], 2)}\n"
             "  for (long j = slab.first_unit(Hp); j < slab.last_unit(Hp); j += VL) {\n"
-            f"{indented([*pointwise.lines, *stores], 4)}\n  }}\n}}"
+            f"{indented([*pointwise.lines, *stores, *inside], 4)}\n  }}\n"
+            f"{indented([*after, *rows], 2)}\n}}"
         ]
 
     def _load(self, node: Node, level: int) -> str | None:
         if node.op == "state":
             return f"load(old_{node.name} + b * Hp + j)"
+        if node.op == "itself":
+            return "load(x + t * x_t + b * x_b + j)"
+        if node in self.reductions:
+            return self.reduced(node)
         if node in self.temporaries and self.program.level(node) < level:
             return f"load({self.temporary(node)})"
         return self.load_fixed(node)

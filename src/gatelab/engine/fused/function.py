@@ -115,11 +115,14 @@ class _Fused(torch.autograd.Function):
         starts, matrices, vectors, scalars = _split(source, tensors)
         inputs = (x, *tensors)
         x = x.detach() if D == 1 or x.stride(2) == 1 else x.contiguous()
+        if graph.uses_input_itself:  # read in whole vectors
+            x = _rows(x, Hp)
         histories = [buffers.empty(T if k == 0 or keep else 2, B, Hp) for k in range(len(starts))]
         finals = [buffers.empty(B, Hp) for _ in starts]
         gates = [buffers.empty(T, B, Hp) for _ in source.gates]
         arguments: Pointers = {"x": x, "lengths": lengths}
         arguments["saved"] = buffers.empty(T, B, len(source.saved), Hp) if keep else None
+        arguments["saved_rows"] = buffers.empty(T, B, len(source.saved_rows)) if keep else None
         arguments |= {f"start_{s}": _rows(v, Hp) for s, v in zip(source.states, starts, strict=True)}
         arguments |= {source.matrix_names[m]: v.contiguous() for m, v in zip(source.matrices, matrices, strict=True)}
         arguments |= {f"unpadded_{n}": v.contiguous() for n, v in zip(graph.b, vectors, strict=True)}
@@ -130,7 +133,9 @@ class _Fused(torch.autograd.Function):
         sizes = {"T": T, "B": B, "D": D, "H": H, "Hp": Hp, "x_t": x.stride(0), "x_b": x.stride(1), "keep": int(keep)}
         sizes["wanted_threads"] = threads = torch.get_num_threads()
         # Too few rows to split among threads, and weights too large for one core's cache: see `Slab` in runtime.hpp.
-        sizes["team"] = int(1 < threads > B / 8 and 4 * sum(m.numel() for m in matrices) > TEAM_BYTES)
+        # A team splits the units, whose sums would be in parts.
+        is_large = 1 < threads > B / 8 and 4 * sum(m.numel() for m in matrices) > TEAM_BYTES
+        sizes["team"] = int(is_large and not source.forward.reductions)
         call(compiled.forward, source.forward_arguments, arguments | outputs, sizes)
 
         output = histories[0][:, :, :H]
@@ -177,7 +182,7 @@ def _gradients(
     T, B, D, H, Hp = (sizes[name] for name in ("T", "B", "D", "H", "Hp"))
     S = len(graph.states)
     needs_x, *needs = ctx.needs_input_grad[3:]
-    needs_x = needs_x and bool(graph.W)
+    needs_x = needs_x and bool(graph.W or graph.uses_input_itself)
     _, needs_matrices, needs_vectors, needs_scalars = _split(source, needs)
 
     d_output = None if d_output is None else _rows(d_output, Hp)

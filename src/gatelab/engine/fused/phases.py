@@ -2,7 +2,7 @@
 
 A program is a graph with outputs. Phase k computes every `Linear` of level k for whole rows, then all pointwise
 operations of that level in one pass over the units. In a GRU all recurrent maps are of one level; a cell that maps
-`r * h` needs r for the whole row first, hence a second level.
+`r * h` needs r for the whole row first, hence a second level; so does one that uses the mean of r.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from gatelab.lang.graph import Graph, Matrix, Node, walk
+from gatelab.lang.operations import REDUCTIONS
 
 # Worth storing rather than recomputing; everything else takes a few instructions on values already loaded.
-EXPENSIVE = {"sigmoid", "tanh", "softplus", "exp", "sin", "cos", "div", "product"}
-LEAVES = {"input", "state", "vector", "scalar", "constant", "adjoint", "gate_adjoint"}
+EXPENSIVE = {"sigmoid", "tanh", "softplus", "exp", "log", "sqrt", "sin", "cos", "div", "product", *REDUCTIONS}
+LEAVES = {"input", "state", "vector", "scalar", "constant", "size", "itself", "adjoint", "gate_adjoint"}
 
 
 @dataclass(eq=False)
@@ -45,10 +46,13 @@ class Program:
     available: set[Node] = field(default_factory=set)
     linears: list[Linear] = field(init=False)
     temporaries: list[Node] = field(init=False)  # computed in one phase and read in a later one
+    reductions: list[Node] = field(init=False)  # sums over the units: complete after the phase of their argument
 
     def __post_init__(self) -> None:
         self.linears = list(self._find_linears())
         self._root = {linear.root: linear for linear in self.linears}
+        nodes = walk(self.outputs, self.available)
+        self.reductions = [node for node in nodes if node.op in REDUCTIONS and node not in self.available]
         self.level = cache(self._level)
         # Order the columns so that those filled by the same product are adjacent: input only, both, states only; within
         # that by operand.
@@ -87,12 +91,14 @@ class Program:
 
     def operands(self, node: Node) -> tuple[Node, ...]:
         """What a node is computed from in the pointwise pass, without a linear's products."""
-        if node in self.available or node.op in LEAVES:
+        if node in self.available or node.op in LEAVES or node.op in REDUCTIONS:
             return ()
         linear = self.linear_of(node)
         return tuple(linear.rest) if linear else node.args
 
     def _level(self, node: Node) -> int:
+        if node.op in REDUCTIONS and node not in self.available:
+            return 1 + self.level(node.args[0])
         linear = self.linear_of(node)
         own = self.linear_level(linear) if linear else 0
         return max([own, *(self.level(arg) for arg in self.operands(node))])
@@ -131,22 +137,25 @@ class Program:
         for level in reversed(range(1, self.levels)):
             starts = [node for node in (*self.stored(), *temporaries) if self.level(node) == level]
             for node in walk(starts, self.available, self.operands):
-                crosses = self.level(node) < level and node.op in EXPENSIVE and not self.linear_of(node)
+                is_computed = node.op in EXPENSIVE and node.shape == "vector" and not self.linear_of(node)
+                crosses = self.level(node) < level and is_computed
                 if crosses and node not in self.available and not parameters_only(node):
                     temporaries[node] = None
         return list(temporaries)
 
     def stored(self) -> list[Node]:
         """All values the passes write to memory, without temporaries."""
-        return list(dict.fromkeys([*self.outputs, *self.stored_arguments()]))
+        reduced = (node.args[0] for node in self.reductions)
+        return list(dict.fromkeys([*self.outputs, *self.stored_arguments(), *reduced]))
 
 
 @cache
 def parameters_only(node: Node) -> bool:
     """Whether a value depends on vectors and scalars only and is thus constant over time."""
-    if node.op in ("vector", "scalar", "constant"):
+    if node.op in ("vector", "scalar", "constant", "size"):
         return True
-    return bool(node.args) and node.op != "product" and all(parameters_only(arg) for arg in node.args)
+    is_pointwise = bool(node.args) and node.op not in ("product", "itself", *REDUCTIONS)
+    return is_pointwise and all(parameters_only(arg) for arg in node.args)
 
 
 def saved_activations(graph: Graph, backward: Iterable[Node]) -> list[Node]:

@@ -9,13 +9,16 @@ from gatelab.engine.fused.phases import LEAVES, Linear, Program, parameters_only
 from gatelab.lang.graph import Node, walk
 
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+FUNCTIONS = {"abs": "absolute", "repeat": "all"}  # operations that have another name in the runtime
 
 Load = Callable[[Node], str | None]
 Column = Callable[[Linear], str]
 
 
 class Pass:
-    """Collects the statements of a pass. `load` returns the C++ that reads a value, or None if it must be computed."""
+    """Collects the statements of a pass: `row_lines` once per row, `lines` for the units. `load` returns the C++ that
+    reads a value, or None if it must be computed.
+    """
 
     def __init__(
         self, program: Program, starts: list[Node], load: Load, column: Column, names: Mapping[Node, str]
@@ -23,6 +26,7 @@ class Pass:
         self._program, self._load, self._column, self._names = program, load, column, names
         self._known: dict[Node, str] = {}
         self.lines: list[str] = []
+        self.row_lines: list[str] = []
         needed = list(walk(starts, (), self._operands))
         self._uses = Counter(arg for node in needed for arg in self._operands(node))
         self._uses.update(starts)
@@ -32,7 +36,15 @@ class Pass:
         if node in self._known:
             return self._known[node]
         expression = self._load(node) or self._computed(node)
-        is_number = node.op in ("scalar", "constant") or (node.shape == "scalar" and parameters_only(node))
+        if node.shape == "row":
+            name = f"r{len(self._known)}"
+            self.row_lines.append(f"const float {name} = {_stripped(expression)};")
+            expression = name
+        is_number = (
+            node.shape == "row"
+            or node.op in ("scalar", "constant")
+            or (node.shape == "scalar" and parameters_only(node))
+        )
         if not is_number and (self._uses[node] > 1 or node in self._names):
             name = self._names.get(node) or f"v{len(self._known)}"
             self.lines.append(f"const V {name} = {_stripped(expression)};")
@@ -56,10 +68,19 @@ def operation(node: Node, args: list[str]) -> str:
         return f"({args[0]} {OPERATORS[node.op]} {args[1]})"
     if node.op == "neg":
         return f"(-{args[0]})"
+    if node.op == "stop_gradient":
+        return args[0]
+    if node.op == "surrogate":
+        return args[0] if node.args[0].shape == node.shape else f"all({_stripped(args[0])})"
     if node.op == "power":
         return f"power({_stripped(args[0])}, {int(node.value)})"
     assert node.op not in LEAVES, f"{node.op} {node.name} is a leaf that `load` does not know"
-    return f"{node.op}({_stripped(args[0])})"
+    mixed = len({arg.shape for arg in node.args}) > 1 and node.shape == "vector"
+    listed = [
+        f"all({_stripped(arg)})" if mixed and of.shape != "vector" else _stripped(arg)
+        for arg, of in zip(args, node.args, strict=True)
+    ]
+    return f"{FUNCTIONS.get(node.op, node.op)}({', '.join(listed)})"
 
 
 def literal(value: float) -> str:

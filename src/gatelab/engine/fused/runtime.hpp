@@ -75,13 +75,13 @@ INLINE V exp_split(V v, V& fraction) {
   return (V)((Vi)scale + 0x3f800000);
 }
 
-INLINE V clamp(V v, float low, float high) {
+INLINE V clamped(V v, float low, float high) {
   v = v < low ? all(low) : v;  // comparisons with NaN are false: it propagates
   return v > high ? all(high) : v;
 }
 
 INLINE V exp(V v) {
-  V e, scale = exp_split(clamp(v, -87.3f, 88.0f), e);
+  V e, scale = exp_split(clamped(v, -87.3f, 88.0f), e);
   V y = scale * e + scale;
   y = v > 88.7228f ? all(__builtin_inff()) : v > 88.0f ? y * exp_split(v - 88.0f, e) * (1.0f + e) : y;
   return v < -87.3f ? V{} : y;
@@ -89,24 +89,62 @@ INLINE V exp(V v) {
 
 // Clamped at ±87, to 1.6e-38 or 1, so that the argument of the reciprocal stays finite.
 INLINE V sigmoid(V v) {
-  V e, scale = exp_split(clamp(-v, -87.0f, 87.0f), e);
+  V e, scale = exp_split(clamped(-v, -87.0f, 87.0f), e);
   return reciprocal(1.0f + (scale * e + scale));
 }
 
 INLINE V tanh(V v) {
-  V e, scale = exp_split(clamp(v + v, -30.0f, 30.0f), e);
+  V e, scale = exp_split(clamped(v + v, -30.0f, 30.0f), e);
   V m = scale * e + (scale - 1.0f);  // e^2v - 1
   return m * reciprocal(m + 2.0f);
 }
 
 INLINE V relu(V v) { return v < 0.0f ? V{} : v; }
-INLINE V positive(V v) { return v > 0.0f ? all(1.0f) : V{}; }
-
-// Rarely used functions call the C library for each lane.
-INLINE V softplus(V v) {
-  for (int i = 0; i < VL; i++) v[i] = v[i] > 20.0f ? v[i] : __builtin_log1pf(__builtin_expf(v[i]));
+INLINE V absolute(V v) { return (V)((Vi)v & 0x7fffffff); }
+INLINE V sign(V v) { return v > 0.0f ? all(1.0f) : v < 0.0f ? all(-1.0f) : v; }
+INLINE V step(V v) { return v > 0.0f ? all(1.0f) : V{}; }
+INLINE V maximum(V a, V b) { return a != a ? a : a > b ? a : b; }  // NaN propagates from either side
+INLINE V minimum(V a, V b) { return a != a ? a : a < b ? a : b; }
+INLINE V share(V a, V b) { return a > b ? all(1.0f) : a < b ? V{} : all(0.5f); }
+INLINE V clamp(V v, V low, V high) { return v < low ? low : v > high ? high : v; }
+INLINE V within(V v, V low, V high) { return v < low ? V{} : v > high ? V{} : all(1.0f); }
+INLINE V greater(V a, V b) { return a > b ? all(1.0f) : V{}; }
+INLINE V greater_equal(V a, V b) { return a >= b ? all(1.0f) : V{}; }
+INLINE V where(V condition, V a, V b) { return condition != 0.0f ? a : b; }
+INLINE V sqrt(V v) {
+  for (int i = 0; i < VL; i++) v[i] = __builtin_sqrtf(v[i]);
   return v;
 }
+INLINE V floor(V v) {
+  for (int i = 0; i < VL; i++) v[i] = __builtin_floorf(v[i]);
+  return v;
+}
+
+// v = m 2^k with m near 1, then a polynomial in m - 1 (as in the Cephes library).
+INLINE V log(V v) {
+  Vi bits = (Vi)v, k = (bits - 0x3f3504f3) >> 23;  // m in [1/√2, √2)
+  V m = (V)(bits - (k << 23)) - 1.0f, e = __builtin_convertvector(k, V), square = m * m;
+  V p = all(7.0376836292e-2f);
+  p = p * m - 1.1514610310e-1f;
+  p = p * m + 1.1676998740e-1f;
+  p = p * m - 1.2420140846e-1f;
+  p = p * m + 1.4249322787e-1f;
+  p = p * m - 1.6668057665e-1f;
+  p = p * m + 2.0000714765e-1f;
+  p = p * m - 2.4999993993e-1f;
+  p = p * m + 3.3333331174e-1f;
+  V y = p * m * square - 2.12194440e-4f * e - 0.5f * square + m + 0.693359375f * e;
+  y = v == __builtin_inff() ? v : y;
+  return v > 0.0f ? y : v == 0.0f ? all(-__builtin_inff()) : all(__builtin_nanf(""));
+}
+
+// max(v, 0) + log(1 + e^-|v|), where the rounding of the sum is corrected
+INLINE V softplus(V v) {
+  V e = exp(-absolute(v)), sum = 1.0f + e;
+  return relu(v) + (log(sum) - ((sum - 1.0f) - e) / sum);
+}
+
+// Rarely used functions call the C library for each lane.
 INLINE V sin(V v) {
   for (int i = 0; i < VL; i++) v[i] = __builtin_sinf(v[i]);
   return v;
@@ -129,11 +167,33 @@ FOR_SCALARS(exp)
 FOR_SCALARS(sigmoid)
 FOR_SCALARS(tanh)
 FOR_SCALARS(relu)
-FOR_SCALARS(positive)
+FOR_SCALARS(absolute)
+FOR_SCALARS(sign)
+FOR_SCALARS(step)
+FOR_SCALARS(sqrt)
+FOR_SCALARS(floor)
+FOR_SCALARS(log)
 FOR_SCALARS(softplus)
 FOR_SCALARS(sin)
 FOR_SCALARS(cos)
+#define FOR_PAIRS(function) \
+  INLINE float function(float a, float b) { return function(all(a), all(b))[0]; }
+FOR_PAIRS(maximum)
+FOR_PAIRS(minimum)
+FOR_PAIRS(share)
+FOR_PAIRS(greater)
+FOR_PAIRS(greater_equal)
+#define FOR_TRIPLES(function) \
+  INLINE float function(float a, float b, float c) { return function(all(a), all(b), all(c))[0]; }
+FOR_TRIPLES(clamp)
+FOR_TRIPLES(within)
+FOR_TRIPLES(where)
 INLINE float power(float v, int n) { return power(all(v), n)[0]; }
+INLINE float total(V v) {
+  float sum = 0;
+  for (int i = 0; i < VL; i++) sum += v[i];
+  return sum;
+}
 
 // ---- memory --------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from gatelab.engine.fused.phases import Program, saved_activations
 from gatelab.lang import Cell
 from gatelab.lang.gradient import gradient
-from gatelab.lang.graph import Identity, Matrix, Node, Scaled, Transpose, Weight
+from gatelab.lang.graph import Elementwise, Exponential, Identity, Matrix, Node, Scaled, Transpose, Weight
 
 
 def matrix_name(matrix: Matrix) -> str:
@@ -32,6 +32,10 @@ def _described(matrix: Matrix) -> str:
     if isinstance(matrix, Scaled):
         factor = f"{matrix.by:g}" if isinstance(matrix.by, float) else matrix.by.name or "number"
         return f"times_{re.sub(r'[^0-9A-Za-z]', '_', factor)}_{_described(matrix.of)}"
+    if isinstance(matrix, Exponential):
+        return f"expm_{_described(matrix.of)}"
+    if isinstance(matrix, Elementwise):
+        return "_".join([matrix.function, *map(_described, matrix.of)])
     return f"{_described(matrix.left)}_{'plus' if matrix.sign == 1 else 'minus'}_{_described(matrix.right)}"
 
 
@@ -57,10 +61,10 @@ class Source:
     """Everything about a cell's kernel that does not depend on sizes. `watch`: the gates are outputs too."""
 
     def __init__(self, cell: Cell, watch: bool = False) -> None:
-        self.cell, self.watch, self.graph = cell, watch, cell.graph
-        self.states = cell.graph.states
-        self.gates = cell.graph.gates if watch else {}
-        self.gradient = gradient(cell.graph, watch)
+        self.cell, self.watch, self.graph = cell, watch, cell.lowered
+        self.states = self.graph.states
+        self.gates = self.graph.gates if watch else {}
+        self.gradient = gradient(self.graph, watch)
         self.forward_arguments, self.backward_arguments = Arguments(), Arguments()
         products = [node for node in self.graph.nodes() if node.op == "product"]
         self.matrices: list[Matrix] = list(dict.fromkeys(node.matrix for node in products if node.matrix is not None))
@@ -71,11 +75,14 @@ class Source:
 
         g = self.gradient
         targets = [*g.states.values(), *self.adjoints, *g.vectors.values(), *g.scalars.values()]
+        targets += [g.itself] if g.itself is not None else []
         expressions = [node for node in self.operands if node.op not in ("input", "state")]
-        self.saved = saved_activations(self.graph, [*targets, *expressions])
+        saved = saved_activations(self.graph, [*targets, *expressions])
+        self.saved = [node for node in saved if node.shape == "vector"]
+        self.saved_rows = [node for node in saved if node.shape == "row"]
         self.recomputed = [node for node in expressions if node not in self.saved]
-        self.forward = Program(list(dict.fromkeys([*self.graph.new_states, *self.saved, *self.gates.values()])))
-        self.backward = Program(list(dict.fromkeys([*targets, *self.recomputed])), set(self.saved))
+        self.forward = Program(list(dict.fromkeys([*self.graph.new_states, *saved, *self.gates.values()])))
+        self.backward = Program(list(dict.fromkeys([*targets, *self.recomputed])), set(saved))
         self.names = self._named_values()
         # For each product: the index of its matrix, the name of its operand, the column of its adjoint.
         self.weight_gradients = [

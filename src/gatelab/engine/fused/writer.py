@@ -23,6 +23,8 @@ class Writer:
         self.columns = {linear: i for i, linear in enumerate(program.linears)}
         self.temporaries = {node: i for i, node in enumerate(program.temporaries)}
         self.saved = {node: i for i, node in enumerate(source.saved)}
+        self.saved_rows = {node: i for i, node in enumerate(source.saved_rows)}
+        self.reductions = {node: i for i, node in enumerate(program.reductions)}
         self.hoisted: dict[Node, str] = {}
         self.declared: list[str] = []
         self.layout: list[str] = []
@@ -67,6 +69,8 @@ class Writer:
             return self.hoisted[node] if node.shape == "scalar" else f"load({self.hoisted[node]} + j)"
         if node.op == "constant":
             return literal(node.value)
+        if node.op == "size":
+            return "(float)H"
         if node.op == "scalar":
             return f"s_{node.name}"
         return f"load(b_{node.name} + j)" if node.op == "vector" else None
@@ -82,6 +86,24 @@ class Writer:
     def saved_at(self, node: Node) -> str:
         """The address of an activation saved for the backward pass, for step t, row b and unit j."""
         return f"saved + ((t * B + b) * {len(self.saved)} + {self.saved[node]}) * Hp + j"
+
+    def saved_row(self, node: Node) -> str:
+        """Where a value of a row is saved for the backward pass, for step t and row b."""
+        return f"saved_rows[(t * B + b) * {len(self.saved_rows)} + {self.saved_rows[node]}]"
+
+    def reduced(self, node: Node) -> str:
+        """Where a sum over the units is held, for row i."""
+        return f"reduced[i * {len(self.reductions)} + {self.reductions[node]}]"
+
+    def reductions_of(self, values: dict[Node, str]) -> tuple[list[str], list[str], list[str]]:
+        """The statements of the sums over these values: before the loop over the units, inside, and after it."""
+        before, inside, after = [], [], []
+        for node, k in self.reductions.items():
+            if (value := values.get(node.args[0])) is not None:
+                before.append(f"V sum_{k} = V{{}};")
+                inside.append(f"sum_{k} += only({value}, H - j);")
+                after.append(f"{self.reduced(node)} = total(sum_{k}){' / H' if node.op == 'mean' else ''};")
+        return before, inside, after
 
     def of_level(self, level: int) -> list[Node]:
         """The nodes that the pointwise pass of this level stores."""

@@ -13,7 +13,11 @@ from gatelab.training.spec import ModelSpec
 Facts = dict[str, Any]
 
 LOSSES = {"cross_entropy": "cross-entropy", "mse": "mean squared error", "mae": "mean absolute error"}
-INITIALIZATIONS = {"torch": "uniform ±1/√H", "xavier": "Xavier W, orthogonal U, zero biases"}
+INITIALIZATIONS = {
+    "cell": "the cell's own values, otherwise uniform ±1/√H",
+    "torch": "uniform ±1/√H",
+    "xavier": "Xavier W, orthogonal U, zero biases",
+}
 OWN_COLUMNS = ("cell", "hidden_size", "num_layers", "options", "engine", "init")  # shown in columns of their own
 
 

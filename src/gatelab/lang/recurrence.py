@@ -1,0 +1,69 @@
+"""How new states depend on old ones, from the equations: what a parallel scan could do, and what takes steps in turn.
+
+- "linear elementwise": a unit's states are linear in its own old states, with coefficients from the input (minGRU, LRU)
+- "elementwise": no unit's state reaches another unit within the recurrence (IndRNN, SRU with its peepholes)
+- "linear": linear in the old states, through products (the memory of an LMU)
+- "dense": everything else (GRU, LSTM)
+
+A state that is only read out, such as h' = o ⊙ c', is not part of the recurrence.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gatelab.lang.graph import Graph, Node, walk
+from gatelab.lang.operations import REDUCTIONS
+
+Recurrence = Literal["linear elementwise", "elementwise", "linear", "dense"]
+INDEPENDENT, LINEAR, NONLINEAR = 0, 1, 2
+
+
+def recurrence(graph: Graph) -> Recurrence:
+    """The class of a lowered graph."""
+    fed_back = _fed_back(graph)
+    roots = [new for state, new in zip(graph.states, graph.new_states, strict=True) if state in fed_back]
+    degree: dict[Node, int] = {}
+    mixes_units = False
+    for node in walk(roots):
+        of = [degree[arg] for arg in node.args]
+        degree[node] = _degree(node, of, fed_back)
+        mixes_units |= (node.op == "product" or node.op in REDUCTIONS) and max(of) > INDEPENDENT
+    is_linear = all(degree[root] <= LINEAR for root in roots)
+    if mixes_units:
+        return "linear" if is_linear else "dense"
+    return "linear elementwise" if is_linear else "elementwise"
+
+
+def _fed_back(graph: Graph) -> set[str]:
+    """The states that influence their own later values."""
+    reads = {
+        state: {node.name for node in walk([new]) if node.op == "state"}
+        for state, new in zip(graph.states, graph.new_states, strict=True)
+    }
+
+    def reached(state: str) -> set[str]:
+        found, waiting = set[str](), set(reads[state])
+        while waiting:
+            found |= waiting
+            waiting = set().union(*(reads[name] for name in waiting)) - found
+        return found
+
+    return {state for state in graph.states if state in reached(state)}
+
+
+def _degree(node: Node, of: list[int], fed_back: set[str]) -> int:
+    """Whether a node is independent of the states that are fed back, linear in them, or neither."""
+    if node.op == "state":
+        return LINEAR if node.name in fed_back else INDEPENDENT
+    if max(of, default=INDEPENDENT) == INDEPENDENT:
+        return INDEPENDENT
+    if node.op in ("add", "sub", "neg", "product", "stop_gradient", *REDUCTIONS):
+        return max(of)
+    if node.op == "mul":
+        return min(sum(of), NONLINEAR)
+    if node.op == "div":
+        return NONLINEAR if of[1] else of[0]
+    if node.op == "where":
+        return NONLINEAR if of[0] else max(of[1:])
+    return NONLINEAR
