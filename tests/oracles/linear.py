@@ -134,7 +134,7 @@ def gilr(p: Parameters, x: Tensor, state: State) -> Stepped:
     ),
 )
 def lru(p: Parameters, x: Tensor, state: State) -> Stepped:
-    """Linear recurrent unit. Orvieto et al. 2023, arXiv:2303.06349, eq. 7 and appendix A.
+    """Linear recurrent unit. Orvieto et al. 2023, arXiv:2303.06349.
 
     λ = exp(−exp(ν_log) + i exp(θ_log))
     s' = λ ⊙ s + exp(γ_log) ⊙ (B x)
@@ -221,7 +221,7 @@ def hgrn(p: Parameters, x: Tensor, state: State, lower_bound: float = 0.5) -> St
     notes="Lambda such that σ(Lambda)^c is uniform in [0.9, 0.999]; W.a and W.x normal of variance 1/D, biases 0.",
 )
 def rg_lru(p: Parameters, x: Tensor, state: State, c: float = 8.0) -> Stepped:
-    """Real-gated linear recurrent unit. De et al. 2024 (Griffin), arXiv:2402.19427, eqs. 1-4.
+    """Real-gated linear recurrent unit. De et al. 2024 (Griffin), arXiv:2402.19427.
 
     r = σ(W_a x + b_a), i = σ(W_x x + b_x)
     a = σ(Λ), a_t = a^(c r)
