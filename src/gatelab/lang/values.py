@@ -8,6 +8,7 @@ They are named, with numbers as arguments, so that a cell remains plain data.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +62,11 @@ def log_uniform(low: float, high: float) -> Values:
     return Values("log_uniform", (low, high))
 
 
+def exp_uniform(low: float, high: float) -> Values:
+    """Exponentials of random numbers that are uniform in [low, high)."""
+    return Values("exp_uniform", (low, high))
+
+
 def normal(deviation: float) -> Values:
     """Random numbers with mean 0, normally distributed."""
     return Values("normal", (deviation,))
@@ -96,9 +102,9 @@ def periods(groups: int) -> Values:
     return Values("periods", (groups,))
 
 
-def legendre_input() -> Values:
-    """The input vector of a Legendre memory (Voelker et al. 2019)."""
-    return Values("legendre_input")
+def one_hot() -> Values:
+    """1 in the first unit, 0 in the others."""
+    return Values("one_hot")
 
 
 def identity(scale: float = 1.0) -> Values:
@@ -141,7 +147,7 @@ def _ring(size: Size, generator: Generator | None, smallest: float, largest: flo
 
 
 def _first(size: Size, _: Generator | None, share: float) -> Tensor:
-    return (torch.arange(size[0]) < round(share * size[0])).double()
+    return (torch.arange(size[0]) < math.ceil(share * size[0] - 0.5)).double()
 
 
 def _periods(size: Size, _: Generator | None, groups: float) -> Tensor:
@@ -158,15 +164,11 @@ def _legendre(size: Size, _: Generator | None) -> Tensor:
     return (2 * i + 1) * torch.where(i < j, -1.0, (-1.0) ** (i - j + 1))
 
 
-def _legendre_input(size: Size, _: Generator | None) -> Tensor:
-    i = torch.arange(size[0]).double()
-    return (2 * i + 1) * (-1.0) ** i
-
-
 _RECIPES: dict[str, Callable[..., Tensor]] = {
     "constant": lambda size, _, value: torch.full(size, value, dtype=torch.float64),
     "uniform": lambda size, generator, low, high: low + (high - low) * _random(size, generator),
     "log_uniform": lambda size, generator, low, high: (low + (high - low) * _random(size, generator)).log(),
+    "exp_uniform": lambda size, generator, low, high: (low + (high - low) * _random(size, generator)).exp(),
     "normal": lambda size, generator, deviation: (
         deviation * torch.randn(size, generator=generator, dtype=torch.float64)
     ),
@@ -176,7 +178,7 @@ _RECIPES: dict[str, Callable[..., Tensor]] = {
     "first": _first,
     "signs": lambda size, _, share: 2 * _first(size, None, share) - 1,
     "periods": _periods,
-    "legendre_input": _legendre_input,
+    "one_hot": lambda size, _: (torch.arange(size[0]) == 0).double(),
     "identity": lambda size, _, scale: scale * torch.eye(*size, dtype=torch.float64),
     "orthogonal": lambda size, generator: nn.init.orthogonal_(
         torch.empty(size, dtype=torch.float64), generator=generator
@@ -186,7 +188,7 @@ _RECIPES: dict[str, Callable[..., Tensor]] = {
     "slower": _slower,
     "legendre": _legendre,
 }
-_VECTORS_ONLY = ("ring", "evenly", "multiples", "first", "signs", "periods", "legendre_input", "log_uniform")
+_VECTORS_ONLY = ("ring", "evenly", "multiples", "first", "signs", "periods", "one_hot")
 _MAPS_ONLY = ("identity", "orthogonal", "lower_triangular", "off_diagonal", "slower", "legendre")
 
 
