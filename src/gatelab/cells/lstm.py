@@ -31,19 +31,19 @@ def lstm(x, h, c, W, U, b):
 def original_lstm(x, h, c, W, U, b):
     """Long short-term memory as first published, without a forget gate.
 
-    Convention: i near 1 adds the candidate; nothing takes the old cell away. The candidate lies in [−2, 2] and the
-    squashed cell in [−1, 1], logistic functions as in the experiments of the paper.
+    Convention: i near 1 adds the candidate; nothing takes the old cell away. The logistic functions of the paper with
+    ranges [−2, 2] for the candidate and [−1, 1] for the cell are these tanh of half the argument.
 
     Reference: Hochreiter & Schmidhuber 1997, doi:10.1162/neco.1997.9.8.1735
 
-    Deviation: torchrecurrent squashes with tanh. That is the same network with half the cell and with half the weights
-    and bias of g.
+    Deviation: torchrecurrent squashes with plain tanh. That is the same network with half the cell and with half the
+    weights and bias of g.
     """
     i = sigmoid(W.i(x) + U.i(h) + b.i)
-    g = 4 * sigmoid(W.g(x) + U.g(h) + b.g) - 2
+    g = 2 * tanh((W.g(x) + U.g(h) + b.g) / 2)
     o = sigmoid(W.o(x) + U.o(h) + b.o)
     c = c + i * g
-    return o * (2 * sigmoid(c) - 1), c
+    return o * tanh(c / 2), c
 
 
 @cell
