@@ -5,16 +5,42 @@ from typing import Any
 from gatelab.cells.antisymmetric import agru, antisymmetric_rnn, gated_antisymmetric_rnn
 from gatelab.cells.choice import Choice
 from gatelab.cells.choice import choose as _choose
-from gatelab.cells.gru import gru, gru_cho, lightru, ligru, mgu, miru1, miru2, mut1, mut2, mut3, tau_gru, tgru
+from gatelab.cells.continuous import cfc, ctrnn, dale_ctrnn, exprnn, lif, lipschitz_rnn, lmu, ltc
+from gatelab.cells.gru import (
+    gru,
+    gru_cho,
+    gru_d,
+    layer_norm_gru,
+    lightru,
+    ligru,
+    mgu,
+    miru1,
+    miru2,
+    mut1,
+    mut2,
+    mut3,
+    skip_gru,
+    tau_gru,
+    tgru,
+)
+from gatelab.cells.linear import gilr, hgrn, lru, mingru, minlstm, qrnn, rg_lru, rwkv4, s4d, sru
 from gatelab.cells.lstm import (
+    cifg_lstm,
     janet,
+    layer_norm_lstm,
     lstm,
+    lstmp,
     mclstm,
+    mogrifier_lstm,
     multiplicative_lstm,
     nas,
+    nested_lstm,
+    on_lstm,
     original_lstm,
     peephole_lstm,
+    phased_lstm,
     res_lstm,
+    slstm,
     tlstm,
     wmclstm,
 )
@@ -34,30 +60,50 @@ from gatelab.cells.minimal import (
     ugrnn,
 )
 from gatelab.cells.oscillators import cornn, lem, unicornn
-from gatelab.cells.rnn import fast_rnn, indrnn, rnn, scrn, trnn
+from gatelab.cells.rnn import clockwork_rnn, fast_rnn, indrnn, mi_rnn, rhn, rnn, scrn, trnn
 from gatelab.lang import Cell
 
 FAMILIES: dict[str, tuple[Cell, ...]] = {
-    "Plain recurrent networks": (rnn, indrnn, fast_rnn, scrn, trnn),
-    "GRU and relatives": (gru, gru_cho, mgu, mut1, mut2, mut3, ligru, lightru, miru1, miru2, tgru, tau_gru),
+    "Plain recurrent networks": (
+        rnn, indrnn, fast_rnn, scrn, trnn, mi_rnn, rhn, clockwork_rnn,
+    ),
+    "GRU and relatives": (
+        gru, gru_cho, mgu, mut1, mut2, mut3, ligru, lightru, miru1, miru2, tgru, tau_gru, layer_norm_gru, gru_d,
+        skip_gru,
+    ),
     "LSTM and relatives": (
-        lstm, original_lstm, peephole_lstm, janet, multiplicative_lstm, nas, res_lstm, tlstm, mclstm, wmclstm,
+        lstm, original_lstm, peephole_lstm, cifg_lstm, janet, lstmp, layer_norm_lstm, multiplicative_lstm, nas,
+        res_lstm, tlstm, mclstm, wmclstm, nested_lstm, on_lstm, phased_lstm, mogrifier_lstm, slstm,
     ),
     "Minimal and additive gated cells": (
         ran, cfn, atr, star, sgu, dsgu, ugrnn, intersection_rnn, minimal_rnn, sgrn, br, nbr, fast_grnn,
     ),
-    "Antisymmetric cells": (agru, antisymmetric_rnn, gated_antisymmetric_rnn),
-    "Oscillators and time scales": (cornn, unicornn, lem),
+    "Antisymmetric cells": (
+        agru, antisymmetric_rnn, gated_antisymmetric_rnn,
+    ),
+    "Oscillators and time scales": (
+        cornn, unicornn, lem,
+    ),
+    "Linear and elementwise recurrences": (
+        mingru, minlstm, gilr, qrnn, sru, lru, s4d, hgrn, rg_lru, rwkv4,
+    ),
+    "Continuous time": (
+        ctrnn, dale_ctrnn, ltc, cfc, lif, lipschitz_rnn, exprnn, lmu,
+    ),
 }  # fmt: skip
 
 _LIBRARY = {cell.name: cell for family in FAMILIES.values() for cell in family}
 
 __all__ = [
-    "FAMILIES", "Choice", "agru", "antisymmetric_rnn", "atr", "br", "cfn", "choose", "cornn", "dsgu", "fast_grnn",
-    "fast_rnn", "gated_antisymmetric_rnn", "get", "gru", "gru_cho", "indrnn", "intersection_rnn", "janet", "lem",
-    "lightru", "ligru", "lstm", "mclstm", "mgu", "minimal_rnn", "miru1", "miru2", "multiplicative_lstm", "mut1", "mut2",
-    "mut3", "names", "nas", "nbr", "original_lstm", "peephole_lstm", "ran", "res_lstm", "rnn", "scrn", "sgrn", "sgu",
-    "star", "tau_gru", "tgru", "tlstm", "trnn", "ugrnn", "unicornn", "wmclstm",
+    "FAMILIES", "Choice", "agru", "antisymmetric_rnn", "atr", "br", "cfc", "cfn", "choose", "cifg_lstm",
+    "clockwork_rnn", "cornn", "ctrnn", "dale_ctrnn", "dsgu", "exprnn", "fast_grnn", "fast_rnn",
+    "gated_antisymmetric_rnn", "get", "gilr", "gru", "gru_cho", "gru_d", "hgrn", "indrnn", "intersection_rnn",
+    "janet", "layer_norm_gru", "layer_norm_lstm", "lem", "lif", "lightru", "ligru", "lipschitz_rnn", "lmu", "lru",
+    "lstm", "lstmp", "ltc", "mclstm", "mgu", "mi_rnn", "mingru", "minimal_rnn", "minlstm", "miru1", "miru2",
+    "mogrifier_lstm", "multiplicative_lstm", "mut1", "mut2", "mut3", "names", "nas", "nbr", "nested_lstm",
+    "on_lstm", "original_lstm", "peephole_lstm", "phased_lstm", "qrnn", "ran", "res_lstm", "rg_lru", "rhn", "rnn",
+    "rwkv4", "s4d", "scrn", "sgrn", "sgu", "skip_gru", "slstm", "sru", "star", "tau_gru", "tgru", "tlstm", "trnn",
+    "ugrnn", "unicornn", "wmclstm",
 ]  # fmt: skip
 
 

@@ -9,9 +9,6 @@ from gatelab.lang import I, cell, learned, sigmoid, tanh
 def antisymmetric_rnn(x, h, W, U, b, *, gamma=0.01, epsilon=0.1):
     """Antisymmetric recurrent network.
 
-    A = U_h − U_hᵀ − γ I
-    h' = h + ε · tanh(A h + W_h x + b_h)
-
     Convention: γ and ε are fixed numbers unless `learnable_gamma` or `learnable_epsilon` is set.
 
     Reference: Chang et al. 2019, arXiv:1902.09689
@@ -23,10 +20,6 @@ def antisymmetric_rnn(x, h, W, U, b, *, gamma=0.01, epsilon=0.1):
 @cell
 def gated_antisymmetric_rnn(x, h, W, U, b, *, gamma=0.01, epsilon=0.1):
     """Antisymmetric recurrent network with an input gate, both using the same recurrent map.
-
-    A = U_h − U_hᵀ − γ I
-    z = σ(A h + W_z x + b_z)
-    h' = h + ε · z ⊙ tanh(A h + W_h x + b_h)
 
     Convention: z near 1 adds the new content; nothing takes the old state away. γ and ε are fixed numbers unless
     `learnable_gamma` or `learnable_epsilon` is set.
@@ -41,11 +34,6 @@ def gated_antisymmetric_rnn(x, h, W, U, b, *, gamma=0.01, epsilon=0.1):
 @cell
 def agru(x, h, W, U, b, *, gamma=0.01, epsilon=learned(1.0)):
     """Antisymmetric GRU: gates of a GRU, candidate through an antisymmetric map, state only ever added to.
-
-    z = σ(W_z x + U_z h + b_z)
-    r = σ(W_r x + U_r h + b_r)
-    n = tanh(W_n x + (U_n − U_nᵀ − γ I) (r ⊙ h) + b_n)
-    h' = h + ε · (z ⊙ n)
 
     Convention: reset before the product; z near 1 adds the candidate. γ is fixed and ε learned, one number per layer
     and direction, unless `learnable_gamma` or `learnable_epsilon` says otherwise.

@@ -1,6 +1,6 @@
-"""Cells in continuous time: leaky units, liquid and closed-form ones, spikes, and memories given by differential equations."""
+"""Cells in continuous time: leaky, liquid and closed-form units, spikes, orthogonal and Legendre memories."""
 
-from gatelab.lang import I, cell, exp, expm, relu, sigmoid, step, stop_gradient, sum, surrogate, tanh, where
+from gatelab.lang import I, cell, expm, relu, sigmoid, step, stop_gradient, sum, surrogate, tanh, where  # noqa: A004
 from gatelab.lang.values import constant, legendre, normal, off_diagonal, one_hot, signs, uniform
 
 
@@ -8,7 +8,7 @@ from gatelab.lang.values import constant, legendre, normal, off_diagonal, one_ho
 def ctrnn(x, u, W, U, b, *, dt=0.1):
     """Continuous-time recurrent network: leaky integration by Euler steps.
 
-    Convention: the state is the potential u, and units read each other through σ(u); τ is learned per unit, dt the step.
+    Convention: the state is the potential u; units read each other through σ(u); τ is learned per unit, dt the step.
 
     Reference: Funahashi & Nakamura 1993, doi:10.1016/S0893-6080(05)80125-X
     """
@@ -20,7 +20,7 @@ def ctrnn(x, u, W, U, b, *, dt=0.1):
 def dale_ctrnn(x, r, v, W, U, b, *, alpha=0.2):
     """Rate network under Dale's law: four fifths of the units excite, the others inhibit, and none reads itself.
 
-    Convention: weights are relu(U), and the sign belongs to the unit that is read; α is the step over the time constant.
+    Convention: weights are relu(U); the sign belongs to the unit that is read; α is the step over the time constant.
 
     Reference: Song et al. 2016, doi:10.1371/journal.pcbi.1004792
     """
@@ -47,8 +47,8 @@ def ltc(x, h, W, U, b, *, dt=1.0):
 def cfc(x, h, W, U, b, *, ts=1.0):
     """Closed-form continuous-time network: an interpolation between two candidates, in time.
 
-    Convention: t near 1 takes the second candidate; no backbone (the maps act on x and h directly); ts is the time since
-    the previous step.
+    Convention: i near 1 takes the second candidate; no backbone (the maps act on x and h directly); ts is the time
+    since the previous step.
 
     Reference: Hasani et al. 2022, arXiv:2106.13898
     """
@@ -75,7 +75,7 @@ def lif(x, s, v, W, U, b, *, beta=0.9, threshold=1.0, slope=25.0):
 
 @cell(start={"U.a": normal(0.1), "U.w": normal(0.1), "b.h": constant(0)})
 def lipschitz_rnn(x, h, W, U, b, *, beta=0.65, gamma=0.001, epsilon=0.01):
-    """Lipschitz recurrent network: Euler steps of a linear and a bounded part, with matrices between symmetric and skew.
+    """Lipschitz recurrent network: Euler steps with matrices between symmetric and skew-symmetric.
 
     Convention: both matrices are (1 − β)(M + Mᵀ) + β(M − Mᵀ) − γ I with the same β and γ; ε is the step size.
 

@@ -1,6 +1,6 @@
-"""Recurrences without a map of the state: linear in it or elementwise, so that a parallel scan could compute most of them."""
+"""Recurrences without a map of the state: most are linear in it, so that a parallel scan could compute them."""
 
-from gatelab.lang import cell, cos, exp, learned, maximum, prev, sigmoid, sin, softplus, sqrt, tanh
+from gatelab.lang import cell, cos, exp, maximum, prev, sigmoid, sin, softplus, sqrt, tanh
 from gatelab.lang.values import constant, evenly, log_uniform, multiples, normal, ring, uniform
 
 

@@ -1,18 +1,12 @@
 """Long short-term memory and its relatives."""
 
-from gatelab.lang import cell, relu, sigmoid, tanh
+from gatelab.lang import cell, exp, floor, layer_norm, maximum, prev, relu, sigmoid, softplus, sum, tanh, where  # noqa: A004
+from gatelab.lang.values import constant, evenly, exp_uniform, first, lower_triangular, uniform
 
 
 @cell
 def lstm(x, h, c, W, U, b):
     """Long short-term memory with a forget gate.
-
-    i = σ(W_i x + U_i h + b_i)
-    f = σ(W_f x + U_f h + b_f)
-    g = tanh(W_g x + U_g h + b_g)
-    o = σ(W_o x + U_o h + b_o)
-    c' = f ⊙ c + i ⊙ g
-    h' = o ⊙ tanh(c')
 
     Convention: as `torch.nn.LSTM`, without peepholes; its two bias vectors only ever appear summed, so here they
     are one.
@@ -138,24 +132,23 @@ def res_lstm(x, h, c, W, U, b):
     g = tanh(W.g(x) + U.g(h) + b.g)
     c = f * c + i * g
     o = sigmoid(W.o(x) + U.o(h) + b.co * c + b.o)
-    return o * (U.p(tanh(c)) + W.r(x)), c  # later: x in place of W.r(x), where D = H
+    return o * (U.p(tanh(c)) + W.r(x)), c
 
 
 @cell
-def tlstm(x, h, c, vz, vf, vo, W, b):
+def tlstm(x, h, c, W, b):
     """Strongly typed LSTM: maps see this input and the one before, never a state.
 
-    Convention: f near 1 keeps the cell; o lies between −1 and 1. The output h does not recur. The states vz, vf and vo
-    are what the three maps V of the paper make of the previous input.
+    Convention: f near 1 keeps the cell; o lies between −1 and 1. The output h does not recur. W.vz, W.vf and W.vo are
+    the maps V of the paper.
 
     Reference: Balduzzi & Ghifary 2016, arXiv:1602.02218
     """
-    # later: W.vz(prev(x)) in place of the state vz, likewise vf and vo
-    z = vz + W.z(x) + b.z
-    f = sigmoid(vf + W.f(x) + b.f)
-    o = tanh(vo + W.o(x) + b.o)
+    z = prev(W.vz(x)) + W.z(x) + b.z
+    f = sigmoid(prev(W.vf(x)) + W.f(x) + b.f)
+    o = tanh(prev(W.vo(x)) + W.o(x) + b.o)
     c = f * c + (1 - f) * z
-    return c * o, c, W.vz(x), W.vf(x), W.vo(x)
+    return c * o, c
 
 
 @cell
@@ -192,3 +185,159 @@ def wmclstm(x, h, c, W, U, b):
     c = f * c + i * g
     o = sigmoid(W.o(x) + U.o(h) + tanh(U.co(c)) + b.o)
     return o * tanh(c), c
+
+
+@cell
+def cifg_lstm(x, h, c, W, U, b):
+    """LSTM with coupled input and forget gate: what is written replaces what was there.
+
+    Convention: i near 1 replaces the memory; no peepholes.
+
+    Reference: Greff et al. 2017, arXiv:1503.04069
+    """
+    z = tanh(W.z(x) + U.z(h) + b.z)
+    i = sigmoid(W.i(x) + U.i(h) + b.i)
+    o = sigmoid(W.o(x) + U.o(h) + b.o)
+    c = (1 - i) * c + i * z
+    return o * tanh(c), c
+
+
+@cell(given={"b.part": first(0.5)}, start={"b.f": constant(1)})
+def lstmp(x, r, c, W, U, b):
+    """LSTM with a recurrent projection: the output is a linear map of the memory to half as many units.
+
+    Convention: the other half of the output is 0, so that a layer of H units has a projection of H / 2, as
+    `torch.nn.LSTM` with proj_size; no peepholes.
+
+    Reference: Sak et al. 2014, arXiv:1402.1128
+    """
+    i = sigmoid(W.i(x) + U.i(r) + b.i)
+    f = sigmoid(W.f(x) + U.f(r) + b.f)
+    g = tanh(W.c(x) + U.c(r) + b.c)
+    o = sigmoid(W.o(x) + U.o(r) + b.o)
+    c = f * c + i * g
+    return b.part * U.p(o * tanh(c)), c
+
+
+@cell(
+    start={f"b.alpha{k}_{gate}": constant(1) for gate in "fiog" for k in (1, 2)}
+    | {f"b.{gate}": constant(0) for gate in "fiog"} | {"b.alpha3": constant(1), "b.beta3": constant(0)}
+)  # fmt: skip
+def layer_norm_lstm(x, h, c, W, U, b):
+    """LSTM with layer normalization of both products of each gate, and of the memory before the output.
+
+    Convention: each gate is normalized on its own (the paper normalizes the four together), with ε = 1e-5; gains start
+    from 1.
+
+    Reference: Ba et al. 2016, arXiv:1607.06450
+    """
+    f = sigmoid(b.alpha1_f * layer_norm(U.f(h)) + b.alpha2_f * layer_norm(W.f(x)) + b.f)
+    i = sigmoid(b.alpha1_i * layer_norm(U.i(h)) + b.alpha2_i * layer_norm(W.i(x)) + b.i)
+    o = sigmoid(b.alpha1_o * layer_norm(U.o(h)) + b.alpha2_o * layer_norm(W.o(x)) + b.o)
+    g = tanh(b.alpha1_g * layer_norm(U.g(h)) + b.alpha2_g * layer_norm(W.g(x)) + b.g)
+    c = f * c + i * g
+    return o * tanh(b.alpha3 * layer_norm(c) + b.beta3), c
+
+
+@cell(start={"b.f": constant(1), "b.n_f": constant(1)})
+def nested_lstm(x, h, c, n, W, U, b):
+    """LSTM whose memory is the output of an inner LSTM.
+
+    Convention: the inner one reads i ⊙ g as its input and f ⊙ c as its hidden state; n is its memory.
+
+    Reference: Moniz & Krueger 2017, arXiv:1801.10308
+    """
+    i = sigmoid(W.i(x) + U.i(h) + b.i)
+    f = sigmoid(W.f(x) + U.f(h) + b.f)
+    g = tanh(W.c(x) + U.c(h) + b.c)
+    o = sigmoid(W.o(x) + U.o(h) + b.o)
+    u, v = i * g, f * c
+    n_i = sigmoid(U.x_i(u) + U.h_i(v) + b.n_i)
+    n_f = sigmoid(U.x_f(u) + U.h_f(v) + b.n_f)
+    n_g = tanh(U.x_c(u) + U.h_c(v) + b.n_c)
+    n_o = sigmoid(U.x_o(u) + U.h_o(v) + b.n_o)
+    n = n_f * n + n_i * n_g
+    c = n_o * tanh(n)
+    return o * tanh(c), c, n
+
+
+def _cumax(total, v):
+    return total(exp(v) / sum(exp(v)))
+
+
+@cell(given={"U.sum": lower_triangular()})
+def on_lstm(x, h, c, W, U, b):
+    """LSTM with ordered neurons: master gates that open up to a position split the units into a hierarchy.
+
+    Convention: cumax is the cumulative sum of a softmax over the units; chunks of one unit.
+
+    Reference: Shen et al. 2019, arXiv:1810.09536
+    """
+    f = sigmoid(W.f(x) + U.f(h) + b.f)
+    i = sigmoid(W.i(x) + U.i(h) + b.i)
+    o = sigmoid(W.o(x) + U.o(h) + b.o)
+    g = tanh(W.c(x) + U.c(h) + b.c)
+    master_f = _cumax(U.sum, W.f_m(x) + U.f_m(h) + b.f_m)
+    master_i = 1 - _cumax(U.sum, W.i_m(x) + U.i_m(h) + b.i_m)
+    both = master_f * master_i
+    c = (f * both + master_f - both) * c + (i * both + master_i - both) * g
+    return o * tanh(c), c
+
+
+@cell(start={"b.tau": exp_uniform(1, 3), "b.s": uniform(0, 2.7), "b.f": constant(1)})
+def phased_lstm(x, h, c, t, W, U, b, *, r_on=0.05, alpha=0.001):
+    """LSTM with a time gate: each unit is updated in a short phase of its own rhythm.
+
+    Convention: τ is the period in steps, s the shift, r_on the open share of a period, α the leak in the closed phase;
+    no peepholes.
+
+    Reference: Neil et al. 2016, arXiv:1610.09513
+    """
+    u = (t - b.s) / b.tau
+    phase = u - floor(u)
+    k = where(phase < r_on / 2, 2 * phase / r_on, where(phase < r_on, 2 - 2 * phase / r_on, alpha * phase))
+    i = sigmoid(W.i(x) + U.i(h) + b.i)
+    f = sigmoid(W.f(x) + U.f(h) + b.f)
+    g = tanh(W.c(x) + U.c(h) + b.c)
+    o = sigmoid(W.o(x) + U.o(h) + b.o)
+    n = f * c + i * g
+    return k * (o * tanh(n)) + (1 - k) * h, k * n + (1 - k) * c
+
+
+@cell
+def mogrifier_lstm(x, h, c, W, U, b):
+    """LSTM whose input and state gate each other before the step.
+
+    Convention: two rounds. The input is mapped to H values first, so that it need not have as many; with W_x = I this
+    is the paper's form.
+
+    Reference: Melis et al. 2020, arXiv:1909.01792
+    """
+    u = 2 * sigmoid(U.q(h)) * W.x(x)
+    v = 2 * sigmoid(U.r(u)) * h
+    f = sigmoid(U.x_f(u) + U.h_f(v) + b.f)
+    i = sigmoid(U.x_i(u) + U.h_i(v) + b.i)
+    j = tanh(U.x_j(u) + U.h_j(v) + b.j)
+    o = sigmoid(U.x_o(u) + U.h_o(v) + b.o)
+    c = f * c + i * j
+    return o * tanh(c), c
+
+
+@cell(start={"b.f": evenly(5, -7)})
+def slstm(x, h, c, n, m, W, U, b):
+    """sLSTM of xLSTM: exponential input gate, a normalizer, and a stabilizer for the exponents.
+
+    Convention: sigmoid forget gate; m is the common exponent of c and n; one head with full recurrent maps.
+
+    Reference: Beck et al. 2024, arXiv:2405.04517
+    """
+    z = tanh(W.z(x) + U.z(h) + b.z)
+    o = sigmoid(W.o(x) + U.o(h) + b.o)
+    log_i = W.i(x) + U.i(h) + b.i
+    log_f = -softplus(-(W.f(x) + U.f(h) + b.f))
+    new_m = maximum(log_f + m, log_i)
+    i = exp(log_i - new_m)
+    f = exp(log_f + m - new_m)
+    c = f * c + i * z
+    n = f * n + i
+    return o * c / n, c, n, new_m

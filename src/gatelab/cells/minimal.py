@@ -1,6 +1,6 @@
 """Minimal and additive gated cells: fewer gates, shared maps, or content that no recurrent map touches."""
 
-from gatelab.lang import cell, learned, relu, sigmoid, softplus, tanh
+from gatelab.lang import cell, clamp, learned, relu, sigmoid, softplus, tanh
 
 
 @cell
@@ -64,10 +64,6 @@ def star(x, h, W, U, b):
     return tanh((1 - k) * h + k * z)
 
 
-def _hard_sigmoid(v, slope):
-    return relu(slope * v + 0.5) - relu(slope * v - 0.5)  # later: clamp(slope * v + 0.5, 0, 1)
-
-
 @cell
 def sgu(x, h, W, U, b, *, slope=0.2):
     """Simple gated unit: one gate, and a candidate that is the state times a number.
@@ -80,7 +76,7 @@ def sgu(x, h, W, U, b, *, slope=0.2):
     Deviation: torchrecurrent has the slope 1/6, and a bias inside g, which `recurrent_bias=False` removes.
     """
     g = tanh(U.g((W.g(x) + b.g) * h))
-    z = _hard_sigmoid(W.z(x) + U.z(h) + b.z, slope)
+    z = clamp(slope * (W.z(x) + U.z(h) + b.z) + 0.5, 0, 1)
     return (1 - z) * h + z * softplus(g * h)
 
 
@@ -96,7 +92,7 @@ def dsgu(x, h, W, U, b, *, slope=0.2):
     Deviation: torchrecurrent has the slope 1/6, and a bias inside g, which `recurrent_bias=False` removes.
     """
     g = tanh(U.g((W.g(x) + b.g) * h))
-    z = _hard_sigmoid(W.z(x) + U.z(h) + b.z, slope)
+    z = clamp(slope * (W.z(x) + U.z(h) + b.z) + 0.5, 0, 1)
     return (1 - z) * h + z * sigmoid(U.o(g * h))
 
 
@@ -117,8 +113,8 @@ def ugrnn(x, h, W, U, b):
 def intersection_rnn(x, y, h, W, U, b):
     """Intersection network: one gate through time, one through depth.
 
-    Convention: gh near 1 keeps the state, gy near 1 lets the input pass to the output y, which does not recur. In the
-    paper x itself passes, and D = H; here a map W.x comes first.
+    Convention: gh near 1 keeps the state, gy near 1 lets the input pass to the output y, which does not recur. x itself
+    passes, so that it needs as many features as there are units.
 
     Reference: Collins et al. 2016, arXiv:1611.09913
     """
@@ -126,7 +122,7 @@ def intersection_rnn(x, y, h, W, U, b):
     hin = tanh(W.hin(x) + U.hin(h) + b.hin)
     gy = sigmoid(W.gy(x) + U.gy(h) + b.gy)
     gh = sigmoid(W.gh(x) + U.gh(h) + b.gh)
-    y = gy * W.x(x) + (1 - gy) * yin  # later: x in place of W.x(x)
+    y = gy * x + (1 - gy) * yin
     return y, gh * h + (1 - gh) * hin
 
 

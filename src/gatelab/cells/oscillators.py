@@ -1,6 +1,7 @@
 """Steps of differential equations of oscillators and of multiple time scales; dt is the size of a step."""
 
 from gatelab.lang import cell, sigmoid, tanh
+from gatelab.lang.values import constant, uniform
 
 
 @cell
@@ -16,7 +17,7 @@ def cornn(x, y, z, W, U, b, *, dt=0.1, gamma=1.0, epsilon=1.0):
     return y + dt * z, z
 
 
-@cell
+@cell(start={"b.w": uniform(0, 1), "b.c": uniform(-0.1, 0.1), "b.y": constant(0)})
 def unicornn(x, y, z, W, b, *, dt=0.1, alpha=1.0):
     """Undamped independent controlled oscillators: each unit sees only its own past.
 

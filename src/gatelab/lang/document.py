@@ -247,6 +247,8 @@ class _Reader:
             self.refuse(f"a comparison is an argument of {op}: expected it as the condition of where")
         if op == "where" and not conditions[0]:
             self.refuse("the condition of where is not a comparison")
+        if op == "where" and widest(args[1:]) == "scalar":
+            self.refuse("where chooses between two numbers: expected a vector")
         if op == "clamp" and any(arg.op != "constant" for arg in args[1:]):
             self.refuse("the bounds of clamp are not numbers")
         return self.new_node(op, widest(args), args, **detail)

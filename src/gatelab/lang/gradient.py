@@ -119,7 +119,7 @@ def _shaped(adjoint: Symbol, node: Node) -> Symbol:
 
 
 def _where(condition: Symbol, a: Any, b: Any) -> Symbol:
-    return condition.tracer.where(Condition(condition.node), a, b)
+    return condition.tracer.where(Condition(condition.node, condition.tracer), a, b)
 
 
 def _size(symbol: Symbol) -> Symbol:

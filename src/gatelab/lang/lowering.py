@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gatelab.lang.graph import Graph, Node
+from gatelab.lang.graph import Graph, Node, Weight
 
 
 def lowered(graph: Graph) -> Graph:
@@ -35,7 +35,7 @@ def lowered(graph: Graph) -> Graph:
             return None
         chain = delayed.setdefault(args[0], [])
         while len(chain) < node.value:
-            chain.append(state(f"{labels.get(node.args[0], 'value')}_{len(chain) + 1}"))
+            chain.append(state(f"{_label(node.args[0], labels)}_{len(chain) + 1}"))
         return chain[int(node.value) - 1]
 
     result = graph.replaced(replacement)
@@ -45,3 +45,10 @@ def lowered(graph: Graph) -> Graph:
     for counter in counters:
         new[counter.name] = Node("add", "vector", (counter, Node("constant", "scalar", value=1.0)))
     return replace(result, states=tuple(new), new_states=tuple(new.values()))
+
+
+def _label(node: Node, gates: dict[Node, str]) -> str:
+    """A name for a value: that of the gate or state, or of the map that makes it."""
+    if isinstance(node.matrix, Weight):
+        return node.matrix.name
+    return gates.get(node) or node.name or "value"

@@ -10,7 +10,7 @@ from torch import Tensor
 from gatelab.errors import CellError
 from gatelab.lang.maps import Map
 from gatelab.lang.operations import POINTWISE, REDUCTIONS
-from gatelab.lang.symbols import Symbol
+from gatelab.lang.symbols import Condition, Symbol
 
 # Each function returns what it is given: a tensor, a traced symbol, a float, and where it makes sense a map.
 Value = Any
@@ -106,7 +106,7 @@ def hard_sigmoid(v: Value) -> Value:
 def where(condition: Any, a: Any, b: Any) -> Any:
     """a where the condition is true, otherwise b: where(h > 0, h, 0)"""
     for value in (condition, a, b):
-        if isinstance(value, Symbol):
+        if isinstance(value, (Symbol, Condition)):
             return value.tracer.where(condition, a, b)
     if isinstance(condition, bool):
         return a if condition else b

@@ -61,13 +61,18 @@ class Tracer:
 
     def compare(self, op: str, *values: Any) -> Condition:
         """A comparison of symbols and numbers."""
-        return Condition(self.pointwise(op, *values).node)
+        return Condition(self.pointwise(op, *values).node, self)
 
     def where(self, condition: Any, *values: Any) -> Symbol:
         """A choice between two values, unit by unit."""
         if not isinstance(condition, Condition):
             raise CellError("where(condition, a, b) needs a comparison as its condition, as in where(h > 0, a, b)")
         args = (condition.node, *(self._operand(value) for value in values))
+        if widest(args[1:]) == "scalar":  # on tensors their dtype would be unknown
+            raise CellError(
+                "where(condition, a, b) chooses between two numbers, and one of a and b has to be a vector: for a "
+                "switch between numbers write a + (b - a) * step(v)"
+            )
         return Symbol(self.node("where", widest(args), args), self)
 
     def reduction(self, op: str, value: Any) -> Symbol:
@@ -177,8 +182,9 @@ def _refused(what: str, instead: str) -> Callable[..., NoReturn]:
 class Condition:
     """A comparison of symbolic values: the condition of `where`."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, tracer: Tracer) -> None:
         self.node = node
+        self.tracer = tracer
 
     __bool__ = _refused(
         "an `if`, `while`, `and`, `or`, `min` or `max` on a value that is only known at run time",
