@@ -53,6 +53,7 @@ def results(layer: Recurrent, x, states, weights=None, **arguments):
     """A layer's outputs, and all gradients of a random weighted sum of them."""
     x, states = (t.detach().clone().requires_grad_() for t in (x, torch.stack(states)))
     initial = tuple(states) if len(states) > 1 else states[0]
+    torch.manual_seed(0)  # for cells that draw masks
     output, final, *gates = layer(x, initial, **arguments)
     values = [output, *(final if isinstance(final, tuple) else (final,)), *(gates[0].values() if gates else ())]
     weights = weights or [torch.randn(v.shape, dtype=torch.float64) for v in values]

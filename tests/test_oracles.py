@@ -93,10 +93,6 @@ def test_an_oracle_is_well_formed(name: str) -> None:
     assert all(v.grad is not None and v.grad.isfinite().all() and v.grad.any() for v in p.values())
 
 
-def test_every_cell_that_was_asked_for() -> None:
-    assert len(ORACLES) == 39
-
-
 # Gated cells
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gatelab.lang import (
         Cell,
         I,
+        bernoulli,
         cell,
         clamp,
         cos,
@@ -45,10 +46,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Cell", "CellError", "GatelabError", "I", "Recurrent", "cell", "cells", "clamp", "cos", "engine", "exp", "expm",
-    "floor", "from_torch", "hard_sigmoid", "hold", "lang", "layer_norm", "learned", "load", "log", "maximum", "mean",
-    "minimum", "models", "prev", "relu", "rms_norm", "sigmoid", "sin", "softplus", "sqrt", "step", "stop_gradient",
-    "sum", "surrogate", "tanh", "tasks", "training", "use", "values", "where",
+    "Cell", "CellError", "GatelabError", "I", "Recurrent", "bernoulli", "cell", "cells", "clamp", "cos", "engine",
+    "exp", "expm", "floor", "from_torch", "hard_sigmoid", "hold", "lang", "layer_norm", "learned", "load", "log",
+    "maximum", "mean", "minimum", "models", "prev", "relu", "rms_norm", "sigmoid", "sin", "softplus", "sqrt", "step",
+    "stop_gradient", "sum", "surrogate", "tanh", "tasks", "training", "use", "values", "where",
 ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, sigmoid, tanh
 
-from oracles.base import Parameters, State, affine, oracle
+from oracles.base import Parameters, State, affine, driven, oracle
 
 Stepped = tuple[Tensor, State]
 
@@ -505,3 +505,53 @@ def skip_rnn(p: Parameters, x: Tensor, state: State) -> Stepped:
     increment = sigmoid(h @ p["U.p"].T + p["b.p"])
     u = update * increment + (1 - update) * (u + torch.minimum(increment, 1 - u))
     return h, (h, u)
+
+
+@oracle("h", "z r", "r n", "z r n", square=True, notes="Forget-like biases of 1 helped in their search.")
+def mut1(p: Parameters, x: Tensor, state: State) -> tuple[Tensor, State]:
+    """MUT1 of Jozefowicz, Zaremba & Sutskever 2015: z sees x alone, and tanh(x) enters the candidate."""
+    (h,) = state
+    z = torch.sigmoid(driven(p, "z", x))
+    r = torch.sigmoid(affine(p, "r", x, h))
+    h = torch.tanh((r * h) @ p["U.n"].T + torch.tanh(x) + p["b.n"]) * z + h * (1 - z)
+    return h, (h,)
+
+
+@oracle("h", "z n", "z r n", "z r n", square=True, notes="As MUT1.")
+def mut2(p: Parameters, x: Tensor, state: State) -> tuple[Tensor, State]:
+    """MUT2 of Jozefowicz, Zaremba & Sutskever 2015: x itself in the reset gate."""
+    (h,) = state
+    z = torch.sigmoid(affine(p, "z", x, h))
+    r = torch.sigmoid(x + h @ p["U.r"].T + p["b.r"])
+    h = torch.tanh((r * h) @ p["U.n"].T + x @ p["W.n"].T + p["b.n"]) * z + h * (1 - z)
+    return h, (h,)
+
+
+@oracle("y h s", "s h", "p h y v", notes="alpha 0.95, fixed; the softmax of the output is left out.")
+def scrn(p: Parameters, x: Tensor, state: State, *, alpha: float = 0.95) -> tuple[Tensor, State]:
+    """Mikolov et al. 2014, equations 4 to 6: B x, P s, A x, R h, U h and V s are W.s, U.p, W.h, U.h, U.y and U.v."""
+    _, h, s = state
+    s = (1 - alpha) * (x @ p["W.s"].T) + alpha * s
+    h = torch.sigmoid(s @ p["U.p"].T + x @ p["W.h"].T + h @ p["U.h"].T)
+    y = h @ p["U.y"].T + s @ p["U.v"].T
+    return y, (y, h, s)
+
+
+@oracle("h c", "g0 g1 g2 g3 g4 g5 g6 g7", "g0 g1 g2 g3 g4 g5 g6 g7", notes="Uniform in [−0.08, 0.08] in the paper.")
+def nas(p: Parameters, x: Tensor, state: State) -> tuple[Tensor, State]:
+    """Zoph & Le 2016, as the authors' TensorFlow cell computes it: three layers of a binary tree."""
+    h, c = state
+    i = [x @ p[f"W.g{k}"].T for k in range(8)]
+    m = [h @ p[f"U.g{k}"].T for k in range(8)]
+    first = [
+        torch.sigmoid(i[0] + m[0]), torch.relu(i[1] + m[1]), torch.sigmoid(i[2] + m[2]), torch.relu(i[3] * m[3]),
+        torch.tanh(i[4] + m[4]), torch.sigmoid(i[5] + m[5]), torch.tanh(i[6] + m[6]), torch.sigmoid(i[7] + m[7]),
+    ]  # fmt: skip
+    second = [
+        torch.tanh(first[0] * first[1]), torch.tanh(first[2] + first[3]),
+        torch.tanh(first[4] * first[5]), torch.sigmoid(first[6] + first[7]),
+    ]  # fmt: skip
+    second[0] = torch.tanh(second[0] + c)
+    c = second[0] * second[1]
+    h = torch.tanh(c * torch.tanh(second[2] + second[3]))
+    return h, (h, c)

@@ -43,6 +43,7 @@ from gatelab.cells.lstm import (
     slstm,
     tlstm,
     wmclstm,
+    zoneout_lstm,
 )
 from gatelab.cells.minimal import (
     atr,
@@ -74,6 +75,7 @@ FAMILIES: dict[str, tuple[Cell, ...]] = {
     "LSTM and relatives": (
         lstm, original_lstm, peephole_lstm, cifg_lstm, janet, lstmp, layer_norm_lstm, multiplicative_lstm, nas,
         res_lstm, tlstm, mclstm, wmclstm, nested_lstm, on_lstm, phased_lstm, mogrifier_lstm, slstm,
+        zoneout_lstm,
     ),
     "Minimal and additive gated cells": (
         ran, cfn, atr, star, sgu, dsgu, ugrnn, intersection_rnn, minimal_rnn, sgrn, br, nbr, fast_grnn,
@@ -103,7 +105,7 @@ __all__ = [
     "mogrifier_lstm", "multiplicative_lstm", "mut1", "mut2", "mut3", "names", "nas", "nbr", "nested_lstm",
     "on_lstm", "original_lstm", "peephole_lstm", "phased_lstm", "qrnn", "ran", "res_lstm", "rg_lru", "rhn", "rnn",
     "rwkv4", "s4d", "scrn", "sgrn", "sgu", "skip_gru", "slstm", "sru", "star", "tau_gru", "tgru", "tlstm", "trnn",
-    "ugrnn", "unicornn", "wmclstm",
+    "ugrnn", "unicornn", "wmclstm", "zoneout_lstm",
 ]  # fmt: skip
 
 

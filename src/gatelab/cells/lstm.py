@@ -1,6 +1,20 @@
 """Long short-term memory and its relatives."""
 
-from gatelab.lang import cell, exp, floor, layer_norm, maximum, prev, relu, sigmoid, softplus, sum, tanh, where  # noqa: A004
+from gatelab.lang import (
+    bernoulli,
+    cell,
+    exp,
+    floor,
+    layer_norm,
+    maximum,
+    prev,
+    relu,
+    sigmoid,
+    softplus,
+    sum,  # noqa: A004 - the usual name
+    tanh,
+    where,
+)
 from gatelab.lang.values import constant, evenly, exp_uniform, first, lower_triangular, uniform
 
 
@@ -341,3 +355,22 @@ def slstm(x, h, c, n, m, W, U, b):
     c = f * c + i * z
     n = f * n + i
     return o * c / n, c, n, new_m
+
+
+@cell
+def zoneout_lstm(x, h, c, W, U, b, *, zoneout_c=0.5, zoneout_h=0.05):
+    """LSTM with zoneout: while training, random units keep their state.
+
+    Convention: zoneout_c and zoneout_h are the probabilities that a unit of c and h stays as it was; otherwise, outside
+    training, the mean of both cases. h is computed from the cell before zoneout.
+
+    Reference: Krueger et al. 2017, arXiv:1606.01305
+    """
+    i = sigmoid(W.i(x) + U.i(h) + b.i)
+    f = sigmoid(W.f(x) + U.f(h) + b.f)
+    g = tanh(W.g(x) + U.g(h) + b.g)
+    o = sigmoid(W.o(x) + U.o(h) + b.o)
+    d_c = bernoulli(zoneout_c)
+    d_h = bernoulli(zoneout_h)
+    n = f * c + i * g
+    return d_h * h + (1 - d_h) * (o * tanh(n)), d_c * c + (1 - d_c) * n

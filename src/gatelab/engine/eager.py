@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from gatelab.engine.masks import draw
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
 
@@ -24,15 +25,17 @@ def scan(
 ) -> Scan:
     """Run the cell over a sequence; `after` may replace the states after each step."""
     cell, spaces, options = parameters.cell, parameters.spaces(), parameters.scalars()
+    masks = draw(parameters, x, states[0].shape[1])
     outputs: list[Tensor] = []
     watched: dict[str, list[Tensor]] = {name: [] for name in cell.gates} if watch else {}
     for t, x_t in enumerate(x):
         spaces["U"].begin_step()
         gates: dict[str, Tensor] = {}
+        leaves = {**options, **{name: mask[t] for name, mask in masks.items()}}
         if watch:
-            new, gates = cell.watched_step(x_t, states, spaces, options)
+            new, gates = cell.watched_step(x_t, states, spaces, leaves)
         else:
-            new = cell.step(x_t, states, spaces, options)
+            new = cell.step(x_t, states, spaces, leaves)
         # A state or gate that depends on parameters only has no batch dimension.
         new = tuple(value.expand_as(old) for value, old in zip(new, states, strict=True))
         if lengths is not None:

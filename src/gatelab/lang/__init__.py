@@ -6,6 +6,7 @@ from gatelab.lang.cell import Cell, cell
 from gatelab.lang.hold import hold
 from gatelab.lang.maps import I
 from gatelab.lang.ops import (
+    bernoulli,
     clamp,
     cos,
     exp,
@@ -34,7 +35,7 @@ from gatelab.lang.ops import (
 from gatelab.lang.signature import Option, learned
 
 __all__ = [
-    "Cell", "CellError", "I", "Option", "cell", "clamp", "cos", "exp", "expm", "floor", "hard_sigmoid", "hold",
-    "layer_norm", "learned", "log", "maximum", "mean", "minimum", "prev", "relu", "rms_norm", "sigmoid", "sin",
-    "softplus", "sqrt", "step", "stop_gradient", "sum", "surrogate", "tanh", "values", "where",
+    "Cell", "CellError", "I", "Option", "bernoulli", "cell", "clamp", "cos", "exp", "expm", "floor", "hard_sigmoid",
+    "hold", "layer_norm", "learned", "log", "maximum", "mean", "minimum", "prev", "relu", "rms_norm", "sigmoid",
+    "sin", "softplus", "sqrt", "step", "stop_gradient", "sum", "surrogate", "tanh", "values", "where",
 ]  # fmt: skip

@@ -190,22 +190,29 @@ class Cell:
         sizes = {"W": H * D, "U": H * H, "b": H}
         return learned + sum(sizes[name[0]] for name in self.graph.parameters if name not in self.given)
 
+    @cached_property
+    def needs_sequence(self) -> bool:
+        """Whether a step needs more than its input and states: earlier values, the index, masks drawn for it."""
+        return self.lowered is not self.graph or bool(self.graph.randoms)
+
     def step(
-        self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], options: Mapping[str, Any]
+        self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], leaves: Mapping[str, Any]
     ) -> tuple[Tensor, ...]:
-        """The new states after one step, computed by the function; by its graph if it refers to earlier steps."""
-        if self.lowered is not self.graph:
-            return self.interpreter.step(self._leaves(x, states, options), spaces)
-        return _tuple(self.function(*self.signature.arguments(x, states, spaces), **options))
+        """The new states after one step, computed by the function, or by its graph if it needs the sequence. `leaves`:
+        the hyperparameters, and the masks drawn for this step.
+        """
+        if self.needs_sequence:
+            return self.interpreter.step(self._leaves(x, states, leaves), spaces)
+        return _tuple(self.function(*self.signature.arguments(x, states, spaces), **leaves))
 
     def watched_step(
-        self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], options: Mapping[str, Any]
+        self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], leaves: Mapping[str, Any]
     ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
         """The new states after one step, and the gates by name."""
-        if self.lowered is not self.graph:
-            return self.interpreter.watched_step(self._leaves(x, states, options), spaces)
+        if self.needs_sequence:
+            return self.interpreter.watched_step(self._leaves(x, states, leaves), spaces)
         arguments = self.signature.arguments(x, states, spaces)
-        returned, named = call_and_watch(self.function, *arguments, **options)
+        returned, named = call_and_watch(self.function, *arguments, **leaves)
         return _tuple(returned), {name: named[name] for name in self.gates}
 
 

@@ -117,7 +117,7 @@ def _node(node: Node, indices: dict[Node, int]) -> list[Any]:
     if node.op == "product":
         assert node.matrix is not None
         return [node.op, _matrix(node.matrix, indices), *arguments]
-    return [node.op, *arguments, int(node.value)] if node.op in ("power", "prev") else [node.op, *arguments]
+    return [node.op, *arguments, int(node.value)] if node.op in ("power", "prev", "random") else [node.op, *arguments]
 
 
 def _matrix(matrix: Matrix, indices: dict[Node, int]) -> list[Any]:
@@ -224,6 +224,10 @@ class _Reader:
             return self.new_node(op, "vector", (self.earlier(rest[0]),))
         if op in REDUCTIONS and len(rest) == 1:
             return self.new_node(op, "row", (self.vector(rest[0]),))
+        if op == "random" and len(rest) == 2 and type(rest[1]) is int and self.earlier(rest[0]).shape == "scalar":
+            if any(node.op == op and node.value == rest[1] for node in self.nodes):
+                self.refuse(f"the mask number {rest[1]} is there twice")
+            return self.new_node(op, "vector", (self.earlier(rest[0]),), value=float(rest[1]))
         if op == "prev" and len(rest) == 2 and type(rest[1]) is int and 1 <= rest[1] <= MAX_DELAY:
             return self.new_node(op, "vector", (self.vector(rest[0]),), value=float(rest[1]))
         return self.refuse(f"the node {entry!r} is not an operation of the language")

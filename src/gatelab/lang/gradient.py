@@ -56,7 +56,7 @@ _RULES: dict[str, Callable[..., tuple[Any, ...]]] = {
     "sum": lambda A, y, a: (A,),
     "mean": lambda A, y, a: (A / _size(A),),
 }
-CONSTANT = ("step", "floor", "greater", "greater_equal", "stop_gradient")  # no gradient passes through these
+CONSTANT = ("step", "floor", "greater", "greater_equal", "stop_gradient", "random")  # no gradient passes through these
 
 
 def gradient(graph: Graph, watched: bool = False) -> Gradient:

@@ -80,12 +80,13 @@ class Node:
     """One value of the graph: an operation and its arguments, or a leaf."""
 
     # A key of POINTWISE or REDUCTIONS, a leaf ("input", "state", "vector", "scalar", "constant"), "product", "itself"
-    # (the input as a vector, where D = H), "prev" (a value of an earlier step) or "index" (the number of the step).
+    # (the input as a vector, where D = H), "prev" (a value of an earlier step), "index" (the number of the step) or
+    # "random" (1 with the probability of its argument, otherwise 0).
     op: str
     shape: Shape
     args: tuple[Node, ...] = ()
     name: str = ""  # of an input, state, vector, scalar or index
-    value: float = 0.0  # of a constant; the exponent of a power; the delay of a prev
+    value: float = 0.0  # of a constant; the exponent of a power; the delay of a prev; the number of a random
     matrix: Matrix | None = None  # of a product
 
 
@@ -125,6 +126,11 @@ class Graph:
     def parameters(self) -> list[str]:
         """The names of all maps and vectors: W.z, U.z, b.z."""
         return [f"{space}.{name}" for space in ("W", "U", "b") for name in getattr(self, space)]
+
+    @property
+    def randoms(self) -> list[Node]:
+        """The masks that are drawn while training."""
+        return [node for node in self.nodes() if node.op == "random"]
 
     @property
     def uses_input_itself(self) -> bool:

@@ -26,6 +26,7 @@ from gatelab.lang.graph import (
 )
 from gatelab.lang.maps import I
 from gatelab.lang.operations import POINTWISE, REDUCTIONS
+from gatelab.lang.symbols import active
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
@@ -52,8 +53,8 @@ class Interpreter:
         return [node for node in walk(targets, self.held, operands) if node not in self.held]
 
     def step(self, leaves: Mapping[str, Any], spaces: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The new states. `leaves` holds the input, the states, the index of the step and the hyperparameters by name,
-        `spaces` W, U and b.
+        """The new states. `leaves` holds the input, the states, the index of the step, the hyperparameters and the
+        masks drawn for this step (by default their mean) by name, `spaces` W, U and b.
         """
         values = self._values(self.needed, leaves, spaces)
         return tuple(values[node] for node in self.graph.new_states)
@@ -99,6 +100,9 @@ def _value(node: Node, values: dict[Node, Any], leaves: Mapping[str, Any], space
         return arguments[0]
     if node.op == "prev":
         return ops.prev(arguments[0], int(node.value))
+    if node.op == "random":
+        name = f"random_{node.value:g}"
+        return ops.bernoulli(arguments[0]) if active.get() else leaves.get(name, arguments[0])
     return arguments[0] ** int(node.value) if node.op == "power" else OPERATORS[node.op](*arguments)
 
 

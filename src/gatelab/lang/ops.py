@@ -10,7 +10,7 @@ from torch import Tensor
 from gatelab.errors import CellError
 from gatelab.lang.maps import Map
 from gatelab.lang.operations import POINTWISE, REDUCTIONS
-from gatelab.lang.symbols import Condition, Symbol
+from gatelab.lang.symbols import Condition, Symbol, active
 
 # Each function returns what it is given: a tensor, a traced symbol, a float, and where it makes sense a map.
 Value = Any
@@ -139,6 +139,14 @@ def prev(v: Any, delay: int = 1) -> Any:
     if isinstance(v, Symbol):
         return v.tracer.prev(v, delay)
     raise CellError("prev needs the steps before: run the cell as a layer, Recurrent(cell, …)")
+
+
+def bernoulli(p: Any) -> Any:
+    """A mask: 1 with probability p, otherwise 0, drawn for each unit and step in training; p itself in evaluation"""
+    tracer = active.get()
+    if tracer is None:
+        raise CellError("bernoulli draws for whole sequences: run the cell as a layer, Recurrent(cell, …)")
+    return tracer.random(p)
 
 
 def expm(m: Map) -> Map:

@@ -51,7 +51,7 @@ def python(graph: Graph) -> list[str]:
 
 
 COMPARISONS = {"greater": ">", "greater_equal": "≥"}
-WORDS = {"stop_gradient": "stop", "layer_norm": "LN", "rms_norm": "RMS"}  # names in formulas
+WORDS = {"stop_gradient": "stop", "layer_norm": "LN", "rms_norm": "RMS", "bernoulli": "Bernoulli"}  # names in formulas
 
 
 def _normalized(node: Node) -> tuple[str, Node] | None:
@@ -102,7 +102,8 @@ class _Text:
         letters = 0
         for node in nodes:
             length[node] = 1 + sum(1 if arg in self.labels else length[arg] for arg in _printed(node))
-            if uses[node] > 1 and length[node] > LONG and node not in self.labels:
+            is_long = length[node] > LONG or node.op == "random"  # a mask is drawn once
+            if uses[node] > 1 and is_long and node not in self.labels:
                 letters += 1
                 self.labels[node] = self.repeated(letters)
 
@@ -150,6 +151,8 @@ class _Text:
             return f" {self.comparison(node.op)} ".join(sides), SUM
         if node.op == "itself":
             return self.expression(node.args[0])
+        if node.op == "random":
+            return self.called("bernoulli", self.expression(node.args[0])[0]), ATOM
         if node.op == "prev":
             return self.earlier(node.args[0], int(node.value)), ATOM
         if node.args:

@@ -41,13 +41,13 @@ class Recorded(Cell):
         return from_document, (to_document(self),)
 
     def step(
-        self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], options: Mapping[str, Any]
+        self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], leaves: Mapping[str, Any]
     ) -> tuple[Tensor, ...]:
         """The new states after one step, computed from the graph."""
-        return self.interpreter.step(self._leaves(x, states, options), spaces)
+        return self.interpreter.step(self._leaves(x, states, leaves), spaces)
 
     def watched_step(
-        self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], options: Mapping[str, Any]
+        self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], leaves: Mapping[str, Any]
     ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
         """The new states after one step, and the gates by name."""
-        return self.interpreter.watched_step(self._leaves(x, states, options), spaces)
+        return self.interpreter.watched_step(self._leaves(x, states, leaves), spaces)

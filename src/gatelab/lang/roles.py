@@ -18,7 +18,17 @@ from gatelab.lang.graph import Graph, Node, evaluate
 
 Role = Literal["keep", "write", "add"]
 TINY = 1e-9
-ARBITRARY = ("state", "vector", "product", "itself", "prev", "index", "sum", "mean")  # values that could be anything
+ARBITRARY = (
+    "state",
+    "vector",
+    "product",
+    "itself",
+    "prev",
+    "index",
+    "random",
+    "sum",
+    "mean",
+)  # values that could be anything
 ALONG = (0.0, 0.2, 0.5, 0.7, 1.0)  # values at which a gate is held; a smooth step has 0, ½ and 1 in common with a line
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextvars import ContextVar
 from numbers import Real
 from typing import Any, NoReturn
 
@@ -17,9 +18,9 @@ from gatelab.lang.maps import Map
 from gatelab.lang.operations import POINTWISE
 
 OPERATIONS = (
-    "+ - * /, negation, powers by integers, sigmoid, hard_sigmoid, tanh, relu, softplus, exp, log, sqrt, sin, cos, "
-    "abs, floor, step, maximum, minimum, clamp, where, surrogate, stop_gradient, prev, and over the units sum, mean, "
-    "layer_norm, rms_norm"
+    "+ - * /, negation, powers by integers, sigmoid, hard_sigmoid, tanh, relu, softplus, exp, log, sqrt, sin, "
+    "cos, abs, floor, step, maximum, minimum, clamp, where, surrogate, stop_gradient, prev, bernoulli, and over "
+    "the units sum, mean, layer_norm, rms_norm"
 )
 
 # torch functions and methods that a cell may use instead.
@@ -33,6 +34,9 @@ _TORCH_NAMES |= {
     torch.special.expit: "sigmoid",
 }
 
+
+# The tracer at work, for functions that may be called with numbers alone.
+active: ContextVar[Tracer | None] = ContextVar("active", default=None)
 
 MAX_DELAY = 100  # steps that `prev` may go back; each is a state
 
@@ -109,6 +113,14 @@ class Tracer:
         if space == "U" and shape != "vector":
             raise CellError("U applies to states and expressions of states and gates: write W.name(x) for the input")
         return Symbol(self.node("product", "vector", (argument.node,), matrix=matrix), self)
+
+    def random(self, probability: Any) -> Symbol:
+        """A vector that is 1 with this probability, otherwise 0; a new one for each call."""
+        node = self._operand(probability)
+        if node.shape != "scalar":
+            raise CellError("bernoulli(p) takes a number or a hyperparameter of the cell as its probability")
+        number = sum(other.op == "random" for other in self._nodes.values())
+        return Symbol(self.node("random", "vector", (node,), value=float(number)), self)
 
     def age(self, node: Node) -> int:
         """The number of nodes created before this one."""

@@ -70,6 +70,8 @@ def value(matrix: Matrix, weights: Mapping[str, Tensor], number: Callable[[Node]
         computed: Tensor = POINTWISE[matrix.function].compute(*(value(of, weights, number) for of in matrix.of))
         return computed
     if isinstance(matrix, Exponential):
-        return torch.linalg.matrix_exp(value(matrix.of, weights, number))
+        exponent = value(matrix.of, weights, number)
+        # Once per call, so that the precision of double costs nothing.
+        return torch.linalg.matrix_exp(exponent.double()).to(exponent.dtype)
     like = next(iter(weights.values()))
     return torch.eye(like.shape[0], dtype=like.dtype, device=like.device)

@@ -12,7 +12,7 @@ from gatelab.errors import CellError
 from gatelab.lang.graph import Graph, Identity, Matrix, Node
 from gatelab.lang.maps import Map
 from gatelab.lang.signature import INDEX, Signature
-from gatelab.lang.symbols import OPERATIONS, Maps, Symbol, Tracer, Vectors
+from gatelab.lang.symbols import OPERATIONS, Maps, Symbol, Tracer, Vectors, active
 from gatelab.lang.watch import call_and_watch
 
 Step = Callable[[Any, tuple[Any, ...], Any, dict[str, Any], dict[str, Any]], tuple[Any, dict[str, Any]]]
@@ -47,7 +47,11 @@ def trace_step(step: Step, signature: Signature, description: str) -> Graph:
     spaces = {"W": Maps(tracer, "W"), "U": Maps(tracer, "U"), "b": Vectors(tracer)}
     options = {name: tracer.leaf("scalar", "scalar", name) for name in signature.options}
     t = tracer.leaf("index", "vector", INDEX) if signature.has_index else None
-    returned, named = step(x, states, t, spaces, options)
+    token = active.set(tracer)
+    try:
+        returned, named = step(x, states, t, spaces, options)
+    finally:
+        active.reset(token)
     new_states = _new_states(description, signature, returned)
     named = dict(
         sorted(named.items(), key=lambda item: tracer.age(item[1].node) if isinstance(item[1], Symbol) else -1)

@@ -241,9 +241,9 @@ def _seen(work: Work, examples: int, targets: int) -> int:
 def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally) -> float:
     """Forward pass, backward pass, optimizer step. Returns the gradient norm before clipping."""
     model, optimizer, place = work.model, work.optimizer, work.place
-    if work.spec.model.dropout or work.spec.model.head_dropout:
-        # Seeded by position: there is no generator state to save, and nothing else can disturb it.
-        torch.default_generator.manual_seed(seeds.number(work.spec.training.seed, "dropout", place.epoch, place.batch))
+    # Dropout, and masks that a cell draws, are seeded by position: there is no generator state to save, and nothing
+    # else can disturb it.
+    torch.default_generator.manual_seed(seeds.number(work.spec.training.seed, "dropout", place.epoch, place.batch))
     optimizer.zero_grad(set_to_none=True)
     if work.bptt is None:
         prediction: Tensor = model(batch.x, lengths=batch.lengths)

@@ -59,6 +59,7 @@ class _Backward(Writer):
         wanted = ["wanted_sums", *(f"wanted_by_{operand}" for operand in operands)]
         pointers += [signature.pointer(name, "const uint8_t*") for name in wanted]
         pointers += [signature.pointer(name) for name in self.source.matrix_names.values()]
+        pointers += [signature.pointer(name) for name in self.source.masks]
         self.add_parameters()
         self.hoist()
         packing = self._add_packing()
@@ -291,8 +292,8 @@ class _Backward(Writer):
         if node.op == "gate_adjoint":
             name = f"d_gate_{node.name}"
             return f"load(({name} ? {name} + (t * B + b) * Hp : zeros) + j)"
-        if node.op == "itself":
-            return "load(x + t * x_t + b * x_b + j)"
+        if (given := self.load_input(node)) is not None:
+            return given
         if node in self.saved:
             return f"load({self.saved_at(node)})"
         if node in self.saved_rows:

@@ -48,6 +48,7 @@ class _Forward(Writer):
         pointers += [signature.pointer(name, "float*") for name in ("saved", "saved_rows")]
         pointers += [signature.pointer(f"gate_{gate}", "float*") for gate in self.source.gates]
         pointers += [signature.pointer(name) for name in self.source.matrix_names.values()]
+        pointers += [signature.pointer(name) for name in self.source.masks]
         self.add_parameters()
         self.hoist()
         self._add_biases()
@@ -169,8 +170,8 @@ class _Forward(Writer):
     def _load(self, node: Node, level: int) -> str | None:
         if node.op == "state":
             return f"load(old_{node.name} + b * Hp + j)"
-        if node.op == "itself":
-            return "load(x + t * x_t + b * x_b + j)"
+        if (given := self.load_input(node)) is not None:
+            return given
         if node in self.reductions:
             return self.reduced(node)
         if node in self.temporaries and self.program.level(node) < level:

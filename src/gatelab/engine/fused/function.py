@@ -14,6 +14,7 @@ from torch.nn.functional import pad
 
 from gatelab.engine.fused import buffers, compiler
 from gatelab.engine.fused.source import Arguments, Source
+from gatelab.engine.masks import draw
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
 from gatelab.errors import GatelabError
@@ -85,7 +86,7 @@ def scan(
         )
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in everything)
     output, *rest = _Fused.apply(  # type: ignore[no-untyped-call]
-        compiled, keep, lengths, *everything
+        compiled, keep, lengths, draw(parameters, x, states[0].shape[1]), *everything
     )
     finals, gates = rest[: len(states)], rest[len(states) :]
     return Scan(output, tuple(finals), dict(zip(compiled.source.gates, gates, strict=True)))
@@ -105,10 +106,18 @@ def _effective(matrix: Matrix, weights: dict[str, dict[str, Tensor]], options: d
 
 
 class _Fused(torch.autograd.Function):
-    """(kernel, keep, lengths, x, states…, matrices…, vectors…, scalars…) → (output, states…, gates…)."""
+    """(kernel, keep, lengths, masks, x, states…, matrices…, vectors…, scalars…) → (output, states…, gates…)."""
 
     @staticmethod
-    def forward(ctx: Any, compiled: Kernel, keep: bool, lengths: Tensor | None, x: Tensor, *tensors: Tensor) -> Any:
+    def forward(
+        ctx: Any,
+        compiled: Kernel,
+        keep: bool,
+        lengths: Tensor | None,
+        masks: dict[str, Tensor],
+        x: Tensor,
+        *tensors: Tensor,
+    ) -> Any:
         source, graph = compiled.source, compiled.source.graph
         (T, B, D), H = x.shape, tensors[0].shape[1]
         Hp = padded(H)
@@ -123,6 +132,7 @@ class _Fused(torch.autograd.Function):
         arguments: Pointers = {"x": x, "lengths": lengths}
         arguments["saved"] = buffers.empty(T, B, len(source.saved), Hp) if keep else None
         arguments["saved_rows"] = buffers.empty(T, B, len(source.saved_rows)) if keep else None
+        arguments |= {name: _rows(mask, Hp) for name, mask in masks.items()}
         arguments |= {f"start_{s}": _rows(v, Hp) for s, v in zip(source.states, starts, strict=True)}
         arguments |= {source.matrix_names[m]: v.contiguous() for m, v in zip(source.matrices, matrices, strict=True)}
         arguments |= {f"unpadded_{n}": v.contiguous() for n, v in zip(graph.b, vectors, strict=True)}
@@ -157,7 +167,7 @@ class _Fused(torch.autograd.Function):
                 g if g is None else _Once.apply(g, *sources)  # type: ignore[no-untyped-call]
                 for g in gradients
             )
-        return (None, None, None, *gradients)
+        return (None, None, None, None, *gradients)
 
 
 class _Once(torch.autograd.Function):
@@ -181,7 +191,7 @@ def _gradients(
     source, graph, sizes = ctx.compiled.source, ctx.compiled.source.graph, ctx.sizes
     T, B, D, H, Hp = (sizes[name] for name in ("T", "B", "D", "H", "Hp"))
     S = len(graph.states)
-    needs_x, *needs = ctx.needs_input_grad[3:]
+    needs_x, *needs = ctx.needs_input_grad[4:]
     needs_x = needs_x and bool(graph.W or graph.uses_input_itself)
     _, needs_matrices, needs_vectors, needs_scalars = _split(source, needs)
 

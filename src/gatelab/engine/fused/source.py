@@ -64,6 +64,7 @@ class Source:
         self.cell, self.watch, self.graph = cell, watch, cell.lowered
         self.states = self.graph.states
         self.gates = self.graph.gates if watch else {}
+        self.masks = [self.mask(node) for node in self.graph.randoms]
         self.gradient = gradient(self.graph, watch)
         self.forward_arguments, self.backward_arguments = Arguments(), Arguments()
         products = [node for node in self.graph.nodes() if node.op == "product"]
@@ -90,6 +91,11 @@ class Source:
             for p, adjoint in g.products.items()
             if p.matrix is not None
         ]
+
+    @staticmethod
+    def mask(node: Node) -> str:
+        """The name of a mask that is drawn at random."""
+        return f"random_{node.value:g}"
 
     @cached_property
     def text(self) -> str:

@@ -75,6 +75,12 @@ class Writer:
             return f"s_{node.name}"
         return f"load(b_{node.name} + j)" if node.op == "vector" else None
 
+    def load_input(self, node: Node) -> str | None:
+        """The C++ that reads the input itself, or a mask, at this step; None for other values."""
+        if node.op == "itself":
+            return "load(x + t * x_t + b * x_b + j)"
+        return f"load({self.source.mask(node)} + (t * B + b) * Hp + j)" if node.op == "random" else None
+
     def load_column(self, linear: Linear) -> str:
         """The C++ that reads the accumulated sum of a linear."""
         return f"load(linear + i * ld + {self.columns[linear]} * Hp + j)"
