@@ -90,9 +90,23 @@ def random_states(layer: Recurrent, B: int) -> list[torch.Tensor]:
     return [0.5 * torch.randn(scans, B, layer.hidden_size) for _ in layer.cell.states]
 
 
+# The others are in test_zoo.py, in two shapes each.
+COMMON = [
+    "rnn",
+    "gru",
+    "gru_cho",
+    "mgu",
+    "lstm",
+    "agru",
+    "antisymmetric_rnn",
+    "gated_antisymmetric_rnn",
+    "layer_norm_gru",
+]
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("name", cells.names())
-def test_every_cell_in_awkward_shapes(name, shape):
+@pytest.mark.parametrize("name", COMMON)
+def test_common_cells_in_awkward_shapes(name, shape):
     B, T, D, H = shape
     for seed in range(2):
         torch.manual_seed(seed)
@@ -100,7 +114,7 @@ def test_every_cell_in_awkward_shapes(name, shape):
         compare(layer, exact, torch.randn(B, T, D), random_states(layer, B))
 
 
-@pytest.mark.parametrize("name", cells.names())
+@pytest.mark.parametrize("name", COMMON)
 def test_a_thousand_steps(name):
     # A purely additive state grows with time until the gates amplify rounding errors: use a small epsilon. Where there
     # is none, and where units are bistable, float32 is that far off on every engine: use fewer steps.

@@ -8,23 +8,22 @@ import pickle
 import pytest
 import torch
 
-import gatelab
-from gatelab import Recurrent, cell, cells, hold, sigmoid, tanh
+from gatelab import Recurrent, cell, cells, hold, lang, sigmoid, tanh
 from gatelab.lang.document import digest
 
-# Gates whose value can be forced by their own bias. (That of janet has a second use.)
+# Gates whose value can be forced by their own bias. (Those of janet and ltc have a second use.)
 FORCED = [
     (name, gate)
     for name in cells.names()
     for gate in cells.get(name).neutral
-    if gate in cells.get(name).graph.b and name != "janet"
+    if gate in cells.get(name).graph.b and name not in ("janet", "ltc")
 ]
 
 
 @pytest.mark.parametrize("name", cells.names())
 def test_equations_as_python_source_give_the_same_cell(name):
     original = cells.get(name)
-    scope = {name: getattr(gatelab, name) for name in ("I", "cell", "learned", "relu", "sigmoid", "softplus", "tanh")}
+    scope = {name: getattr(lang, name) for name in lang.__all__} | vars(lang.values)
     exec(original.python(), scope)
     assert scope[name].text() == original.text()
     assert digest(scope[name]) == digest(original)
@@ -34,7 +33,7 @@ def test_equations_as_python_source_give_the_same_cell(name):
 def test_a_held_cell_equals_the_cell_with_that_gate_saturated(name, gate):
     original = cells.get(name)
     torch.manual_seed(0)
-    ours, theirs = (Recurrent(each, 3, 4, engine="eager") for each in (hold(original, {gate: 1.0}), original))
+    ours, theirs = (Recurrent(each, 4, 4, engine="eager").eval() for each in (hold(original, {gate: 1.0}), original))
     wanted = dict(theirs.named_parameters())
     with torch.no_grad():
         for key, value in ours.named_parameters():
@@ -44,7 +43,7 @@ def test_a_held_cell_equals_the_cell_with_that_gate_saturated(name, gate):
                 value.zero_()
             if key.endswith(f"b.{gate}"):
                 value.fill_(100.0)  # σ(100) is 1
-    x = torch.randn(2, 5, 3)
+    x = torch.randn(2, 5, 4)
     torch.testing.assert_close(ours(x)[0], theirs(x)[0], atol=1e-5, rtol=1e-4)
     assert {key for key in wanted if key.split(".")[-1] == gate} <= wanted.keys() - dict(ours.named_parameters()).keys()
 

@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import math
+import re
+
 import pytest
 import torch
+from matplotlib.mathtext import MathTextParser
+from safetensors.torch import load_file
 from test_fused import _poisoned, compare, pair, random_states  # noqa: F401
+from torch.nn.utils.parametrizations import orthogonal, spectral_norm, weight_norm
 
 from gatelab import (
-    CellError, GatelabError, Recurrent, cell, clamp, cos, exp, expm, floor, hard_sigmoid, hold, layer_norm, learned, log,
-    maximum, mean, minimum, prev, relu, rms_norm, sigmoid, sqrt, step, stop_gradient, sum, surrogate, tanh, values, where,
+    CellError,
+    GatelabError,
+    Recurrent,
+    bernoulli,
+    cell,
+    clamp,
+    cos,
+    exp,
+    expm,
+    floor,
+    hard_sigmoid,
+    hold,
+    lang,
+    layer_norm,
+    learned,
+    log,
+    maximum,
+    mean,
+    minimum,
+    prev,
+    relu,
+    rms_norm,
+    sigmoid,
+    sqrt,
+    step,
+    stop_gradient,
+    sum,  # noqa: A004
+    surrogate,
+    tanh,
+    values,
+    where,
 )  # fmt: skip
-from gatelab.lang.document import from_document, to_document
+from gatelab.lang.document import digest, from_document, to_document
+from gatelab.training import RunSpec, train
 
 
 @cell
@@ -86,3 +124,196 @@ def test_fused_is_eager(own):
             compare(layer, exact, torch.randn(B, T, D), random_states(layer, B), lengths=lengths, gates=True)
     finally:
         torch.set_num_threads(before)
+
+
+# -- every form of the equations ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("own", CELLS, ids=lambda own: own.name)
+def test_documents_and_python_give_the_same_cell(own):
+    again = from_document(json.loads(json.dumps(to_document(own))))
+    assert to_document(again) == to_document(own)
+    space = {name: getattr(lang, name) for name in lang.__all__} | vars(values)
+    exec(own.python(), space)
+    assert digest(space[own.name]) == digest(own)
+    MathTextParser("path").parse("$" + own.latex().splitlines()[1].replace("&", "").removesuffix("\\\\") + "$")
+    results = []
+    for each in (own, again):
+        torch.manual_seed(0)
+        layer = Recurrent(each, 4, 4, engine="eager", dtype=torch.float64)
+        results.append(layer(torch.randn(2, 5, 4, dtype=torch.float64))[0])
+    assert torch.equal(*results)
+
+
+def test_printing():
+    assert normalized.text().splitlines()[0] == "i = σ(b_g ⊙ layer_norm(W_i x + U_i h) + b_i)"
+    assert remembering.latex().splitlines()[1:4] == [
+        r"v_t &= W_{v} x_t \\",
+        r"n_t &= \tanh(v_t + U_{n} h_{t-1} + b_{n} - v_{t-2}) \\",
+        r"\mathrm{phase}_t &= \frac{t}{3} - \lfloor \frac{t}{3} \rfloor \\",
+    ]
+    assert (
+        constrained.text()
+        == (
+            "skew = expm(U_s − U_sᵀ)\n"
+            "h' = tanh(W_h x + (U_mask ⊙ relu(U_h)) (b_sign ⊙ h) + skew h + (0.1 abs(U_s)) h + b_h)"
+        )
+        or "0.1 · (abs(U_s) h)" in constrained.text()
+    )
+    assert "where(a > 0.1, tanh(n), rate · h)" in pieces.text()
+
+
+def test_gates_can_be_held():
+    held = hold(remembering, {"phase": 1.0})
+    assert held.states == ("h", "v_1", "v_2", "n_1", "h_1", "n_2", "value_1", "t")
+    assert "t / 3" not in held.text()
+    assert hold(normalized, {"i": 1.0}).graph.b == ("s", "n")
+    assert hold(constrained, {}) is constrained
+
+
+# -- given and initial values -------------------------------------------------------------------------------------------
+
+
+def test_given_values_are_fixed_and_travel_with_the_layer():
+    layer = Recurrent(constrained, 3, 5)
+    names = {name for name, _ in layer.named_parameters()}
+    assert names == {f"layers.0.fwd.{name}" for name in ("W.h", "U.h", "U.s", "b.h")}
+    assert constrained.parameter_count(3, 5) == 3 * 5 + 2 * 25 + 5
+    state = layer.state_dict()
+    assert state["layers.0.fwd.b.sign"].tolist() == [1, 1, 1, 1, -1]
+    assert torch.equal(state["layers.0.fwd.U.mask"], 1 - torch.eye(5))
+    for name in ("b.sign", "U.mask"):
+        with pytest.raises(GatelabError, match="unknown parameter of cell"):
+            layer.freeze(name)
+    with pytest.raises(GatelabError, match="unknown gate_bias of cell"):
+        Recurrent(constrained, 3, 5, gate_bias={"sign": 1.0})
+
+
+def test_initial_values_belong_to_the_cell_and_init_overrides_them():
+    layer = Recurrent(constrained, 3, 50).layers[0]["fwd"]
+    assert (layer.b.h == 0.25).all()
+    assert 0 <= layer.U.h.min() < 0.01
+    assert 0.99 < layer.U.h.max() < 1
+    assert abs(layer.U.s).max() <= 1 / math.sqrt(50)
+    overridden = Recurrent(constrained, 3, 50, init="torch").layers[0]["fwd"]
+    assert overridden.U.h.min() < 0
+    assert (Recurrent(constrained, 3, 50, gate_bias={"h": 0.5}).layers[0]["fwd"].b.h == 0.5).all()
+    radius = torch.exp(-torch.exp(Recurrent("lru", 3, 500).layers[0]["fwd"].b.nu))
+    assert 0.9 <= radius.min() < 0.92
+    assert 0.99 < radius.max() <= 0.999
+
+
+@pytest.mark.parametrize(
+    ("beside", "message"),
+    [
+        ({"given": {"b.m": 1}}, "unknown given of a parameter that the cell does not have: 'b.m'"),
+        ({"start": {"n": 1}}, "unknown start of a parameter"),
+        ({"given": {"b.n": 1}, "start": {"b.n": 2}}, "unknown start of a parameter"),
+        ({"given": {"b.n": values.off_diagonal()}}, "values of a map, and this is a vector"),
+        ({"given": {"U.n": values.periods(4)}}, "values of a vector, and this is a map"),
+        ({"start": {"b.n": "ones"}}, "expected a number or one of constant"),
+        ({"start": {"b.n": values.uniform(0, math.inf)}}, "expected 2 finite number"),
+        ({"start": {"b.n": values.Values("uniform", (1,))}}, "expected 2 finite number"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(beside, message):
+    with pytest.raises(CellError, match="cell 'mine': " + re.escape(message)):
+
+        @cell(**beside)
+        def mine(x, h, W, U, b):
+            return tanh(W.n(x) + U.n(h) + b.n)
+
+
+def test_the_input_itself_needs_as_many_features_as_units():
+    with pytest.raises(
+        GatelabError, match=r"as many features as units: the input of layer 0 has 3, and hidden_size is 5"
+    ):
+        Recurrent(highway, 3, 5)
+    with pytest.raises(GatelabError, match="the input of layer 1 has 10"):
+        Recurrent(highway, 5, 5, 2, bidirectional=True)
+    Recurrent(highway, 5, 5, 2)
+
+
+# -- masks ----------------------------------------------------------------------------------------------------------------
+
+
+@cell
+def masked(x, h, W, U, b, *, rate=0.25):
+    m = bernoulli(1 - rate)
+    k = bernoulli(0.5)
+    return m * tanh(W.h(x) + U.h(h) + b.h) + 2 * k
+
+
+def test_masks_are_drawn_in_training_and_are_their_mean_otherwise():
+    layer = Recurrent(masked, 3, 40, engine="fused")
+    x = torch.randn(20, 50, 3)
+    torch.manual_seed(1)
+    _, _, gates = layer(x, gates=True)
+    assert set(gates["m"].unique().tolist()) == {0.0, 1.0}
+    assert gates["m"].mean().item() == pytest.approx(0.75, abs=0.01)
+    assert gates["k"].mean().item() == pytest.approx(0.5, abs=0.01)
+    assert not torch.equal(gates["m"][:, :, 0], gates["m"][:, :, 1])
+    torch.manual_seed(1)
+    layer.engine = "eager"
+    assert torch.equal(layer(x, gates=True)[2]["m"], gates["m"])
+    evaluated = layer.eval()(x, gates=True)[2]
+    assert (evaluated["m"] == 0.75).all()
+    with pytest.raises(GatelabError, match="probability 1.5: expected 0 to 1"):
+        Recurrent(masked, 3, 4, rate=-0.5)(x)
+
+
+def test_masks_are_the_same_after_an_interruption(tmp_path):
+    spec = RunSpec(
+        task={"name": "adding", "length": 8, "train_size": 96, "test_size": 32},
+        model={"cell": "zoneout_lstm", "hidden_size": 8},
+        training={"num_epochs": 3, "batch_size": 32},
+    )
+    whole = train(spec, tmp_path / "whole")
+    train(spec.model_copy(update={"training": spec.training.model_copy(update={"num_epochs": 2})}), tmp_path / "parts")
+    resumed = train(spec, tmp_path / "parts", resume=True)
+    assert whole.status == resumed.status == "completed"
+    weights = [load_file(tmp_path / name / "best.safetensors") for name in ("whole", "parts")]
+    assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
+
+
+# -- the recurrence, and parametrizations -----------------------------------------------------------------------------------
+
+
+def test_the_class_of_a_recurrence_is_derived():
+    @cell
+    def memory(x, y, m, W, U, b):
+        m = U.a(m) + W.m(x)
+        return tanh(U.y(m) + b.y), m
+
+    @cell
+    def mixed(x, h, W):
+        return h * mean(h) + W.h(x)
+
+    @cell
+    def shared(x, h, W):
+        return h - mean(h) + W.h(x)
+
+    @cell
+    def delayed(x, h, W, U):
+        n = W.n(x) + h
+        return tanh(U.n(prev(n)))
+
+    assert memory.recurrence == "linear"  # the read-out is not fed back
+    assert (mixed.recurrence, shared.recurrence, delayed.recurrence) == ("dense", "linear", "dense")
+    assert untouched.recurrence == "linear elementwise"
+    assert spiking.recurrence == "dense"
+
+
+@pytest.mark.parametrize("usual", [spectral_norm, weight_norm, orthogonal])
+def test_parametrized_maps(usual):
+    torch.manual_seed(0)
+    layer = Recurrent("gru", 3, 6, engine="fused")
+    usual(layer.layers[0]["fwd"].U, "n")
+    layer.eval()  # spectral_norm changes its estimate in training
+    exact = copy.deepcopy(layer).double()
+    exact.engine = "eager"
+    compare(layer, exact, torch.randn(4, 5, 3), random_states(layer, 4))
+    gradients = [p.grad for n, p in layer.named_parameters() if "parametrizations" in n]
+    assert all(gradient is not None and gradient.abs().max() > 0 for gradient in gradients)
+    with pytest.raises(GatelabError, match=r"U\.n is parametrized and cannot be initialized"):
+        layer.reset_parameters()

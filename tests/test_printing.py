@@ -28,9 +28,17 @@ def read_back(line: str) -> str:
     """A printed equation as Python: products become names, signs become operators."""
     right = line.partition(" = ")[2]
     right = re.sub(r"U_(\w) (\w'?|\()", r"U_\1 @ \2", right).replace("W_p x", "Wx")
-    for sign, operator in (("⊙", "*"), ("·", "*"), ("−", "-"), ("^", "**"), ("σ", "sigmoid")):
+    for sign, operator in (
+        ("⊙", "*"),
+        ("·", "*"),
+        ("−", "-"),
+        ("^", "**"),
+        ("σ", "sigmoid"),
+        ("√", "sqrt"),
+        ("≥", ">="),
+    ):
         right = right.replace(sign, operator)
-    return right
+    return right.replace("stop(", "stop_gradient(")
 
 
 class Matrix:

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatelab import CellError, I, cell, cos, exp, learned, relu, sigmoid, sin, softplus, tanh
+from gatelab import CellError, I, cell, cos, exp, lang, learned, relu, sigmoid, sin, softplus, tanh
 from gatelab.lang.graph import evaluate
 from gatelab.lang.tensors import TensorMaps, TensorVectors
 
@@ -113,20 +113,37 @@ def lambda_cell(x, h, W, U, b):
 # -- refusals: body of the cell, and what the error must contain -----------------------------------------------------
 
 REFUSED = {
-    "if h > 0:\n        return h\n    return -h": ["comparison", "relu"],
+    "if h > 0:\n        return h\n    return -h": ["`if`", "where(h > 0, a, b)"],
+    "return max(h, 0)": ["`max`", "maximum(a, b)"],
+    "return h * (h > 0)": ["only the condition of where"],
+    "return where(h, h, 0)": ["needs a comparison"],
+    "return h + where(h > 0, 1, 0)": ["two numbers", "step(v)"],
+    "return h % 2": ["%", "floor(a / b)"],
+    "return h // 2": ["//", "floor(a / b)"],
+    "return round(h)": ["floor(v + 0.5)"],
+    "return h.sum() * h": [".sum()", "sum(v)"],
+    "return mean(0.5) * h": ["over the units of a vector"],
+    "return mean(mean(h)) * h": ["over the units of a vector"],
+    "return mean(h)": ["one number per sequence"],
+    "return prev(x)": ["prev(W.name(x))"],
+    "return prev(h, 0)": ["integer from 1"],
+    "return prev(h, 1.5)": ["integer from 1"],
+    "return prev(mean(h)) * h": ["applies to vectors"],
+    "return clamp(h, 0, h)": ["numbers as bounds"],
+    "return bernoulli(h) * h": ["as its probability"],
+    "return expm(h)": ["matrix exponential of a map", "exp(v)"],
+    "return h.T": ["Matrix-valued"],
     "return h if h else -h": ["`if`", "gate"],
-    "return h == 1": ["comparison"],
+    "return h == 1": ["equality", "tolerance"],
     "return torch.softmax(h, 0)": ["torch's softmax", "sigmoid, tanh"],
     "return softmax(h)": ["NameError", "softmax", "sigmoid, tanh"],
     "return np.tanh(h)": ["ufunc", "sigmoid, tanh"],
     "return math.exp(h) * h": ["into a number"],
     "return h ** 0.5": ["expected an integer"],
     "return h ** h": ["expected an integer"],
-    "return h @ h": ["@", "U.name(h)"],
+    "return h @ h": ["@", "U.name(h)", "Matrix-valued"],
     "return h[0] * h": ["indexing", "b.name"],
-    "return h.mean() * h": [".mean", "language"],
-    "return abs(h)": ["abs", "sigmoid, tanh"],
-    "return h + x": ["W.name(x)"],
+    "return h.mean() * h": [".mean()", "whole batch", "mean(v)"],
     "return h + U.n": ["applied", "U.name(h)"],
     "return h + U(h)": ["namespace of maps"],
     "return W.n(h)": ["W applies to the input only", "U.name"],
@@ -135,7 +152,6 @@ REFUSED = {
     "return (W.n + W.n.T)(h)": ["H × D", "U.n"],
     "return (U.n + h)(h)": ["map can be added only to a map"],
     "return (h * U.n)(h)": ["one number", "v * U.n(h)"],
-    "return (U.n * U.m)(h)": ["not multiplied", "U.a(U.b(h))"],
     "return (2 * I)(h)": ["gamma * h"],
     "return h + torch.ones(3)": ["a Tensor", "plain numbers"],
     "return torch.ones(3) + h": ["a tensor from outside", "learned(0.5)"],
@@ -157,7 +173,8 @@ REFUSED = {
 def test_unsupported_operations_are_refused(body, tmp_path):
     path = tmp_path / "my_cells.py"
     path.write_text(f"@cell\ndef odd(x, h, W, U, b):\n    {body}\n")
-    space = {"cell": cell, "torch": torch, "np": np, "math": math, "I": I}
+    language = {name: getattr(lang, name) for name in lang.__all__ if name != "sum"}
+    space = {"torch": torch, "np": np, "math": math, **language}
     with pytest.raises(CellError) as caught:
         exec(compile(path.read_text(), str(path), "exec"), space)
     message = str(caught.value)
@@ -216,12 +233,19 @@ def grow(inner):
     function = st.tuples(st.sampled_from(["sigmoid", "tanh", "softplus", "sin", "cos"]), inner).map(
         lambda t: f"{t[0]}({t[1]})"
     )
-    rest = st.tuples(st.sampled_from(["(-{})", "({} ** 2)", "({} / (2 + cos(h)))", "U.q({} * h)"]), inner)
-    return pair | function | rest.map(lambda t: t[0].format(t[1]))
+    rest = st.tuples(st.sampled_from(["(-{})", "({} ** 2)", "({} / (2 + cos(h)))", "U.q({} * h)", *NEW]), inner)
+    return pair | function | rest.map(lambda t: t[0].replace("{}", t[1]))
+
+
+NEW = [
+    "maximum({}, 0.3 * h)", "minimum({}, c)", "abs({} + b.p)", "clamp({} - h, -0.5, 0.7)", "sqrt(1 + ({}) ** 2)",
+    "log(2 + ({}) ** 2)", "(mean({} * h) * c)", "layer_norm({} + 3 * h)", "where({} > h, {} * h, c)",
+    "stop_gradient({} + h)", "exp(-abs({}))",
+]  # fmt: skip
 
 
 EXPRESSIONS = st.recursive(st.sampled_from(LEAVES), grow, max_leaves=8)
-NAMES = {"sigmoid": sigmoid, "tanh": tanh, "softplus": softplus, "sin": sin, "cos": cos}
+NAMES = {name: getattr(lang, name) for name in lang.__all__}
 
 
 def random_cell(first: str, second: str):

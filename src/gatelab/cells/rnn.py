@@ -105,7 +105,7 @@ def mi_rnn(x, h, W, U, b):
 def rhn(x, s, W, U, b):
     """Recurrent highway network: three highway layers within a step.
 
-    Convention: t near 1 replaces the state; the carry gate is 1 − t.
+    Convention: t1 near 1 replaces the state, and so do t2 and t3; the carry gate is 1 − t.
 
     Reference: Zilly et al. 2017, arXiv:1607.03474
     """

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from gatelab.lang.operations import POINTWISE
+from gatelab.lang.operations import POINTWISE, REDUCTIONS
 
 Shape = Literal["input", "vector", "row", "scalar"]
 
@@ -211,6 +211,8 @@ def evaluate(node: Node, values: dict[Node, Tensor]) -> Tensor:
             if node.op == "power":
                 args.append(int(node.value))
             values[node] = POINTWISE[node.op].compute(*args)
+        elif node.op in REDUCTIONS:
+            values[node] = REDUCTIONS[node.op](evaluate(node.args[0], values), dim=-1, keepdim=True)
         else:
             raise KeyError(f"{node.op} {node.name!r} has no value")
     return values[node]

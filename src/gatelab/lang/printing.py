@@ -265,6 +265,8 @@ class _Indexed(_Text):
         """n_{t-2}, or (…)_{-2} for an expression: two steps before."""
         value, precedence = self.expression(node)
         left, right = self.before[0], self.before[-1]
+        if node.op == "state":
+            return f"{self.name(node.name)}_{left}t-{delay + 1}{right}"
         if value.endswith("_t"):
             return f"{value.removesuffix('_t')}_{left}t-{delay}{right}"
         return f"({value})_{left}-{delay}{right}" if precedence < ATOM else f"{value}_{left}-{delay}{right}"

@@ -23,6 +23,8 @@ OPERATIONS = (
     "the units sum, mean, layer_norm, rms_norm"
 )
 
+MATRICES = "Matrix-valued states (mLSTM, Mamba, DeltaNet) are not in the language"
+
 # torch functions and methods that a cell may use instead.
 _METHODS = {"sigmoid", "tanh", "relu", "exp", "log", "sqrt", "sin", "cos", "abs", "floor"}
 _TORCH_NAMES: dict[Any, str] = {operation.compute: name for name, operation in POINTWISE.items()}
@@ -281,7 +283,7 @@ class Symbol:
         "indexing a vector",
         "equations apply to all units alike; use a vector b.name to distinguish them",
     )
-    __matmul__ = __rmatmul__ = _refused("the operator @", "call a named map instead: U.name(h)")
+    __matmul__ = __rmatmul__ = _refused("the operator @", f"call a named map instead, U.name(h). {MATRICES}")
     __float__ = __int__ = __complex__ = _refused(
         "converting a value that is only known at run time into a number",
         f"use the functions of the language: {OPERATIONS}",
@@ -297,6 +299,8 @@ class Symbol:
             raise AttributeError(name)
         if name in _METHODS:
             return lambda: self.tracer.pointwise(name, self)
+        if name in ("T", "mT", "transpose", "outer"):
+            raise CellError(f".{name}: values are vectors of H units. {MATRICES}")
         if name in ("mean", "sum"):
             raise CellError(
                 f".{name}() would include the whole batch: write {name}(v), over the units of each sequence"

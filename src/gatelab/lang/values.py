@@ -30,7 +30,8 @@ class Values:
     arguments: tuple[float, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.kind}({', '.join(f'{argument:g}' for argument in self.arguments)})"
+        numbers = (f"{a:g}" if float(f"{a:g}") == a else repr(a) for a in self.arguments)
+        return f"{self.kind}({', '.join(numbers)})"
 
     def make(self, size: Size, generator: Generator | None = None) -> Tensor:
         """The numbers for a parameter of this size, in float64."""

@@ -201,7 +201,8 @@ class _Forward(Writer):
         lines = []
         for number, state in enumerate(self.source.states):
             now, before = ("(keep ? t : t % 2)", "(keep ? t - 1 : (t - 1) % 2)") if number else ("t", "(t - 1)")
-            lines.append(f"const float* const old_{state} = t ? all_{state} + {before} * B * Hp : start_{state};")
+            old = f"t ? all_{state} + {before} * B * Hp : start_{state}"
+            lines.append(f"[[maybe_unused]] const float* const old_{state} = {old};")
             lines.append(f"float* const next_{state} = all_{state} + {now} * B * Hp;")
         return lines
 

@@ -49,7 +49,7 @@ class Arguments:
     def pointer(self, name: str, type_: str = "const float*") -> str:
         """Append a pointer argument; returns its C++ declaration."""
         self.pointers.append(name)
-        return f"{type_} const {name} = ({type_})p[{len(self.pointers) - 1}];"
+        return f"[[maybe_unused]] {type_} const {name} = ({type_})p[{len(self.pointers) - 1}];"
 
     def size(self, name: str) -> str:
         """Append an integer argument; returns its C++ declaration."""
