@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: .venv test lint types imports pytest test-cluster campaigns test-hostile bench bench-engine format clean
+.PHONY: .venv test lint types imports pytest test-cluster campaigns test-hostile bench bench-engine bench-zoo format clean
 
 test: lint types imports pytest
 
@@ -40,6 +40,10 @@ bench: $(INSTALLED)
 
 bench-engine: $(INSTALLED)
 	$(BIN)/python benchmarks/engine.py --save docs/benchmarks.md
+
+# A training step of every cell; about 25 minutes on two cores that do nothing else.
+bench-zoo: $(INSTALLED)
+	$(BIN)/python benchmarks/zoo.py --save docs/benchmarks.md
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

@@ -16,6 +16,7 @@ from datetime import date
 from pathlib import Path
 
 import contenders
+import sections
 import torch
 
 from gatelab import Recurrent
@@ -220,7 +221,9 @@ def main() -> None:
     print(f"\n{text}")
     if options.save:
         options.save.parent.mkdir(parents=True, exist_ok=True)
-        options.save.write_text(text)
+        before = options.save.read_text() if options.save.exists() else ""
+        others = sections.find(before, sections.ALL_CELLS)
+        options.save.write_text(sections.replaced(text, sections.ALL_CELLS, others))
         print(f"saved {options.save}")
     return None
 
