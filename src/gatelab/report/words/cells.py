@@ -18,11 +18,11 @@ ROLES = {
     "add": "adds new content to the old state where it is near 1",
 }
 RECURRENCES: dict[Recurrence, str] = {
-    "linear elementwise": "the new state of a unit is a linear function of the old states of the same unit, with "
-    "coefficients that depend on the input alone",
+    "linear elementwise": "the new state of a unit is linear in the old states of the same unit, with coefficients "
+    "that do not depend on states",
     "elementwise": "the new state of a unit depends on the old states of the same unit alone, and nonlinearly",
-    "linear": "the new states are linear functions of the old states of all units, with coefficients that depend on "
-    "the input alone",
+    "linear": "the new states are linear in the old states of all units, with coefficients that do not depend on "
+    "states",
     "dense": "the new state of a unit depends nonlinearly on the old states of other units",
 }
 RECIPES: dict[str, Callable[..., str]] = {
