@@ -140,6 +140,7 @@ class TestList:
         assert named > {"mingru", "lru", "tlstm"}
         with pytest.raises(GatelabError, match="did you mean 'elementwise'"):
             listing("--recurrence", "elementwize")
+        assert "\nmingru " not in listing("--recurrence", "elementwise")
         both = listing("--recurrence", "elementwise", "--family", "oscill")
         assert "unicornn" in both
         assert "cornn " not in both.replace("unicornn", "")

@@ -35,12 +35,12 @@ terminal, `gatelab cells NAME` prints one. [Your own cells](own-cells.md) are wr
 
 **Equations.** D is the number of input features and H the number of units; a layer has H units in every state and
 gate. Matrices W are H × D and read the input x; matrices U are H × H; vectors b have H entries, whether they are
-biases or weights of single units. Index t is the current step, t − 1 the previous one. An expression with the index
-−1 is its value one step ago; it is 0 before the first step. ⊙ is the product unit by unit, σ the sigmoid, Σ and mean
-are taken over the units, and LN is layer normalization without scale and shift. where(c, a, b) is a where the
-comparison c is true, otherwise b. step(v) is 1 for v > 0, otherwise 0. surrogate(v, s) has the value of v and the
-derivative of s, stop(v) the value of v and the derivative 0. Bernoulli(p) is a random mask of zeros and ones while
-the layer is in training mode, and p itself in evaluation mode. expm is the matrix exponential.
+biases or weights of single units. Index t is the current step, t − 1 the previous one. Values of steps before the
+first are 0. ⊙ is the product unit by unit, σ the sigmoid, Σ and mean are taken over the units, and LN is layer
+normalization without scale and shift. where(c, a, b) is a where the comparison c is true, otherwise b. step(v) is 1
+for v > 0, otherwise 0. surrogate(v, s) has the value of v and the derivative of s, stop(v) the value of v and the
+derivative 0. Bernoulli(p) is a random mask of zeros and ones while the layer is in training mode, and p itself in
+evaluation mode. expm is the matrix exponential.
 
 **States** are what a cell carries from step to step; the first is the output of the layer. Cells that use values of
 earlier steps or the index of the step have further states that hold them (counted as "+ n" in the overview). All states

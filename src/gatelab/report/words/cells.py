@@ -94,7 +94,7 @@ def parameter_formula(cell: Cell) -> str:
 
 def products(cell: Cell) -> tuple[int, int]:
     """The number of products of a matrix and a vector in a step: with the input (H × D), and with H units (H × H)."""
-    nodes = [node for node in cell.lowered.nodes(*cell.lowered.new_states) if node.op == "product"]
+    nodes = [node for node in cell.graph.nodes(*cell.graph.new_states) if node.op == "product"]
     of_input = sum(isinstance(node.matrix, Weight) and node.matrix.space == "W" for node in nodes)
     return of_input, len(nodes) - of_input
 
