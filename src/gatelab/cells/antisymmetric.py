@@ -21,7 +21,7 @@ def antisymmetric_rnn(x, h, W, U, b, *, gamma=0.01, epsilon=0.1):
 def gated_antisymmetric_rnn(x, h, W, U, b, *, gamma=0.01, epsilon=0.1):
     """Antisymmetric recurrent network with an input gate, both using the same recurrent map.
 
-    Convention: z near 1 adds the new content; nothing takes the old state away. γ and ε are fixed numbers unless
+    Convention: z near 1 adds the new content; the old state is always kept in full. γ and ε are fixed numbers unless
     `learnable_gamma` or `learnable_epsilon` is set.
 
     Reference: Chang et al. 2019, arXiv:1902.09689
@@ -33,7 +33,7 @@ def gated_antisymmetric_rnn(x, h, W, U, b, *, gamma=0.01, epsilon=0.1):
 
 @cell
 def agru(x, h, W, U, b, *, gamma=0.01, epsilon=learned(1.0)):
-    """Antisymmetric GRU: gates of a GRU, candidate through an antisymmetric map, state only ever added to.
+    """Antisymmetric GRU: gates of a GRU, candidate through an antisymmetric map, and a state that is only added to.
 
     Convention: reset before the product; z near 1 adds the candidate. γ is fixed and ε learned, one number per layer
     and direction, unless `learnable_gamma` or `learnable_epsilon` says otherwise.

@@ -45,7 +45,7 @@ def ltc(x, h, W, U, b, *, dt=1.0):
 
 @cell
 def cfc(x, h, W, U, b, *, ts=1.0):
-    """Closed-form continuous-time network: an interpolation between two candidates, in time.
+    """Closed-form continuous-time network: an interpolation between two candidates that depends on time.
 
     Convention: i near 1 takes the second candidate; no backbone (the maps act on x and h directly); ts is the time
     since the previous step.

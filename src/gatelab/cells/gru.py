@@ -151,7 +151,7 @@ def miru2(x, h, W, U, b, *, beta=0.5, lambda_=0.5):
 
 @cell
 def tgru(x, h, W, b):
-    """Strongly typed GRU: maps see this input and the one before, never the state.
+    """Strongly typed GRU: maps read the current and the previous input, never the state.
 
     Convention: f near 1 keeps the state; z ⊙ o is added whatever f is. W.vz, W.vf and W.vo are the maps V of the paper.
 
@@ -195,10 +195,10 @@ def layer_norm_gru(x, h, W, U, b):
 
 @cell
 def gru_d(x, h, W, U, b):
-    """GRU with a decay of the state that the input controls, as GRU-D has for missing values.
+    """GRU whose state decays at a rate that depends on the input: the hidden decay of GRU-D, for missing values.
 
-    Convention: the hidden decay of GRU-D alone; its input decay belongs to the preparation of data. Reset before the
-    product; z near 1 replaces the state.
+    Convention: the hidden decay of GRU-D alone; its input decay belongs to the preprocessing of the data. Reset before
+    the product; z near 1 replaces the state.
 
     Reference: Che et al. 2018, arXiv:1606.01865
     """
@@ -214,7 +214,7 @@ def skip_gru(x, h, v, W, U, b):
     """GRU that learns which steps to skip: a binary gate copies the state.
 
     Convention: the gate is open where u = 1 − v ≥ 0.5 and has the derivative of u (straight-through); v starts from 0,
-    so that the first step is taken. A gate per unit; the paper has one per layer. Reset before the product, z keeps.
+    so that the first step is taken. One gate per unit; the paper has one per layer. Reset before the product, z keeps.
 
     Reference: Campos et al. 2018, arXiv:1708.06834
     """

@@ -8,7 +8,7 @@ from gatelab.lang.values import constant, evenly, log_uniform, multiples, normal
 def mingru(x, h, W, b):
     """Minimal GRU: gate and candidate depend on the input alone.
 
-    Convention: z near 1 replaces the state; the plain form of the paper, without its logarithmic one.
+    Convention: z near 1 replaces the state; the vanilla form of the paper, not the one in log space.
 
     Reference: Feng et al. 2024, arXiv:2410.01201
     """
@@ -21,7 +21,7 @@ def mingru(x, h, W, b):
 def minlstm(x, h, W, b):
     """Minimal LSTM: forget and input gate depend on the input alone and are scaled to sum to 1.
 
-    Convention: k near 1 keeps the state; the plain form of the paper, without its logarithmic one.
+    Convention: k near 1 keeps the state; the vanilla form of the paper, not the one in log space.
 
     Reference: Feng et al. 2024, arXiv:2410.01201
     """
@@ -64,7 +64,7 @@ def qrnn(x, h, c, W, b):
 def sru(x, h, c, W, b, *, alpha=1.0):
     """Simple recurrent unit: peepholes instead of recurrent maps, and a highway for the input.
 
-    Convention: f near 1 keeps the memory, r near 1 shows it; the highway needs as many inputs as units. α scales the
+    Convention: f near 1 keeps the memory, r near 1 outputs it; the highway needs D = H. α scales the
     input in the highway, √(1 + 2 exp(b_r)) in the paper's deep stacks.
 
     Reference: Lei et al. 2018, arXiv:1709.02755
@@ -123,8 +123,8 @@ def s4d(x, y, re, im, W, b):
 def hgrn(x, y, h, W, b, *, lower_bound=0.5):
     """Hierarchically gated recurrent network: a forget gate with a lower bound, and an output gate.
 
-    Convention: f near 1 keeps the memory; the real part of the paper's complex recurrence, without its output
-    projection. The lower bound, which rises from layer to layer there, is one number.
+    Convention: f near 1 keeps the memory; a real form of the paper's complex recurrence, without its output
+    projection. The lower bound, which rises from layer to layer in the paper, is one number.
 
     Reference: Qin et al. 2023, arXiv:2311.04823
     """
@@ -140,8 +140,8 @@ def hgrn(x, y, h, W, b, *, lower_bound=0.5):
 def rg_lru(x, h, W, b, *, c=8.0):
     """Real-gated linear recurrent unit, the recurrent layer of Griffin.
 
-    Convention: a near 1 keeps the state and shuts the input out; a is σ(Λ) to the power c r, and starts between 0.9 and
-    0.999 for r = 1. The value is W_u x; the paper's is x itself, after a map outside the unit.
+    Convention: a near 1 keeps the state and suppresses the input; a is σ(Λ) to the power c r, and starts between 0.9
+    and 0.999 for r = 1. The value is W_u x; the paper's is x itself, after a map outside the unit.
 
     Reference: De et al. 2024, arXiv:2402.19427
     """
@@ -163,8 +163,8 @@ def rg_lru(x, h, W, b, *, c=8.0):
 def rwkv4(x, y, a, s, m, W, U, b):
     """RWKV-4 time mixing: a weighted mean of values with exponential decay, by two sums and their common exponent.
 
-    Convention: μ mixes each projected input with the previous one; w is the logarithm of the decay, u the bonus of the
-    current step. The paper mixes inputs before projecting them, with the same μ for all units of an input.
+    Convention: μ mixes each projected input with the previous one; w is the logarithm of the decay rate, u the bonus of
+    the current step. The paper mixes inputs before projecting them, with the same μ for all units of an input.
 
     Reference: Peng et al. 2023, arXiv:2305.13048
     """

@@ -39,13 +39,13 @@ def lstm(x, h, c, W, U, b):
 def original_lstm(x, h, c, W, U, b):
     """Long short-term memory as first published, without a forget gate.
 
-    Convention: i near 1 adds the candidate; nothing takes the old cell away. The logistic functions of the paper with
-    ranges [−2, 2] for the candidate and [−1, 1] for the cell are these tanh of half the argument.
+    Convention: i near 1 adds the candidate; the old cell is always kept in full. The logistic functions of the paper,
+    with ranges [−2, 2] for the candidate and [−1, 1] for the cell, are written as tanh of half the argument.
 
     Reference: Hochreiter & Schmidhuber 1997, doi:10.1162/neco.1997.9.8.1735
 
-    Deviation: torchrecurrent squashes with plain tanh. That is the same network with half the cell and with half the
-    weights and bias of g.
+    Deviation: torchrecurrent has tanh of the whole argument. That is the same network with the cell, and the weights
+    and bias of g, halved.
     """
     i = sigmoid(W.i(x) + U.i(h) + b.i)
     g = 2 * tanh((W.g(x) + U.g(h) + b.g) / 2)
@@ -59,7 +59,8 @@ def peephole_lstm(x, h, c, W, U, b):
     """Long short-term memory whose gates see the cell.
 
     Convention: the peepholes b.ci, b.cf and b.co are weights of single units, vectors and not biases; the output gate
-    sees the new cell. The first papers do not squash the cell on its way out; Graves and most since do.
+    sees the new cell. The first papers have no tanh of the cell before the output gate; Graves and most later papers
+    do.
 
     Reference: Gers et al. 2002, Learning Precise Timing with LSTM Recurrent Networks, JMLR 3; Graves 2013,
     arXiv:1308.0850
@@ -76,12 +77,12 @@ def peephole_lstm(x, h, c, W, U, b):
 def janet(x, h, W, U, b, *, beta=1.0):
     """Just another network: an LSTM with nothing but the forget gate.
 
-    Convention: f near 1 keeps the state. beta shifts the weight of the new content, fixed; with beta = 0 both weights
-    add up to 1. Cell and output are the same, so there is one state. Made for chrono initialization.
+    Convention: f near 1 keeps the state. beta shifts the weight of the new content, fixed; with beta = 0 the two
+    weights add up to 1. Cell and output are the same, so there is one state. Made for chrono initialization.
 
     Reference: van der Westhuizen & Lasenby 2018, arXiv:1804.04849
 
-    Deviation: torchrecurrent learns beta, and has two states that may begin with different values.
+    Deviation: torchrecurrent learns beta, and has two states that may start from different values.
     """
     s = W.f(x) + U.f(h) + b.f
     f = sigmoid(s)
@@ -113,8 +114,8 @@ def multiplicative_lstm(x, h, c, W, U, b):
 def nas(x, h, c, W, U):
     """The cell that neural architecture search found on the Penn Treebank.
 
-    Convention: a tree of eight leaves, here numbered from left to right; the paper gives them no names and no purpose.
-    No biases, as is the default of TensorFlow's cell, which is by the authors.
+    Convention: the gates are the eight leaves of a tree, numbered from left to right; the paper does not name them. No
+    biases, which is the default of TensorFlow's `NASCell`.
 
     Reference: Zoph & Le 2016, arXiv:1611.01578
 
@@ -137,7 +138,7 @@ def res_lstm(x, h, c, W, U, b):
     """Residual LSTM: the output gate also lets the input of the layer pass.
 
     Convention: the peepholes b.ci, b.cf and b.co are weights of single units, vectors and not biases. U.p is the output
-    projection, W.r the shortcut, which the paper leaves out where input and output have the same size.
+    projection, W.r the shortcut, which is the identity in the paper where input and output have the same size.
 
     Reference: Kim et al. 2017, arXiv:1701.03360
     """
@@ -151,7 +152,7 @@ def res_lstm(x, h, c, W, U, b):
 
 @cell
 def tlstm(x, h, c, W, b):
-    """Strongly typed LSTM: maps see this input and the one before, never a state.
+    """Strongly typed LSTM: maps read the current and the previous input, never a state.
 
     Convention: f near 1 keeps the cell; o lies between −1 and 1. The output h does not recur. W.vz, W.vf and W.vo are
     the maps V of the paper.
@@ -167,12 +168,13 @@ def tlstm(x, h, c, W, b):
 
 @cell
 def mclstm(x, h, v, c, W, U, b):
-    """Long short-term memory with a memory controller: what gates see is not the output.
+    """Long short-term memory with a memory controller: gates read a control vector in place of the output.
 
     Convention: gates as in an LSTM, with the control vector v in place of h, and a gate m of its own for v. The output
     h does not recur.
 
-    Reference: Sequence Modeling Using a Memory Controller Extension for LSTM, Time Series Workshop at NIPS 2017
+    Reference: Ben-Ari & Shwartz-Ziv 2017, Sequence Modeling Using a Memory Controller Extension for LSTM, Time Series
+    Workshop at NIPS 2017
     """
     f = sigmoid(W.f(x) + U.f(v) + b.f)
     i = sigmoid(W.i(x) + U.i(v) + b.i)
@@ -203,7 +205,7 @@ def wmclstm(x, h, c, W, U, b):
 
 @cell
 def cifg_lstm(x, h, c, W, U, b):
-    """LSTM with coupled input and forget gate: what is written replaces what was there.
+    """LSTM with coupled input and forget gate: new content replaces old content.
 
     Convention: i near 1 replaces the memory; no peepholes.
 
@@ -221,7 +223,8 @@ def lstmp(x, r, c, W, U, b):
     """LSTM with a recurrent projection: the output is a linear map of the memory to half as many units.
 
     Convention: the other half of the output is 0, so that a layer of H units has a projection of H / 2, as
-    `torch.nn.LSTM` with proj_size; no peepholes.
+    `torch.nn.LSTM` with proj_size. Weights that write or read the other half have no effect, but are counted. No
+    peepholes.
 
     Reference: Sak et al. 2014, arXiv:1402.1128
     """
@@ -300,7 +303,7 @@ def on_lstm(x, h, c, W, U, b):
 
 @cell(start={"b.tau": exp_uniform(1, 3), "b.s": uniform(0, 2.7), "b.f": constant(1)})
 def phased_lstm(x, h, c, t, W, U, b, *, r_on=0.05, alpha=0.001):
-    """LSTM with a time gate: each unit is updated in a short phase of its own rhythm.
+    """LSTM with a time gate: each unit is updated during a short phase of its own period.
 
     Convention: τ is the period in steps, s the shift, r_on the open share of a period, α the leak in the closed phase;
     no peepholes.
@@ -359,10 +362,11 @@ def slstm(x, h, c, n, m, W, U, b):
 
 @cell
 def zoneout_lstm(x, h, c, W, U, b, *, zoneout_c=0.5, zoneout_h=0.05):
-    """LSTM with zoneout: while training, random units keep their state.
+    """LSTM with zoneout: during training, random units keep their old state.
 
-    Convention: zoneout_c and zoneout_h are the probabilities that a unit of c and h stays as it was; otherwise, outside
-    training, the mean of both cases. h is computed from the cell before zoneout.
+    Convention: zoneout_c and zoneout_h are the probabilities that a unit of c and of h keeps its old value in a
+    training step; in evaluation mode the two cases are averaged with these weights. h is computed from the cell before
+    zoneout.
 
     Reference: Krueger et al. 2017, arXiv:1606.01305
     """

@@ -53,7 +53,7 @@ def atr(x, h, W, U):
 
 @cell
 def star(x, h, W, U, b):
-    """Stackable recurrent cell: made for many layers.
+    """Stackable recurrent cell: designed for many layers.
 
     Convention: k near 1 replaces the state; the sum is squashed once more.
 
@@ -66,7 +66,7 @@ def star(x, h, W, U, b):
 
 @cell
 def sgu(x, h, W, U, b, *, slope=0.2):
-    """Simple gated unit: one gate, and a candidate that is the state times a number.
+    """Simple gated unit: one gate, and a candidate that scales the state by a function of input and state.
 
     Convention: z near 1 replaces the state; it is a hard sigmoid, whose slope is 0.2 in Theano, Keras and Chainer and
     1/6 in PyTorch.
@@ -141,7 +141,7 @@ def minimal_rnn(x, h, W, U, b):
 
 @cell
 def sgrn(x, h, W, U, b):
-    """Simple gated recurrent network: one map of the input, for the gate and for the content.
+    """Simple gated recurrent network: one map of the input serves the gate and the content.
 
     Convention: f near 1 keeps the state; the sum is squashed once more. The bias belongs to the gate alone.
 
@@ -188,14 +188,14 @@ def nbr(x, h, W, U, b):
 
 @cell
 def fast_grnn(x, h, W, U, b, *, zeta=learned(1.0), nu=learned(-4.0)):
-    """Gated network whose gate and candidate share their maps, made for kilobytes.
+    """Gated network whose gate and candidate share their maps, for devices with kilobytes of memory.
 
-    Convention: z near 1 keeps the state. σ(zeta) and σ(nu) are the weights of the new content, learned; they begin as
-    in the code of the authors.
+    Convention: z near 1 keeps the state. σ(zeta) and σ(nu) are the weights of the new content, learned; they start as
+    in the authors' code.
 
     Reference: Kusupati et al. 2018, arXiv:1901.02358
 
-    Deviation: the gate of torchrecurrent is a tanh by default; `nonlinearity="sigmoid"` gives this cell. It begins with
+    Deviation: the gate of torchrecurrent is a tanh by default; `nonlinearity="sigmoid"` gives this cell. It starts with
     zeta = 3 and nu = −3.
     """
     z = sigmoid(W.h(x) + U.h(h) + b.z)

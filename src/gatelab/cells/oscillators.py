@@ -34,7 +34,7 @@ def unicornn(x, y, z, W, b, *, dt=0.1, alpha=1.0):
 def lem(x, y, z, W, U, b, *, dt=1.0):
     """Long expressive memory: two states, each with learned time steps.
 
-    Convention: t1 and t2 near 1 replace z and y by the share dt, which is fixed. y is computed from the new z.
+    Convention: t1 and t2 near 1 replace the share dt of z and y; dt is fixed. y is computed from the new z.
 
     Reference: Rusch et al. 2021, arXiv:2110.04744
 

@@ -31,14 +31,14 @@ def indrnn(x, h, W, b):
 
 @cell
 def fast_rnn(x, h, W, U, b, *, alpha=learned(-3.0), beta=learned(3.0)):
-    """Recurrent network with a weighted residual connection, two learned numbers in all.
+    """Recurrent network with a weighted residual connection: two learned weights per layer.
 
-    Convention: σ(alpha) weighs the new content and σ(beta) the old state, so that both lie between 0 and 1. They begin
-    near 0 and near 1, as in the code of the authors.
+    Convention: σ(alpha) weighs the new content and σ(beta) the old state, so that both lie between 0 and 1. They start
+    near 0 and near 1, as in the authors' code.
 
     Reference: Kusupati et al. 2018, arXiv:1901.02358
 
-    Deviation: torchrecurrent begins with alpha = 3 and beta = −3, the other way round: new content instead of the old
+    Deviation: torchrecurrent starts with alpha = 3 and beta = −3, so that new content dominates instead of the old
     state.
     """
     n = tanh(W.h(x) + U.h(h) + b.h)
@@ -49,8 +49,8 @@ def fast_rnn(x, h, W, U, b, *, alpha=learned(-3.0), beta=learned(3.0)):
 def scrn(x, y, h, s, W, U, *, alpha=0.95):
     """Structurally constrained recurrent network: fast hidden units beside a slow context.
 
-    Convention: y is the output; h and s are what recurs. alpha is the share of the context s that is kept, fixed. There
-    are no biases. The softmax of the paper's output is left to the layer that reads y.
+    Convention: y is the output; h and s are the recurrent states. alpha is the share of the context s that is kept,
+    fixed. There are no biases. The softmax of the paper's output is left to the layer that reads y.
 
     Reference: Mikolov et al. 2014, arXiv:1412.7753
 
@@ -64,7 +64,7 @@ def scrn(x, y, h, s, W, U, *, alpha=0.95):
 
 @cell
 def trnn(x, h, W, b):
-    """Strongly typed recurrent network: no map is ever applied to the state.
+    """Strongly typed recurrent network: no matrix is applied to the state.
 
     Convention: f near 1 keeps the state.
 
@@ -79,9 +79,9 @@ def trnn(x, h, W, b):
 
 @cell(given={"b.period": periods(4), "U.slower": slower(4)})
 def clockwork_rnn(x, h, t, W, U, b):
-    """Clockwork network: four groups of units with periods 1, 2, 4 and 8; each reads the same and slower ones.
+    """Clockwork network: four groups of units with periods 1, 2, 4 and 8; each reads itself and slower ones.
 
-    Convention: a unit is updated in steps that are multiples of its period, all of them in the first.
+    Convention: a unit is updated in steps that are multiples of its period; the first step, t = 0, updates all units.
 
     Reference: Koutník et al. 2014, arXiv:1402.3511
     """
