@@ -96,7 +96,7 @@ def _print_one(cell: Cell, input_size: int, hidden_size: int) -> None:
         "parameters": f"{words.parameter_formula(cell)} = {count} for D={size}, H={hidden_size}{why}",
         "products": f"{of_input + of_units} per step: {of_input} of H × D, {of_units} of H × H",
         "reference": cell.reference,
-        "deviation": words.deviation(cell),
+        "deviation": cell.deviation,
     }
     grid = Table.grid(padding=(0, 2))
     for fact, value in facts.items():

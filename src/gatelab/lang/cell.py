@@ -153,6 +153,11 @@ class Cell:
         """The docstring's paragraph after `Reference:`."""
         return self._paragraph("Reference:")
 
+    @property
+    def deviation(self) -> str:
+        """The docstring's paragraph after `Deviation:`: where a well-known implementation differs from the paper."""
+        return self._paragraph("Deviation:")
+
     def _paragraph(self, heading: str) -> str:
         text = self.doc.partition(heading)[2].partition("\n\n")[0]
         return " ".join(text.split())

@@ -49,7 +49,13 @@ def _fed_back(graph: Graph) -> set[str]:
             waiting = set().union(*(reads[name] for name in waiting)) - found
         return found
 
-    return {state for state in graph.states if state in reached(state)}
+    return {state for state in graph.states if state in reached(state) and not _counts(graph, state)}
+
+
+def _counts(graph: Graph, state: str) -> bool:
+    """Whether a state is the index of the step, which nothing influences."""
+    new = graph.new_states[graph.states.index(state)]
+    return new.op == "add" and new.args[0].name == state and new.args[1].op == "constant"
 
 
 def _degree(node: Node, of: list[int], fed_back: set[str]) -> int:

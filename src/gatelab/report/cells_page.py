@@ -103,7 +103,7 @@ def _section(cell: Cell) -> str:
         "Parameters": _parameters_in_words(cell),
         "Products": _products_in_words(cell),
         "Reference": _linked(cell.reference),
-        "Deviation": words.deviation(cell),
+        "Deviation": cell.deviation,
     }
     lines = [f"- **{name}:** {text.rstrip('.')}." for name, text in facts.items() if text]
     return "\n\n".join(
@@ -112,9 +112,8 @@ def _section(cell: Cell) -> str:
 
 
 def _for_github(latex: str) -> str:
-    r"""LaTeX that GitHub renders, which refuses \operatorname. The value of h_{t-1} one step ago is h_{t-2}."""
-    latex = latex.replace(r"\operatorname{", r"\mathrm{")
-    return re.sub(r"_\{t-1\}_\{-(\d+)\}", lambda match: f"_{{t-{1 + int(match[1])}}}", latex)
+    r"""LaTeX that GitHub renders, which refuses \operatorname."""
+    return latex.replace(r"\operatorname{", r"\mathrm{")
 
 
 def _states_in_words(cell: Cell) -> str:

@@ -62,11 +62,6 @@ def family(cell: Cell) -> str:
     return next((name for name, members in FAMILIES.items() if cell in members), "")
 
 
-def deviation(cell: Cell) -> str:
-    """The docstring's paragraph after `Deviation:`: where a well-known implementation differs from the paper."""
-    return " ".join(cell.doc.partition("Deviation:")[2].partition("\n\n")[0].split())
-
-
 def further_states(cell: Cell) -> tuple[str, ...]:
     """The states that hold earlier values and the index of the step."""
     return cell.states[len(cell.graph.states) :]
