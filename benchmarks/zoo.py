@@ -205,7 +205,7 @@ def measure(cell: str, shape: Shape, seconds: float, kernel: str) -> Result:
 
 
 def kernel_digest(cell: str) -> str:
-    text = Source(cells.get(cell), False).text + compiler.RUNTIME.read_text()
+    text = Source(cells.get(cell), False).text + compiler.RUNTIME.read_text() + compiler.PRODUCTS.read_text()
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

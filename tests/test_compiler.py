@@ -40,7 +40,7 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def test_compiled_once_then_cached(cache, monkeypatch):
     assert compiler.load("test", SOURCE).answer() == 42
-    (path,) = cache.iterdir()
+    (path,) = cache.glob("test-*.so")
     before = path.stat().st_mtime_ns
     monkeypatch.setattr(compiler, "_compile", lambda *_: pytest.fail("compiled again"))
     assert compiler.load("test", SOURCE).answer() == 42
@@ -52,7 +52,8 @@ def test_source_and_flags_are_part_of_the_cache_key(cache, monkeypatch):
     assert compiler.load("test", SOURCE.replace("42", "43")).answer() == 43
     monkeypatch.setattr(compiler, "FLAGS", (*compiler.FLAGS, "-DOTHER"))
     compiler.load("test", SOURCE)
-    assert len(list(cache.iterdir())) == 3
+    assert len(list(cache.glob("test-*.so"))) == 3
+    assert len(list(cache.glob("products-*.o"))) == 2
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "changed", "text"])
@@ -60,32 +61,32 @@ def test_a_damaged_file_is_recompiled(cache, damage):
     """In a subprocess: loading a truncated library could crash it."""
     script = f"from gatelab.engine.fused import compiler; print(compiler.load('test', {SOURCE!r}).answer())"
     assert run(script).stdout == "42\n"
-    (path,) = cache.iterdir()
-    content = path.read_bytes()
-    middle = len(content) // 2
-    path.write_bytes(
-        {
-            "cut": content[:middle],
-            "empty": b"",
-            "changed": content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :],
-            "text": b"not a library",
-        }[damage]
-    )
+    for path in cache.iterdir():  # the kernel, and the products that are linked to it
+        content = path.read_bytes()
+        middle = len(content) // 2
+        path.write_bytes(
+            {
+                "cut": content[:middle],
+                "empty": b"",
+                "changed": content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :],
+                "text": b"not a library",
+            }[damage]
+        )
     assert run(script).stdout == "42\n"
-    assert path.read_bytes()[-compiler.DIGEST :] == content[-compiler.DIGEST :] or compiler._is_intact(path)
+    assert all(map(compiler._is_intact, cache.iterdir()))
 
 
 def test_several_processes_at_once(cache):
     script = f"from gatelab.engine.fused import compiler; print(compiler.load('test', {SOURCE!r}).answer())"
     processes = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(4)]
     assert [process.communicate()[0] for process in processes] == ["42\n"] * 4
-    assert len(list(cache.iterdir())) == 1  # no temporary files remain
+    assert len(list(cache.iterdir())) == 2  # the kernel and the products; no temporary files remain
 
 
 def test_a_compile_error_is_reported(cache):
     with pytest.raises(compiler.CompilerError, match=r"failed to compile the kernel 'test'(.|\n)*error"):
         compiler.load("test", "this is not C++")
-    assert list(cache.iterdir()) == []
+    assert list(cache.glob("test-*")) == []
 
 
 def test_generated_code_has_no_warnings(tmp_path):

@@ -203,8 +203,15 @@ def test_initial_values_belong_to_the_cell_and_init_overrides_them():
         ({"given": {"b.m": 1}}, "unknown given of a parameter that the cell does not have: 'b.m'"),
         ({"start": {"n": 1}}, "unknown start of a parameter"),
         ({"given": {"b.n": 1}, "start": {"b.n": 2}}, "unknown start of a parameter"),
-        ({"given": {"b.n": values.off_diagonal()}}, "values of a map, and this is a vector"),
-        ({"given": {"U.n": values.periods(4)}}, "values of a vector, and this is a map"),
+        (
+            {"given": {"b.n": values.off_diagonal()}},
+            "given of b.n is off_diagonal(): expected values of a vector, one of constant",
+        ),
+        (
+            {"given": {"U.n": values.periods(4)}},
+            "given of U.n is periods(4): expected values of a recurrent map, one of",
+        ),
+        ({"given": {"W.n": values.slower(4)}}, "given of W.n is slower(4): expected values of a map of the input"),
         ({"start": {"b.n": "ones"}}, "expected a number or one of constant"),
         ({"start": {"b.n": values.uniform(0, math.inf)}}, "expected 2 finite number"),
         ({"start": {"b.n": values.Values("uniform", (1,))}}, "expected 2 finite number"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from gatelab.errors import CellError
 from gatelab.lang.cell import Cell
 from gatelab.lang.graph import Graph
 from gatelab.lang.signature import Signature
@@ -29,6 +30,8 @@ class Recorded(Cell):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the cell like a function, on tensors."""
+        if self.needs_sequence:
+            raise CellError(f"cell {self.name!r} refers to other steps: run it as a layer, Recurrent({self.name}, …)")
         by_name = dict(zip(self.signature.order, args, strict=True))
         states = tuple(by_name[name] for name in self.states)
         options = {name: kwargs.get(name, option.value) for name, option in self.options.items()}

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from gatelab.errors import CellError, unknown
+from gatelab.errors import CellError, GatelabError, unknown
 from gatelab.numerals import fits_float32
 
 Size = tuple[int, ...]  # (H,) of a vector, (H, D) or (H, H) of a map
@@ -35,17 +35,15 @@ class Values:
 
     def make(self, size: Size, generator: Generator | None = None) -> Tensor:
         """The numbers for a parameter of this size, in float64."""
-        return _RECIPES[self.kind](size, generator, *self.arguments)
+        numbers = _RECIPES[self.kind](size, generator, *self.arguments)
+        if not numbers.isfinite().all():
+            raise GatelabError(f"the values {self} are not finite for {size[0]} units: choose other arguments")
+        return numbers
 
-    @property
-    def for_vectors(self) -> bool:
-        """Whether a vector can have these values."""
-        return self.kind not in _MAPS_ONLY
-
-    @property
-    def for_maps(self) -> bool:
-        """Whether a map can have these values."""
-        return self.kind not in _VECTORS_ONLY
+    def fits(self, space: str) -> bool:
+        """Whether members of W, U or b can have these values."""
+        kinds = {"W": (*_VECTORS, *_SQUARE), "U": _VECTORS, "b": (*_MAPS, *_SQUARE)}  # those that do not fit
+        return self.kind not in kinds[space]
 
 
 def constant(value: float) -> Values:
@@ -189,8 +187,9 @@ _RECIPES: dict[str, Callable[..., Tensor]] = {
     "slower": _slower,
     "legendre": _legendre,
 }
-_VECTORS_ONLY = ("ring", "evenly", "multiples", "first", "signs", "periods", "one_hot")
-_MAPS_ONLY = ("identity", "orthogonal", "lower_triangular", "off_diagonal", "slower", "legendre")
+_VECTORS = ("ring", "evenly", "multiples", "first", "signs", "periods", "one_hot")
+_MAPS = ("identity", "orthogonal")
+_SQUARE = ("lower_triangular", "off_diagonal", "slower", "legendre")
 
 
 def checked(what: str, values: Mapping[str, Any] | None, names: list[str]) -> dict[str, Values]:
@@ -200,9 +199,10 @@ def checked(what: str, values: Mapping[str, Any] | None, names: list[str]) -> di
         if name not in names:
             raise unknown(f"{what} of a parameter that the cell does not have:", name, names)
         result[name] = recipe = _recipe(f"{what} of {name}", value)
-        if not (recipe.for_vectors if name.startswith("b.") else recipe.for_maps):
-            kinds = ("map", "vector") if name.startswith("b.") else ("vector", "map")
-            raise CellError(f"{what} of {name} is {recipe}: these are values of a {kinds[0]}, and this is a {kinds[1]}")
+        if not recipe.fits(name[0]):
+            kind = {"W": "a map of the input", "U": "a recurrent map", "b": "a vector"}[name[0]]
+            others = [other for other in _RECIPES if Values(other).fits(name[0])]
+            raise CellError(f"{what} of {name} is {recipe}: expected values of {kind}, one of {', '.join(others)}")
     return result
 
 

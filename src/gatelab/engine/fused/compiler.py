@@ -21,6 +21,7 @@ from pathlib import Path
 from gatelab.disk import cache_folder
 
 RUNTIME = Path(__file__).with_name("runtime.hpp")
+PRODUCTS = Path(__file__).with_name("products.cpp")  # compiled once, and linked to every kernel
 
 # No -ffast-math: NaN and infinity must propagate, and before GCC 13 it links start-up code that changes the
 # floating-point control register of the whole process. Its safe sub-options are listed one by one.
@@ -29,7 +30,6 @@ FLAGS = (
     "-O3",
     "-march=native",
     "-fPIC",
-    "-shared",
     "-fno-math-errno",
     "-fno-trapping-math",
     "-ffp-contract=fast",
@@ -37,7 +37,7 @@ FLAGS = (
 OPENMP = ("-fopenmp",)
 TIMEOUT = 120  # seconds per compilation; an ordinary cell takes about two
 PROBE_TIMEOUT = 20  # seconds for questions about the compiler
-DIGEST = 32  # bytes of SHA-256 appended to a cached library; the loader ignores trailing bytes
+DIGEST = 32  # bytes of SHA-256 appended to a cached file; loader and linker ignore trailing bytes
 
 
 class CompilerError(RuntimeError):
@@ -99,7 +99,7 @@ def load(name: str, source: str) -> ctypes.CDLL:
             flags = FLAGS + (OPENMP if _has_openmp() else ())  # Apple's clang has no OpenMP: single-threaded then
             path = _library_path(name, source, flags)
             if not _is_intact(path):
-                _compile(name, source, flags, path)
+                _compile(name, source, (*flags, "-shared", str(_products(flags))), path)
         return ctypes.CDLL(str(path))
     except CompilerError:
         raise
@@ -107,8 +107,16 @@ def load(name: str, source: str) -> ctypes.CDLL:
         raise CompilerError(f"{error}: set the variable GATELAB_CACHE to a writable folder") from error
 
 
+def _products(flags: tuple[str, ...]) -> Path:
+    """The object file of products.cpp; compiled first if it is missing or damaged."""
+    path = _library_path("products", PRODUCTS.read_text(), flags).with_suffix(".o")
+    if not _is_intact(path):
+        _compile("products", PRODUCTS.read_text(), (*flags, "-c"), path)
+    return path
+
+
 def _library_path(name: str, source: str, flags: tuple[str, ...]) -> Path:
-    inputs = (source, RUNTIME.read_text(), version(), " ".join(flags), cpu())
+    inputs = (source, RUNTIME.read_text(), PRODUCTS.read_text(), version(), " ".join(flags), cpu())
     key = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:20]
     return _folder() / f"{re.sub(r'[^A-Za-z0-9_]+', '_', name)[:60]}-{key}.so"
 
@@ -193,7 +201,7 @@ def _compile(name: str, source: str, flags: tuple[str, ...], path: Path) -> None
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{name}-") as folder:
         source_path, library_path = Path(folder) / f"{name}.cpp", Path(folder) / f"{name}.so"
         source_path.write_text(source)
-        done = _run([*flags, f"-I{RUNTIME.parent}", str(source_path), "-o", str(library_path)], TIMEOUT)
+        done = _run([f"-I{RUNTIME.parent}", str(source_path), *flags, "-o", str(library_path)], TIMEOUT)
         if done.returncode != 0:
             raise KernelError(f"{version()} failed to compile the kernel {name!r}:\n{done.stderr[:2000]}")
         library_path.chmod(0o700)
