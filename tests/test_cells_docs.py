@@ -65,7 +65,7 @@ class TestPage:
         section = cells_page._section(cell)
         assert cell.summary in section
         assert cell.convention.rstrip(".") in section
-        assert words.deviation(cell).rstrip(".") in section
+        assert cell.deviation.rstrip(".") in section
         named = set(re.findall(r"`([\w.]+)`", section))
         assert {*cell.states, *cell.gates, *cell.options, *cell.given, *cell.start} <= named
 

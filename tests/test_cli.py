@@ -17,6 +17,7 @@ import gatelab
 from gatelab import cells, tasks
 from gatelab.cli import app, main
 from gatelab.errors import DataError
+from gatelab.report.words.cells import parameter_count
 from gatelab.training import Run
 
 GATELAB = Path(sys.executable).with_name("gatelab")
@@ -53,7 +54,7 @@ def test_cells_lists_all_and_fits_the_terminal():
     out = run("cells", columns=80).stdout
     for name in cells.names():
         assert name in out
-        assert f"{cells.get(name).parameter_count(28, 128):,}" in out
+        assert f"{parameter_count(cells.get(name), 28, 128):,}" in out
     assert "z (keeps)" in out
     assert "z (writes)" in out
     assert max(map(len, out.splitlines())) <= 80

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gatelab.cli.settings import WHOLE
 from gatelab.errors import GatelabError, unknown
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def cells(
             help="List cells of one class: dense, elementwise, linear, 'linear elementwise'.",
         ),
     ] = None,
-    input_size: Annotated[int, typer.Option("--input-size", min=1, metavar="D", help="For the parameters.")] = D,
-    hidden_size: Annotated[int, typer.Option("--hidden-size", min=1, metavar="H", help="For the parameters.")] = H,
+    input_size: Annotated[int, typer.Option("--input-size", **WHOLE, help="D, for the parameters.")] = D,
+    hidden_size: Annotated[int, typer.Option("--hidden-size", **WHOLE, help="H, for the parameters.")] = H,
     latex: Annotated[bool, typer.Option("--latex", help="Print the equations as LaTeX.")] = False,
     python: Annotated[bool, typer.Option("--python", help="Print the equations as a Python function.")] = False,
     cpp: Annotated[bool, typer.Option("--cpp", help="Print the C++ source of the fused engine.")] = False,
@@ -43,7 +44,9 @@ def cells(
 ) -> None:
     """List all cells, or print the equations of one."""
     from gatelab import cells as library  # imports torch, which `gatelab --help` does not need
+    from gatelab.engine import checks
 
+    checks.sizes(**{"--input-size": input_size, "--hidden-size": hidden_size})
     if markdown:
         if name is not None or family is not None or recurrence is not None:
             raise GatelabError("--markdown prints the page of all cells: leave out NAME, --family and --recurrence")

@@ -7,6 +7,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, overload
 
@@ -55,7 +56,8 @@ class Cell:
             self.start = checked("start", start, [name for name in self.graph.parameters if name not in self.given])
         except GatelabError as error:
             raise CellError(f"cell {self.name!r}: {error}") from None
-        self.__doc__ = "\n\n".join(filter(None, [self.summary, self.text(), self.doc.partition("\n\n")[2]]))
+        with suppress(RecursionError):  # nested too deeply to be printed, and still a cell
+            self.__doc__ = "\n\n".join(filter(None, [self.summary, self.text(), self.doc.partition("\n\n")[2]]))
         self._warn_of_unused_parameters()
 
     def _warn_of_unused_parameters(self) -> None:
