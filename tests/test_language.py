@@ -20,6 +20,7 @@ from gatelab import (
     Recurrent,
     bernoulli,
     cell,
+    cells,
     clamp,
     cos,
     exp,
@@ -200,9 +201,12 @@ def test_initial_values_belong_to_the_cell_and_init_overrides_them():
 @pytest.mark.parametrize(
     ("beside", "message"),
     [
-        ({"given": {"b.m": 1}}, "unknown given of a parameter that the cell does not have: 'b.m'"),
+        ({"given": {"b.m": 1}}, "unknown given of a parameter: 'b.m'"),
         ({"start": {"n": 1}}, "unknown start of a parameter"),
-        ({"given": {"b.n": 1}, "start": {"b.n": 2}}, "unknown start of a parameter"),
+        ({"given": {"b.n": 1}, "start": {"b.n": 2}}, "b.n is given, and has an initial value too"),
+        ({"given": {"b.n": values.uniform(0, 1)}}, "given values are the same in every run"),
+        ({"given": {"b.n": values.periods(2.5)}}, "expected an integer number of groups"),
+        ({"start": {"b.n": values.first(2)}}, "expected a share of the units"),
         (
             {"given": {"b.n": values.off_diagonal()}},
             "given of b.n is off_diagonal(): expected values of a vector, one of constant",
@@ -278,6 +282,114 @@ def test_masks_are_the_same_after_an_interruption(tmp_path):
     assert all(torch.equal(whole[key], parts[key]) for key in whole)
 
 
+def test_masks_have_names_of_their_own():
+    @cell
+    def confusing(x, h, W, *, random_0=0.9):
+        random = bernoulli(0.5) * W.h(x)
+        return random_0 * h + bernoulli(0.25) * prev(random)
+
+    layer, exact = pair(confusing, 3, 5)
+    compare(layer, exact, torch.randn(3, 6, 3), random_states(layer, 3))
+
+
+def test_one_mask_is_printed_as_one():
+    @cell
+    def shared(x, h, c, W):
+        _m = 1 - bernoulli(0.5)
+        return _m * W.h(x) + h, _m * W.c(x) + c
+
+    space = {name: getattr(lang, name) for name in lang.__all__}
+    exec(shared.python(), space)
+    assert len(space["shared"].graph.randoms) == len(shared.graph.randoms) == 1
+
+
+def test_a_probability_cannot_be_learned():
+    with pytest.raises(
+        GatelabError, match=r"'rate' of cell 'masked' is the probability of a mask and cannot be learned"
+    ):
+        Recurrent(masked, 3, 4, learnable_rate=True)
+
+
+# -- corners ------------------------------------------------------------------------------------------------------------
+
+
+def test_division_by_a_number_is_exact():
+    @cell
+    def every(x, h, t, W, *, n=41.0):
+        return floor(t / n) + 0 * W.h(x)
+
+    output, _ = Recurrent(every, 1, 3, engine="fused")(torch.zeros(1, 100, 1))
+    assert output[0, :, 0].tolist() == [t // 41 for t in range(100)]
+
+
+def test_what_a_function_computes_to_no_effect_does_not_matter():
+    @cell
+    def idle(x, h, t, W):
+        _k = t / 2 + bernoulli(0.5) + prev(h)
+        return tanh(W.h(x) + h)
+
+    layer, exact = pair(idle, 2, 3)
+    compare(layer, exact, torch.randn(2, 4, 2), random_states(layer, 2))
+
+
+def test_a_choice_by_a_fixed_number():
+    @cell
+    def switched(x, h, W, *, gamma=-1.0):
+        return tanh(W.h(x) + 0.1 * h) + where(gamma > 0, h, 0.5)
+
+    layer, exact = pair(switched, 2, 3)
+    compare(layer, exact, torch.randn(2, 4, 2), random_states(layer, 2))
+
+
+def test_comparisons_by_torch():
+    @cell
+    def compared(x, h, W, U):
+        v = W.h(x) + U.h(h)
+        return torch.where(torch.gt(v, 0), v, 0.1 * v)
+
+    assert compared.text().splitlines()[1] == "h' = where(v > 0, v, 0.1 · v)"
+
+
+def test_names_of_earlier_values_avoid_that_of_the_input():
+    @cell
+    def shadowed(n_1, h, W):
+        n = tanh(W.n(n_1) + h)
+        return n + prev(n)
+
+    assert shadowed.states == ("h", "n_1_")
+
+
+@pytest.mark.parametrize(
+    ("equation", "message"),
+    [
+        ("clamp(U.a, 0, 1)(h)", "clamp of a map"),
+        ("maximum(U.a, U.b)(h)", "maximum of a map"),
+        ("floor(U.a)(h)", "floor of a map"),
+        ("clamp(h, 0.2, -0.2)", "not above the upper one"),
+        ("(float('inf') * U.a)(h)", "expected a finite number"),
+        ("h * 1e39", "range of float32"),
+        ("where((h > 0) & (h < 1), h, 0)", "nest them"),
+        ("prev(h > 0)", "only the condition of where"),
+    ],
+)
+def test_corners_are_refused(equation, message):
+    space = {name: getattr(lang, name) for name in lang.__all__}
+    with pytest.raises(CellError, match=message):
+        exec(f"@cell\ndef odd(x, h, W, U):\n    return W.h(x) + {equation}", space)
+
+
+def test_a_gate_that_has_to_be_a_vector_cannot_be_held():
+    with pytest.raises(GatelabError, match=r"r = 0\.5 cannot be held in cell 'ctrnn': its equations need a vector"):
+        hold(cells.ctrnn, {"r": 0.5})
+
+
+def test_vectors_that_are_no_biases_start_as_the_cell_says():
+    for init in ("torch", "xavier"):
+        layer = Recurrent("ctrnn", 3, 4, init=init).layers[0]["fwd"]
+        assert (layer.b.tau == 1).all()
+    assert (Recurrent("nested_lstm", 3, 4, init="xavier").layers[0]["fwd"].b.f == 0).all()
+
+
 # -- the recurrence, and parametrizations -----------------------------------------------------------------------------
 
 
@@ -303,6 +415,14 @@ def test_the_class_of_a_recurrence_is_derived():
     assert memory.recurrence == "linear"  # the read-out is not fed back
     assert (mixed.recurrence, shared.recurrence, delayed.recurrence) == ("dense", "linear", "dense")
     assert untouched.recurrence == "linear elementwise"
+
+    @cell
+    def cascade(x, y, h, W, U, b):
+        z = sigmoid(W.z(x) + b.z)
+        h = (1 - z) * h + z * W.h(x)
+        return b.k * y + tanh(U.y(h)), h
+
+    assert cascade.recurrence == "linear elementwise"
     assert spiking.recurrence == "dense"
 
 

@@ -148,7 +148,7 @@ def rg_lru(x, h, W, b, *, c=8.0):
     r = sigmoid(W.a(x) + b.a)
     i = sigmoid(W.x(x) + b.x)
     a = exp(-c * r * softplus(-b.Lambda))
-    return a * h + sqrt(1 - a * a) * (i * W.u(x))
+    return a * h + sqrt(maximum(1 - a * a, 1e-6)) * (i * W.u(x))
 
 
 @cell(

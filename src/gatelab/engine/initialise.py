@@ -17,9 +17,14 @@ from gatelab.errors import GatelabError, unknown
 def own(parameters: CellParameters, generator: Generator | None) -> None:
     """The cell's own initial values where it has them; uniform in ±1/√H otherwise."""
     uniform(parameters, generator)
-    for name, recipe in parameters.cell.start.items():
+    set_own(parameters, list(parameters.cell.start), generator)
+
+
+def set_own(parameters: CellParameters, names: list[str], generator: Generator | None) -> None:
+    """Set parameters to the cell's own initial values."""
+    for name in names:
         value = getattr(parameters, name[0]).learned()[name[2:]]
-        value.copy_(recipe.make(tuple(value.shape), generator))
+        value.copy_(parameters.cell.start[name].make(tuple(value.shape), generator))
 
 
 def uniform(parameters: CellParameters, generator: Generator | None) -> None:
@@ -66,6 +71,10 @@ def initialise(
                 "(torch.nn.utils.parametrize.remove_parametrizations), or initialize its own parameters"
             )
     INITS[init](parameters, generator)
+    if init != "cell":  # a rule for matrices and biases; a time constant of 0 would be no initialization
+        biases = {f"b.{name}" for name in parameters.cell.graph.biases}
+        own_vectors = [n for n in parameters.cell.start if n.startswith("b.") and n not in biases]
+        set_own(parameters, own_vectors, generator)
     for name, scalar in parameters.named_parameters(recurse=False):
         scalar.fill_(parameters.options[name].value)
     set_gate_biases(parameters, gate_bias or {})

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gatelab.engine.parameters import CellParameters
 from gatelab.errors import GatelabError
-from gatelab.lang.graph import evaluate, walk
+from gatelab.lang.graph import evaluate, mask_name, walk
 
 
 def draw(parameters: CellParameters, x: Tensor, hidden_size: int) -> dict[str, Tensor]:
@@ -25,5 +25,5 @@ def draw(parameters: CellParameters, x: Tensor, hidden_size: int) -> dict[str, T
             mask = (torch.rand(size, device=x.device, dtype=torch.float32) < probability).to(x.dtype)
         else:
             mask = torch.full(size, probability, device=x.device, dtype=x.dtype)
-        masks[f"random_{node.value:g}"] = mask
+        masks[mask_name(node)] = mask
     return masks

@@ -37,7 +37,8 @@ class Recurrent(nn.Module):
         engine: "auto", "fused" (compiled, on the CPU), "native" (torch.nn, if it has the cell) or "eager" (plain
             PyTorch). The environment variable GATELAB_ENGINE overrides it.
         init: "cell" (the cell's own initial values, otherwise uniform ±1/√H), "torch" (uniform ±1/√H) or "xavier"
-            (Xavier W, orthogonal U, zero b).
+            (Xavier W, orthogonal U, zero b). The last two are rules for matrices and biases: vectors that the equations
+            multiply or divide by start as the cell says, if it does.
         gate_bias: initial values of individual biases, such as {"z": 1.0}.
         chrono: the longest dependency in steps, for chrono initialization of the biases.
         cell_options: the cell's hyperparameters, such as gamma=0.01, epsilon=1.0, learnable_epsilon=False.

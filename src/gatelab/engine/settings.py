@@ -8,6 +8,7 @@ from typing import Any
 
 from gatelab.errors import GatelabError, unknown
 from gatelab.lang import Cell, Option
+from gatelab.lang.graph import walk
 from gatelab.numerals import fits_float32
 
 
@@ -21,7 +22,14 @@ def resolve_options(cell: Cell, values: Mapping[str, Any], arguments: Iterable[s
             )
     if not set(cell.graph.parameters) - set(cell.given):
         raise GatelabError(f"cell {cell.name!r} has no W, U or b: expected at least one parameter to train")
-    return cell.signature.resolve(cell.name, values, others=reserved[3:-1])
+    options = cell.signature.resolve(cell.name, values, others=reserved[3:-1])
+    for leaf in walk(cell.graph.randoms):
+        if leaf.op == "scalar" and options[leaf.name].learned:
+            raise GatelabError(
+                f"option {leaf.name!r} of cell {cell.name!r} is the probability of a mask and cannot be learned: no "
+                f"gradient passes through a draw. Fix it, learnable_{leaf.name}=False"
+            )
+    return options
 
 
 def check_sizes(cell: Cell, sizes: Mapping[str, int], hidden_size: int) -> None:

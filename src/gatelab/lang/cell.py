@@ -53,7 +53,9 @@ class Cell:
         """Set what needs the graph. `given`: parameters that are fixed numbers; `start`: initial values of others."""
         try:
             self.given = checked("given", given, self.graph.parameters)
-            self.start = checked("start", start, [name for name in self.graph.parameters if name not in self.given])
+            if both := [name for name in start or {} if name in self.given]:
+                raise GatelabError(f"{both[0]} is given, and has an initial value too: leave it out of given or start")
+            self.start = checked("start", start, self.graph.parameters)
         except GatelabError as error:
             raise CellError(f"cell {self.name!r}: {error}") from None
         with suppress(RecursionError):  # nested too deeply to be printed, and still a cell
@@ -183,7 +185,7 @@ class Cell:
             options.append(f"{key}=learned({option.value!r})" if option.learned else f"{key}={option.value!r}")
         parameters = ", ".join([*self.signature.order, *(["*", *options] if options else [])])
         beside = [
-            f"{what}={{{', '.join(f'{key!r}: {value}' for key, value in values.items())}}}"
+            f"{what}={{{', '.join(f'{key!r}: values.{value}' for key, value in values.items())}}}"
             for what, values in (("given", self.given), ("start", self.start))
             if values
         ]
@@ -200,7 +202,7 @@ class Cell:
     @cached_property
     def needs_sequence(self) -> bool:
         """Whether a step needs more than its input and states: earlier values, the index, masks drawn for it."""
-        return self.lowered is not self.graph or bool(self.graph.randoms)
+        return self.graph.needs_sequence or self.lowered is not self.graph or bool(self.graph.randoms)
 
     def step(
         self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], leaves: Mapping[str, Any]

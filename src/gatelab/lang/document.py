@@ -17,7 +17,6 @@ import functools
 import hashlib
 import json
 import keyword
-import math
 import re
 from typing import Any, NoReturn
 
@@ -39,19 +38,19 @@ from gatelab.lang.graph import (
     subexpressions,
     walk,
 )  # fmt: skip
-from gatelab.lang.operations import CONDITIONS, POINTWISE, REDUCTIONS
+from gatelab.lang.operations import CONDITIONS, ENTRYWISE, POINTWISE, REDUCTIONS
 from gatelab.lang.recorded import Recorded
 from gatelab.lang.signature import INDEX, SPACES, Option, Signature
 from gatelab.lang.symbols import MAX_DELAY, widest
 from gatelab.lang.values import Values
+from gatelab.numerals import fits_float32
 
 KEYS = ("name", "doc", "parameters", "options", "W", "U", "b", "nodes", "gates", "numbers", "maps", "returns")
 BESIDE = ("given", "start")  # only where the cell has such values
 LEAVES = {"input": "input", "state": "vector", "vector": "vector", "scalar": "scalar", "index": "vector"}  # and shapes
 NAME = re.compile(r"\w+(\([\w=., +-]*\))?")  # a function name, possibly with gates that are held: gru(r=1)
 # Limits against malicious documents, far beyond any real cell.
-MAX_EXPANDED = 1_000_000  # operations, if every use of a value is expanded
-EACH = ("mul", "sigmoid", "tanh", "relu", "softplus", "exp", "abs")  # functions of the entries of matrices
+MAX_STATES = 1_000  # for values of earlier steps
 MAX_NODES, MAX_DEPTH, MAX_DOC = 3_000, 300, 20_000
 
 
@@ -146,7 +145,6 @@ class _Reader:
         self.document = document
         self.nodes: list[Node] = []
         self.depths: dict[Node, int] = {}
-        self.lengths: dict[Node, int] = {}
 
     def refuse(self, why: str) -> NoReturn:
         raise GatelabError(why)
@@ -172,8 +170,12 @@ class _Reader:
             numbers=self.named("numbers", "scalar", "row"),
             maps={self.name(name, "maps"): self.matrix(m) for name, m in self.mapping("maps").items()},
             scalars=tuple(signature.options),
-            **self.spaces,
+            W=self.spaces["W"],
+            U=self.spaces["U"],
+            b=self.spaces["b"],
         )
+        if sum(node.value for node in self.nodes if node.op == "prev") > MAX_STATES:
+            self.refuse(f"the equations refer to more than {MAX_STATES} earlier values")
         given, start = (self.values(key) if key in document else None for key in BESIDE)
         return Recorded(document["name"], signature, graph, document["doc"], given, start)
 
@@ -224,7 +226,8 @@ class _Reader:
             return self.new_node(op, "vector", (self.earlier(rest[0]),))
         if op in REDUCTIONS and len(rest) == 1:
             return self.new_node(op, "row", (self.vector(rest[0]),))
-        if op == "random" and len(rest) == 2 and type(rest[1]) is int and self.earlier(rest[0]).shape == "scalar":
+        is_number = len(rest) == 2 and type(rest[1]) is int and 0 <= rest[1] < MAX_NODES
+        if op == "random" and is_number and self.earlier(rest[0]).shape == "scalar":
             if any(node.op == op and node.value == rest[1] for node in self.nodes):
                 self.refuse(f"the mask number {rest[1]} is there twice")
             return self.new_node(op, "vector", (self.earlier(rest[0]),), value=float(rest[1]))
@@ -237,9 +240,6 @@ class _Reader:
         self.depths[node] = 1 + max((self.depths[arg] for arg in operands(node)), default=0)
         if self.depths[node] > MAX_DEPTH:
             self.refuse(f"equations are nested more than {MAX_DEPTH} deep")
-        self.lengths[node] = 1 + sum(self.lengths[arg] for arg in operands(node))
-        if self.lengths[node] > MAX_EXPANDED:
-            self.refuse("the equations are too long when expanded")
         return node
 
     def pointwise(self, op: str, indices: list[Any], **detail: Any) -> Node:
@@ -255,6 +255,8 @@ class _Reader:
             self.refuse("where chooses between two numbers: expected a vector")
         if op == "clamp" and any(arg.op != "constant" for arg in args[1:]):
             self.refuse("the bounds of clamp are not numbers")
+        if op == "clamp" and args[1].value > args[2].value:
+            self.refuse("the lower bound of clamp is above the upper one")
         return self.new_node(op, widest(args), args, **detail)
 
     def vector(self, index: Any) -> Node:
@@ -281,7 +283,7 @@ class _Reader:
         if kind == "each":
             function, *rest = rest or [None]
             arity = 2 if function == "mul" else 1
-            if function not in EACH or len(rest) != arity:
+            if function not in ("mul", *ENTRYWISE) or len(rest) != arity:
                 self.refuse(f"the matrix {str(entry)[:80]} is not a function of matrices in the language")
             return Elementwise(function, tuple(self.matrix(item, depth + 1) for item in rest))
         inner = [self.matrix(item, depth + 1) for item in rest[-(2 if kind in ("+", "-") else 1) :]] if rest else []
@@ -344,6 +346,6 @@ class _Reader:
         return name
 
     def number(self, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            self.refuse(f"a number is {value!r}: expected a finite one")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not fits_float32(value):
+            self.refuse(f"a number is {value!r}: expected a finite one in the range of float32")
         return float(value)

@@ -103,6 +103,7 @@ class Graph:
     U: tuple[str, ...]  # of the recurrent maps
     b: tuple[str, ...]  # of the vectors
     scalars: tuple[str, ...]  # of the cell's hyperparameters, learned or fixed
+    needs_sequence: bool = False  # whether the function refers to other steps, or draws masks, even to no effect
 
     def nodes(self, *roots: Node) -> Iterator[Node]:
         """All nodes (or those that the roots depend on) in topological order."""
@@ -128,6 +129,12 @@ class Graph:
         return [f"{space}.{name}" for space in ("W", "U", "b") for name in getattr(self, space)]
 
     @property
+    def biases(self) -> set[str]:
+        """The vectors that are only ever added: b.z, not the b.tau of h / b.tau."""
+        uses = [(arg.name, node.op) for node in self.nodes() for arg in node.args if arg.op == "vector"]
+        return {name for name, _ in uses} - {name for name, op in uses if op not in ("add", "sub")}
+
+    @property
     def randoms(self) -> list[Node]:
         """The masks that are drawn while training."""
         return [node for node in self.nodes() if node.op == "random"]
@@ -143,6 +150,11 @@ class Graph:
         used = {f"{w.space}.{w.name}" for node in nodes if node.matrix for w in weights(node.matrix)}
         used |= {f"b.{node.name}" for node in nodes if node.op == "vector"}
         return [name for name in self.parameters if name not in used]
+
+
+def mask_name(node: Node) -> str:
+    """The key of a mask among the leaves of a step; not an identifier, so that no value of the cell can have it."""
+    return f"random {node.value:.0f}"
 
 
 def walk(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gatelab.errors import GatelabError, unknown
+from gatelab.errors import CellError, GatelabError, unknown
 from gatelab.lang.cell import Cell
 from gatelab.lang.interpret import Interpreter
 from gatelab.lang.recorded import Recorded
@@ -48,7 +48,13 @@ class Held(Recorded):
 
         name = f"{original.name}({', '.join(f'{gate}={value:g}' for gate, value in gates.items())})"
         constants = " and ".join(f"{gate} = {value:g}" for gate, value in gates.items())
-        graph = trace_step(step, original.signature, f"{name!r}")
+        try:
+            graph = trace_step(step, original.signature, f"{name!r}")
+        except CellError as error:
+            raise GatelabError(
+                f"{constants} cannot be held in cell {original.name!r}: its equations need a vector there ({error}). "
+                "Hold another gate, or write the cell without it"
+            ) from None
         given, start = (
             {key: values for key, values in each.items() if key in graph.parameters}
             for each in (original.given, original.start)

@@ -20,6 +20,7 @@ from gatelab.lang.graph import (
     Scaled,
     Transpose,
     Weight,
+    mask_name,
     operands,
     subexpressions,
     walk,
@@ -101,8 +102,7 @@ def _value(node: Node, values: dict[Node, Any], leaves: Mapping[str, Any], space
     if node.op == "prev":
         return ops.prev(arguments[0], int(node.value))
     if node.op == "random":
-        name = f"random_{node.value:g}"
-        return ops.bernoulli(arguments[0]) if active.get() else leaves.get(name, arguments[0])
+        return ops.bernoulli(arguments[0]) if active.get() else leaves.get(mask_name(node), arguments[0])
     return arguments[0] ** int(node.value) if node.op == "power" else OPERATORS[node.op](*arguments)
 
 

@@ -17,7 +17,7 @@ def lowered(graph: Graph) -> Graph:
     if not any(node.op in ("prev", "index") for node in graph.nodes()):
         return graph
     labels = {node: name for name, node in graph.gates.items()}
-    taken = {*graph.states, *graph.scalars, *graph.gates}
+    taken = {*graph.states, *graph.scalars, *graph.gates, *(node.name for node in graph.nodes() if node.op == "input")}
     delayed: dict[Node, list[Node]] = {}  # value → its states, one step old, two steps old, …
     counters: list[Node] = []
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from gatelab.errors import CellError
 from gatelab.lang.graph import Elementwise, Exponential, Identity, Matrix, Scaled, Sum, Transpose, weights
+from gatelab.numerals import fits_float32
 
 Apply = Callable[[Matrix, Any], Any]
 
@@ -93,10 +94,12 @@ I = Map(Identity(), None)  # noqa: E741 - the usual symbol of the identity
 def _number(factor: Any) -> Any:
     """The factor of a `Scaled`: the node of a traced scalar, a float, or a 0-d tensor."""
     if isinstance(factor, Real):
+        if not fits_float32(factor):
+            raise CellError(f"a map is scaled by {factor!r}: expected a finite number, in the range of float32")
         return float(factor)
     node = getattr(factor, "node", None)
     if node is None:
         return factor
     if node.shape != "scalar":
-        raise CellError("a map is scaled by one number, not by a vector: write v * U.n(h)")
+        raise CellError("a map is scaled by one number for all sequences and units: write v * U.n(h)")
     return node

@@ -68,6 +68,8 @@ POINTWISE = {
     "surrogate": Operation(_surrogate, 2),  # value, function whose derivative is used
     "stop_gradient": Operation(torch.detach),
 }
+# Functions of the entries of a matrix.
+ENTRYWISE = ("sigmoid", "tanh", "relu", "softplus", "exp", "abs", "sin", "cos", "sqrt", "log")
 CONDITIONS = ("greater", "greater_equal")  # usable only as the first argument of `where`
 
 # Over the units of a vector: one number per sequence.

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gatelab.errors import CellError
 from gatelab.lang.maps import Map
-from gatelab.lang.operations import POINTWISE, REDUCTIONS
+from gatelab.lang.operations import ENTRYWISE, POINTWISE, REDUCTIONS
 from gatelab.lang.symbols import Condition, Symbol, active
 
 # Each function returns what it is given: a tensor, a traced symbol, a float, and where it makes sense a map.
@@ -95,6 +95,8 @@ def clamp(v: Value, low: Any, high: Any) -> Value:
     """v, but at least `low` and at most `high`"""
     if not (isinstance(low, (int, float)) and isinstance(high, (int, float))):
         raise CellError("clamp(v, low, high) takes numbers as bounds: for others use minimum and maximum")
+    if low > high:
+        raise CellError(f"clamp(v, {low:g}, {high:g}): expected a lower bound that is not above the upper one")
     return _apply("clamp", v, low, high)
 
 
@@ -108,8 +110,11 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     for value in (condition, a, b):
         if isinstance(value, (Symbol, Condition)):
             return value.tracer.where(condition, a, b)
-    if isinstance(condition, bool):
-        return a if condition else b
+    if isinstance(condition, bool):  # of hyperparameters that are fixed numbers
+        chosen, other = (a, b) if condition else (b, a)
+        if isinstance(chosen, Tensor) or not isinstance(other, Tensor):
+            return chosen
+        return torch.full_like(other, chosen)
     return _apply("where", condition, a, b)
 
 
@@ -136,7 +141,7 @@ def rms_norm(v: Value, epsilon: float = 1e-5) -> Value:
 
 def prev(v: Any, delay: int = 1) -> Any:
     """The value of a vector `delay` steps ago; 0 before the first step"""
-    if isinstance(v, Symbol):
+    if isinstance(v, (Symbol, Condition)):
         return v.tracer.prev(v, delay)
     raise CellError("prev needs the steps before: run the cell as a layer, Recurrent(cell, …)")
 
@@ -160,7 +165,12 @@ def _apply(name: str, *values: Any) -> Any:
     tracer = next((value.tracer for value in values if isinstance(value, Symbol)), None)
     if tracer is not None:
         return tracer.pointwise(name, *values)
-    if isinstance(values[0], Map):
+    if any(isinstance(value, Map) for value in values):
+        if name not in ENTRYWISE or not isinstance(values[0], Map):
+            raise CellError(
+                f"{name} of a map: maps can be added, scaled, multiplied entry by entry, and be arguments of "
+                f"{', '.join(ENTRYWISE)} and expm; otherwise apply the map first, as in U.name(h)"
+            )
         return values[0].elementwise(name)
     like = next((value for value in values if isinstance(value, Tensor) and value.is_floating_point()), None)
     compute = POINTWISE[name].compute

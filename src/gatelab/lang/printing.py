@@ -102,8 +102,8 @@ class _Text:
         letters = 0
         for node in nodes:
             length[node] = 1 + sum(1 if arg in self.labels else length[arg] for arg in _printed(node))
-            is_long = length[node] > LONG or node.op == "random"  # a mask is drawn once
-            if uses[node] > 1 and is_long and node not in self.labels:
+            is_repeated = uses[node] > 1 and length[node] > LONG
+            if (is_repeated or node.op == "random") and node not in self.labels:  # a mask is drawn once
                 letters += 1
                 self.labels[node] = self.repeated(letters)
 

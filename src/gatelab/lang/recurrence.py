@@ -5,7 +5,8 @@
 - "linear": linear in the old states, through products (the memory of an LMU)
 - "dense": everything else (GRU, LSTM)
 
-A state that is only read out, such as h' = o ⊙ c', is not part of the recurrence.
+A state that is only read out, such as h' = o ⊙ c', is not part of the recurrence, and one recurrence that drives
+another is not part of that. A cell without feedback is of the first class.
 """
 
 from __future__ import annotations
@@ -16,12 +17,20 @@ from gatelab.lang.graph import Graph, Node, walk
 from gatelab.lang.operations import REDUCTIONS
 
 Recurrence = Literal["linear elementwise", "elementwise", "linear", "dense"]
+CLASSES: tuple[Recurrence, ...] = ("linear elementwise", "elementwise", "linear", "dense")  # from the simplest on
 INDEPENDENT, LINEAR, NONLINEAR = 0, 1, 2
 
 
 def recurrence(graph: Graph) -> Recurrence:
     """The class of a lowered graph."""
-    fed_back = _fed_back(graph)
+    reached = {state: _reached(graph, state) for state in graph.states}
+    fed_back = [state for state in graph.states if state in reached[state] and not _counts(graph, state)]
+    # States that influence each other are one recurrence; others only drive it.
+    groups = [{other for other in fed_back if other in reached[s] and s in reached[other]} for s in fed_back]
+    return max((_of_group(graph, group) for group in groups), key=CLASSES.index, default=CLASSES[0])
+
+
+def _of_group(graph: Graph, fed_back: set[str]) -> Recurrence:
     roots = [new for state, new in zip(graph.states, graph.new_states, strict=True) if state in fed_back]
     degree: dict[Node, int] = {}
     mixes_units = False
@@ -35,21 +44,17 @@ def recurrence(graph: Graph) -> Recurrence:
     return "linear elementwise" if is_linear else "elementwise"
 
 
-def _fed_back(graph: Graph) -> set[str]:
-    """The states that influence their own later values."""
+def _reached(graph: Graph, state: str) -> set[str]:
+    """The states whose old values influence a state, in one step or several."""
     reads = {
-        state: {node.name for node in walk([new]) if node.op == "state"}
-        for state, new in zip(graph.states, graph.new_states, strict=True)
+        name: {node.name for node in walk([new]) if node.op == "state"}
+        for name, new in zip(graph.states, graph.new_states, strict=True)
     }
-
-    def reached(state: str) -> set[str]:
-        found, waiting = set[str](), set(reads[state])
-        while waiting:
-            found |= waiting
-            waiting = set().union(*(reads[name] for name in waiting)) - found
-        return found
-
-    return {state for state in graph.states if state in reached(state) and not _counts(graph, state)}
+    found, waiting = set[str](), set(reads[state])
+    while waiting:
+        found |= waiting
+        waiting = set().union(*(reads[name] for name in waiting)) - found
+    return found
 
 
 def _counts(graph: Graph, state: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextvars import ContextVar
 from numbers import Real
@@ -15,7 +14,8 @@ from torch.nn import functional
 from gatelab.errors import CellError
 from gatelab.lang.graph import Matrix, Node, Shape, Weight
 from gatelab.lang.maps import Map
-from gatelab.lang.operations import POINTWISE
+from gatelab.lang.operations import CONDITIONS, POINTWISE
+from gatelab.numerals import fits_float32
 
 OPERATIONS = (
     "+ - * /, negation, powers by integers, sigmoid, hard_sigmoid, tanh, relu, softplus, exp, log, sqrt, sin, "
@@ -124,6 +124,10 @@ class Tracer:
         number = sum(other.op == "random" for other in self._nodes.values())
         return Symbol(self.node("random", "vector", (node,), value=float(number)), self)
 
+    def has(self, *ops: str) -> bool:
+        """Whether one of these operations was used."""
+        return any(node.op in ops for node in self._nodes.values())
+
     def age(self, node: Node) -> int:
         """The number of nodes created before this one."""
         return list(self._nodes.values()).index(node)
@@ -143,8 +147,8 @@ class Tracer:
         if isinstance(value, (Maps, Vectors)):
             raise CellError("W, U and b are namespaces: name a member, as in b.n, U.n(h), W.n(x)")
         if isinstance(value, Real):
-            if not math.isfinite(value):
-                raise CellError(f"the number {value!r}: expected a finite one")
+            if not fits_float32(value):
+                raise CellError(f"the number {value!r}: expected a finite one, in the range of float32")
             return self.node("constant", "scalar", value=float(value))
         raise CellError(
             f"a {type(value).__name__} is not supported in a cell: "
@@ -200,6 +204,13 @@ class Condition:
         self.node = node
         self.tracer = tracer
 
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return Symbol.__torch_function__(function, types, args, kwargs)
+
+    __and__ = __or__ = __xor__ = __invert__ = __rand__ = __ror__ = _refused(
+        "the combination of comparisons", "nest them, where(a > 0, where(b > 0, v, w), w)"
+    )
     __bool__ = _refused(
         "an `if`, `while`, `and`, `or`, `min` or `max` on a value that is only known at run time",
         "equations apply to all units at once; write where(h > 0, a, b), minimum(a, b) or maximum(a, b)",
@@ -328,4 +339,6 @@ class Symbol:
             how = " with these arguments" if name else ""
             raise CellError(f"torch's {function_name}{how} is not in the language, which has: {OPERATIONS}")
         tracer = next(arg for arg in args if isinstance(arg, Symbol)).tracer
+        if name in CONDITIONS:
+            return tracer.compare(name, *args)
         return tracer.where(*args) if name == "where" else tracer.pointwise(name, *args)

@@ -66,6 +66,7 @@ def trace_step(step: Step, signature: Signature, description: str) -> Graph:
         U=tuple(tracer.names["U"]),
         b=tuple(tracer.names["b"]),
         scalars=tuple(options),
+        needs_sequence=signature.has_index or tracer.has("prev", "random"),
     )
 
 
@@ -104,7 +105,8 @@ def _gates(named: dict[str, Any], new_states: tuple[Node, ...], signature: Signa
 
 def _named_numbers(named: dict[str, Any]) -> dict[str, Node]:
     nodes = {name: value.node for name, value in named.items() if isinstance(value, Symbol)}
-    return {name: node for name, node in nodes.items() if node.shape in ("scalar", "row") and node.args}
+    rows = {name: node for name, node in nodes.items() if node.shape == "row" and not name.startswith("_")}
+    return rows | {name: node for name, node in nodes.items() if node.shape == "scalar" and node.args}
 
 
 def _named_maps(named: dict[str, Any]) -> dict[str, Matrix]:

@@ -36,7 +36,7 @@ class Values:
     def make(self, size: Size, generator: Generator | None = None) -> Tensor:
         """The numbers for a parameter of this size, in float64."""
         numbers = _RECIPES[self.kind](size, generator, *self.arguments)
-        if not numbers.isfinite().all():
+        if not numbers.float().isfinite().all():
             raise GatelabError(f"the values {self} are not finite for {size[0]} units: choose other arguments")
         return numbers
 
@@ -189,6 +189,9 @@ _RECIPES: dict[str, Callable[..., Tensor]] = {
 }
 _VECTORS = ("ring", "evenly", "multiples", "first", "signs", "periods", "one_hot")
 _MAPS = ("identity", "orthogonal")
+_RANDOM = ("uniform", "log_uniform", "exp_uniform", "normal", "ring", "orthogonal")
+_GROUPS, _SHARES = ("periods", "slower"), ("first", "signs")
+MAX_GROUPS = 100
 _SQUARE = ("lower_triangular", "off_diagonal", "slower", "legendre")
 
 
@@ -197,8 +200,13 @@ def checked(what: str, values: Mapping[str, Any] | None, names: list[str]) -> di
     result = {}
     for name, value in (values or {}).items():
         if name not in names:
-            raise unknown(f"{what} of a parameter that the cell does not have:", name, names)
+            raise unknown(f"{what} of a parameter:", name, names)
         result[name] = recipe = _recipe(f"{what} of {name}", value)
+        if what == "given" and recipe.kind in _RANDOM:
+            raise CellError(
+                f"given of {name} is {recipe}: given values are the same in every run. Put random ones under start, "
+                "and freeze them if they are not to be trained"
+            )
         if not recipe.fits(name[0]):
             kind = {"W": "a map of the input", "U": "a recurrent map", "b": "a vector"}[name[0]]
             others = [other for other in _RECIPES if Values(other).fits(name[0])]
@@ -215,4 +223,8 @@ def _recipe(what: str, value: Any) -> Values:
     expected = _RECIPES[value.kind].__code__.co_argcount - 2
     if len(arguments) != expected or not all(isinstance(a, (int, float)) and fits_float32(a) for a in arguments):
         raise CellError(f"{what} is {value.kind}{arguments}: expected {expected} finite number(s)")
+    if value.kind in _GROUPS and (not float(arguments[0]).is_integer() or not 1 <= arguments[0] <= MAX_GROUPS):
+        raise CellError(f"{what} is {value}: expected an integer number of groups from 1 to {MAX_GROUPS}")
+    if value.kind in _SHARES and not 0 <= arguments[0] <= 1:
+        raise CellError(f"{what} is {value}: expected a share of the units from 0 to 1")
     return Values(value.kind, tuple(map(float, arguments)))

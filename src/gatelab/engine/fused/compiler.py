@@ -111,7 +111,10 @@ def _products(flags: tuple[str, ...]) -> Path:
     """The object file of products.cpp; compiled first if it is missing or damaged."""
     path = _library_path("products", PRODUCTS.read_text(), flags).with_suffix(".o")
     if not _is_intact(path):
-        _compile("products", PRODUCTS.read_text(), (*flags, "-c"), path)
+        try:
+            _compile("products", PRODUCTS.read_text(), (*flags, "-c"), path)
+        except KernelError as error:  # no kernel can be compiled then
+            raise CompilerError(str(error)) from None
     return path
 
 

@@ -132,7 +132,7 @@ class _Fused(torch.autograd.Function):
         arguments: Pointers = {"x": x, "lengths": lengths}
         arguments["saved"] = buffers.empty(T, B, len(source.saved), Hp) if keep else None
         arguments["saved_rows"] = buffers.empty(T, B, len(source.saved_rows)) if keep else None
-        arguments |= {name: _rows(mask, Hp) for name, mask in masks.items()}
+        arguments |= {name: _rows(mask, Hp) for name, mask in zip(source.masks, masks.values(), strict=True)}
         arguments |= {f"start_{s}": _rows(v, Hp) for s, v in zip(source.states, starts, strict=True)}
         arguments |= {source.matrix_names[m]: v.contiguous() for m, v in zip(source.matrices, matrices, strict=True)}
         arguments |= {f"unpadded_{n}": v.contiguous() for n, v in zip(graph.b, vectors, strict=True)}

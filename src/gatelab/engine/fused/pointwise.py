@@ -64,6 +64,8 @@ class Pass:
 
 def operation(node: Node, args: list[str]) -> str:
     """The C++ of one pointwise operation."""
+    if node.op == "div" and node.shape == "vector" and node.args[1].shape == "row":
+        return f"({args[0]} * (1.0f / {args[1]}))"  # one division for all units, as in a normalization
     if node.op in OPERATORS:
         return f"({args[0]} {OPERATORS[node.op]} {args[1]})"
     if node.op == "neg":

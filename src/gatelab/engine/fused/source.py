@@ -14,7 +14,7 @@ from functools import cached_property
 from gatelab.engine.fused.phases import Program, saved_activations
 from gatelab.lang import Cell
 from gatelab.lang.gradient import gradient
-from gatelab.lang.graph import Elementwise, Exponential, Identity, Matrix, Node, Scaled, Transpose, Weight
+from gatelab.lang.graph import Elementwise, Exponential, Identity, Matrix, Node, Scaled, Transpose, Weight, mask_name
 
 
 def matrix_name(matrix: Matrix) -> str:
@@ -94,8 +94,8 @@ class Source:
 
     @staticmethod
     def mask(node: Node) -> str:
-        """The name of a mask that is drawn at random."""
-        return f"random_{node.value:g}"
+        """The C++ name of a mask that is drawn at random."""
+        return mask_name(node).replace(" ", "_")
 
     @cached_property
     def text(self) -> str:
