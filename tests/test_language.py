@@ -229,6 +229,33 @@ def test_values_that_do_not_fit_are_refused(beside, message):
             return tanh(W.n(x) + U.n(h) + b.n)
 
 
+def test_recipes():
+    vector, square = (6,), (4, 4)
+    assert values.periods(3).make(vector).tolist() == [1, 1, 2, 2, 4, 4]
+    assert values.first(0.5).make((5,)).tolist() == [1, 1, 0, 0, 0]
+    assert values.signs(0.8).make((5,)).tolist() == [1, 1, 1, 1, -1]
+    assert values.evenly(0, 1).make((3,)).tolist() == [0, 0.5, 1]
+    assert values.multiples(2).make((3,)).tolist() == [0, 2, 4]
+    assert values.one_hot().make((3,)).tolist() == [1, 0, 0]
+    h = torch.arange(4.0, dtype=torch.float64)
+    assert (values.permutation(1).make(square) @ h).tolist() == [1, 2, 3, 0]
+    assert (values.lower_triangular().make(square) @ h).tolist() == [0, 1, 3, 6]
+    assert (values.identity(2).make(square) @ h).tolist() == [0, 2, 4, 6]
+    assert values.slower(2).make(square).tolist() == [[1, 1, 1, 1], [1, 1, 1, 1], [0, 0, 1, 1], [0, 0, 1, 1]]
+    assert values.legendre().make((3, 3)).tolist() == [[-1, -1, -1], [3, -3, -3], [-5, 5, -5]]
+    Q = values.orthogonal().make(square)
+    torch.testing.assert_close(Q @ Q.T, torch.eye(4, dtype=torch.float64))
+    for recipe, low, high in [
+        (values.uniform(2, 3), 2, 3), (values.log_uniform(1, 9), 0, math.log(9)), (values.exp_uniform(1, 2), math.e, 7.39),
+    ]:  # fmt: skip
+        drawn = recipe.make((1000,))
+        assert low <= drawn.min() < low + 0.2
+        assert high - 0.2 < drawn.max() <= high
+    assert values.normal(2).make((10_000,)).std() == pytest.approx(2, rel=0.05)
+    with pytest.raises(GatelabError, match="not finite for 5 units"):
+        values.exp_uniform(0, 100).make((5,))
+
+
 def test_the_input_itself_needs_as_many_features_as_units():
     with pytest.raises(
         GatelabError, match=r"as many features as units: the input of layer 0 has 3, and hidden_size is 5"
@@ -310,7 +337,7 @@ def test_a_probability_cannot_be_learned():
         Recurrent(masked, 3, 4, learnable_rate=True)
 
 
-# -- corners ------------------------------------------------------------------------------------------------------------
+# -- corners ----------------------------------------------------------------------------------------------------------
 
 
 def test_division_by_a_number_is_exact():

@@ -121,6 +121,11 @@ def lower_triangular() -> Values:
     return Values("lower_triangular")
 
 
+def permutation(distance: int) -> Values:
+    """Unit i reads unit i + distance, cyclically."""
+    return Values("permutation", (distance,))
+
+
 def off_diagonal() -> Values:
     """0 on the diagonal, 1 elsewhere: no unit reads itself."""
     return Values("off_diagonal")
@@ -183,6 +188,7 @@ _RECIPES: dict[str, Callable[..., Tensor]] = {
         torch.empty(size, dtype=torch.float64), generator=generator
     ),
     "lower_triangular": lambda size, _: torch.ones(size, dtype=torch.float64).tril(),
+    "permutation": lambda size, _, distance: torch.eye(*size, dtype=torch.float64).roll(int(distance), 1),
     "off_diagonal": lambda size, _: 1 - torch.eye(*size, dtype=torch.float64),
     "slower": _slower,
     "legendre": _legendre,
@@ -192,7 +198,7 @@ _MAPS = ("identity", "orthogonal")
 _RANDOM = ("uniform", "log_uniform", "exp_uniform", "normal", "ring", "orthogonal")
 _GROUPS, _SHARES = ("periods", "slower"), ("first", "signs")
 MAX_GROUPS = 100
-_SQUARE = ("lower_triangular", "off_diagonal", "slower", "legendre")
+_SQUARE = ("lower_triangular", "permutation", "off_diagonal", "slower", "legendre")
 
 
 def checked(what: str, values: Mapping[str, Any] | None, names: list[str]) -> dict[str, Values]:
@@ -225,6 +231,8 @@ def _recipe(what: str, value: Any) -> Values:
         raise CellError(f"{what} is {value.kind}{arguments}: expected {expected} finite number(s)")
     if value.kind in _GROUPS and (not float(arguments[0]).is_integer() or not 1 <= arguments[0] <= MAX_GROUPS):
         raise CellError(f"{what} is {value}: expected an integer number of groups from 1 to {MAX_GROUPS}")
+    if value.kind == "permutation" and not float(arguments[0]).is_integer():
+        raise CellError(f"{what} is {value}: expected an integer distance")
     if value.kind in _SHARES and not 0 <= arguments[0] <= 1:
         raise CellError(f"{what} is {value}: expected a share of the units from 0 to 1")
     return Values(value.kind, tuple(map(float, arguments)))

@@ -43,6 +43,7 @@ RECIPES: dict[str, Callable[..., str]] = {
     "identity": lambda scale: f"{'' if scale == 1 else f'{scale:g} times '}the identity matrix",
     "orthogonal": lambda: "a random orthogonal matrix",
     "lower_triangular": lambda: "1 on and below the diagonal, 0 above",
+    "permutation": lambda distance: f"unit i reads unit i + {distance:g}, cyclically",
     "off_diagonal": lambda: "0 on the diagonal, 1 elsewhere",
     "slower": lambda groups: (
         f"1 where a unit reads one of the same or a longer period ({groups:g} groups), 0 elsewhere"
