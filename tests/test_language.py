@@ -246,8 +246,10 @@ def test_recipes():
     Q = values.orthogonal().make(square)
     torch.testing.assert_close(Q @ Q.T, torch.eye(4, dtype=torch.float64))
     for recipe, low, high in [
-        (values.uniform(2, 3), 2, 3), (values.log_uniform(1, 9), 0, math.log(9)), (values.exp_uniform(1, 2), math.e, 7.39),
-    ]:  # fmt: skip
+        (values.uniform(2, 3), 2, 3),
+        (values.log_uniform(1, 9), 0, math.log(9)),
+        (values.exp_uniform(1, 2), math.e, 7.39),
+    ]:
         drawn = recipe.make((1000,))
         assert low <= drawn.min() < low + 0.2
         assert high - 0.2 < drawn.max() <= high
