@@ -91,17 +91,7 @@ def random_states(layer: Recurrent, B: int) -> list[torch.Tensor]:
 
 
 # The others are in test_zoo.py, in two shapes each.
-COMMON = [
-    "rnn",
-    "gru",
-    "gru_cho",
-    "mgu",
-    "lstm",
-    "agru",
-    "antisymmetric_rnn",
-    "gated_antisymmetric_rnn",
-    "layer_norm_gru",
-]
+COMMON = ["rnn", "gru", "gru_cho", "mgu", "lstm", "agru", "antisymmetric_rnn", "gated_antisymmetric_rnn"]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
