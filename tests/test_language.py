@@ -26,6 +26,7 @@ from gatelab import (
     exp,
     expm,
     floor,
+    full,
     hard_sigmoid,
     hold,
     lang,
@@ -407,9 +408,39 @@ def test_corners_are_refused(equation, message):
         exec(f"@cell\ndef odd(x, h, W, U):\n    return W.h(x) + {equation}", space)
 
 
-def test_a_gate_that_has_to_be_a_vector_cannot_be_held():
-    with pytest.raises(GatelabError, match=r"r = 0\.5 cannot be held in cell 'ctrnn': its equations need a vector"):
-        hold(cells.ctrnn, {"r": 0.5})
+@pytest.mark.parametrize("name", cells.names())
+def test_every_gate_of_every_cell_can_be_held(name):
+    original = cells.get(name)
+    for gate in original.gates:
+        held = hold(original, {gate: 0.25})
+        if not set(held.graph.parameters) - held.given.keys():  # nothing is left to learn: a layer says so
+            continue
+        again = from_document(json.loads(json.dumps(to_document(held))))
+        size = 5 if original.graph.uses_input_itself else 3
+        outputs = []
+        for each in (held, again):
+            torch.manual_seed(0)
+            layer = Recurrent(each, size, 5, engine="eager").eval()
+            outputs.append(layer(torch.randn(2, 3, size))[0])
+        assert torch.equal(*outputs)
+        assert held.text()
+
+
+@cell
+def filled(x, h, W, U):
+    n = tanh(W.n(x) + U.n(full(0.5)))
+    return n + mean(full(2.0)) * h + prev(full(1.0)) + where(h > 0, full(0.1), 0)
+
+
+def test_full_vectors():
+    layer, exact = pair(filled, 3, 5)
+    compare(layer, exact, torch.randn(3, 6, 3), random_states(layer, 3), lengths=[6, 2, 4], gates=True)
+    held = hold(cells.ctrnn, {"r": 0.5})
+    layer, exact = pair(held, 3, 5)
+    compare(layer, exact, torch.randn(3, 6, 3), random_states(layer, 3))
+    space = {name: getattr(lang, name) for name in lang.__all__}
+    exec(filled.python(), space)
+    assert digest(space["filled"]) == digest(filled)
 
 
 def test_vectors_that_are_no_biases_start_as_the_cell_says():

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         exp,
         expm,
         floor,
+        full,
         hard_sigmoid,
         hold,
         layer_norm,
@@ -47,9 +48,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Cell", "CellError", "GatelabError", "I", "Recurrent", "bernoulli", "cell", "cells", "clamp", "cos", "engine",
-    "exp", "expm", "floor", "from_torch", "hard_sigmoid", "hold", "lang", "layer_norm", "learned", "load", "log",
-    "maximum", "mean", "minimum", "models", "prev", "relu", "rms_norm", "sigmoid", "sin", "softplus", "sqrt", "step",
-    "stop_gradient", "sum", "surrogate", "tanh", "tasks", "training", "use", "values", "where",
+    "exp", "expm", "floor", "from_torch", "full", "hard_sigmoid", "hold", "lang", "layer_norm", "learned", "load",
+    "log", "maximum", "mean", "minimum", "models", "prev", "relu", "rms_norm", "sigmoid", "sin", "softplus", "sqrt",
+    "step", "stop_gradient", "sum", "surrogate", "tanh", "tasks", "training", "use", "values", "where",
 ]  # fmt: skip
 
 

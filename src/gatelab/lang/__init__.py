@@ -12,6 +12,7 @@ from gatelab.lang.ops import (
     exp,
     expm,
     floor,
+    full,
     hard_sigmoid,
     layer_norm,
     log,
@@ -35,7 +36,7 @@ from gatelab.lang.ops import (
 from gatelab.lang.signature import Option, learned
 
 __all__ = [
-    "Cell", "CellError", "I", "Option", "bernoulli", "cell", "clamp", "cos", "exp", "expm", "floor", "hard_sigmoid",
-    "hold", "layer_norm", "learned", "log", "maximum", "mean", "minimum", "prev", "relu", "rms_norm", "sigmoid",
-    "sin", "softplus", "sqrt", "step", "stop_gradient", "sum", "surrogate", "tanh", "values", "where",
+    "Cell", "CellError", "I", "Option", "bernoulli", "cell", "clamp", "cos", "exp", "expm", "floor", "full",
+    "hard_sigmoid", "hold", "layer_norm", "learned", "log", "maximum", "mean", "minimum", "prev", "relu", "rms_norm",
+    "sigmoid", "sin", "softplus", "sqrt", "step", "stop_gradient", "sum", "surrogate", "tanh", "values", "where",
 ]  # fmt: skip

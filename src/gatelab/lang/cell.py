@@ -202,7 +202,7 @@ class Cell:
     @cached_property
     def needs_sequence(self) -> bool:
         """Whether a step needs more than its input and states: earlier values, the index, masks drawn for it."""
-        return self.graph.needs_sequence or self.lowered is not self.graph or bool(self.graph.randoms)
+        return self.graph.needs_sequence or any(n.op in ("prev", "index", "random", "full") for n in self.graph.nodes())
 
     def step(
         self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], leaves: Mapping[str, Any]

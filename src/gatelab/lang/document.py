@@ -111,7 +111,7 @@ def _node(node: Node, indices: dict[Node, int]) -> list[Any]:
     arguments = [indices[arg] for arg in node.args]
     if node.op in LEAVES:
         return [node.op, node.name]
-    if node.op == "constant":
+    if node.op in ("constant", "full"):
         return [node.op, node.value]
     if node.op == "product":
         assert node.matrix is not None
@@ -214,8 +214,8 @@ class _Reader:
             if len(rest) != 1 or rest[0] not in self.leaves[op]:
                 self.refuse(f"the node {entry!r} refers to an unknown {op} of this cell")
             return self.new_node(op, LEAVES[op], name=rest[0])  # type: ignore[arg-type]
-        if op == "constant" and len(rest) == 1:
-            return self.new_node(op, "scalar", value=self.number(rest[0]))
+        if op in ("constant", "full") and len(rest) == 1:
+            return self.new_node(op, "scalar" if op == "constant" else "vector", value=self.number(rest[0]))
         if op == "product" and len(rest) == 2:
             return self.product(self.matrix(rest[0]), self.earlier(rest[1]))
         if op == "power" and len(rest) == 2 and type(rest[1]) is int and abs(rest[1]) <= 10**6:

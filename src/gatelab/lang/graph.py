@@ -79,14 +79,16 @@ Matrix = Weight | Identity | Transpose | Sum | Scaled | Elementwise | Exponentia
 class Node:
     """One value of the graph: an operation and its arguments, or a leaf."""
 
-    # A key of POINTWISE or REDUCTIONS, a leaf ("input", "state", "vector", "scalar", "constant"), "product", "itself"
-    # (the input as a vector, where D = H), "prev" (a value of an earlier step), "index" (the number of the step) or
-    # "random" (1 with the probability of its argument, otherwise 0).
+    # A key of POINTWISE or REDUCTIONS, a leaf ("input", "state", "vector", "scalar", "constant", "full": a vector of one
+    # constant), "product", "itself" (the input as a vector, where D = H), "prev" (a value of an earlier step), "index"
+    # (the number of the step) or "random" (1 with the probability of its argument, otherwise 0).
     op: str
     shape: Shape
     args: tuple[Node, ...] = ()
     name: str = ""  # of an input, state, vector, scalar or index
-    value: float = 0.0  # of a constant; the exponent of a power; the delay of a prev; the number of a random
+    value: float = (
+        0.0  # of a constant or full vector; the exponent of a power; the delay of a prev; the number of a random
+    )
     matrix: Matrix | None = None  # of a product
 
 
@@ -216,7 +218,7 @@ def is_antisymmetric(matrix: Matrix) -> bool:
 def evaluate(node: Node, values: dict[Node, Tensor]) -> Tensor:
     """Evaluate a node. `values` holds the leaves and products it depends on; intermediate results are added."""
     if node not in values:
-        if node.op == "constant":
+        if node.op in ("constant", "full"):
             values[node] = torch.tensor(node.value, dtype=torch.float64)
         elif node.op in POINTWISE:
             args: list[Any] = [evaluate(arg, values) for arg in node.args]

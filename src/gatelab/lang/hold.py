@@ -10,6 +10,7 @@ from typing import Any
 
 from gatelab.errors import CellError, GatelabError, unknown
 from gatelab.lang.cell import Cell
+from gatelab.lang.graph import Graph
 from gatelab.lang.interpret import Interpreter
 from gatelab.lang.recorded import Recorded
 from gatelab.lang.signature import INDEX
@@ -39,22 +40,12 @@ class Held(Recorded):
 
     def __init__(self, original: Cell, gates: dict[str, float]) -> None:
         self.original, self.held = original, gates
-        interpreter = Interpreter(original.graph, {original.graph.gates[gate]: value for gate, value in gates.items()})
-
-        def step(x: Any, states: tuple[Any, ...], t: Any, spaces: dict[str, Any], options: dict[str, Any]) -> Any:
-            signature = original.signature
-            leaves = {INDEX: t, **dict(zip(signature.states, states, strict=True)), **options, signature.input: x}
-            return interpreter.named_step(leaves, spaces)
-
         name = f"{original.name}({', '.join(f'{gate}={value:g}' for gate, value in gates.items())})"
         constants = " and ".join(f"{gate} = {value:g}" for gate, value in gates.items())
         try:
-            graph = trace_step(step, original.signature, f"{name!r}")
-        except CellError as error:
-            raise GatelabError(
-                f"{constants} cannot be held in cell {original.name!r}: its equations need a vector there ({error}). "
-                "Hold another gate, or write the cell without it"
-            ) from None
+            graph = _held_graph(original, gates, name)
+        except CellError:  # equations that need a vector: U.n(r), mean(r), prev(r), where(r > 0, r, 1)
+            graph = _held_graph(original, gates, name, as_vectors=True)
         given, start = (
             {key: values for key, values in each.items() if key in graph.parameters}
             for each in (original.given, original.start)
@@ -64,3 +55,14 @@ class Held(Recorded):
 
     def __reduce__(self) -> Any:
         return hold, (self.original, self.held)
+
+
+def _held_graph(original: Cell, gates: dict[str, float], name: str, as_vectors: bool = False) -> Graph:
+    held = {original.graph.gates[gate]: value for gate, value in gates.items()}
+    interpreter, signature = Interpreter(original.graph, held, as_vectors), original.signature
+
+    def step(x: Any, states: tuple[Any, ...], t: Any, spaces: dict[str, Any], options: dict[str, Any]) -> Any:
+        leaves = {INDEX: t, **dict(zip(signature.states, states, strict=True)), **options, signature.input: x}
+        return interpreter.named_step(leaves, spaces)
+
+    return trace_step(step, signature, f"{name!r}")

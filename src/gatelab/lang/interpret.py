@@ -9,6 +9,8 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import torch
+
 from gatelab.lang import ops
 from gatelab.lang.graph import (
     Elementwise,
@@ -43,10 +45,10 @@ OPERATORS |= {name: getattr(ops, name) for name in (*POINTWISE, *REDUCTIONS) if 
 
 
 class Interpreter:
-    """Evaluates a graph in topological order; the nodes in `held` are replaced by constants."""
+    """Evaluates a graph in topological order; the nodes in `held` are replaced by constants, or by vectors of them."""
 
-    def __init__(self, graph: Graph, held: Mapping[Node, float] | None = None) -> None:
-        self.graph, self.held = graph, dict(held or {})
+    def __init__(self, graph: Graph, held: Mapping[Node, float] | None = None, as_vectors: bool = False) -> None:
+        self.graph, self.held, self.as_vectors = graph, dict(held or {}), as_vectors
         self.needed = self._order(graph.new_states)
         self.watched = self._order((*graph.gates.values(), *graph.new_states))
 
@@ -80,9 +82,12 @@ class Interpreter:
         return tuple(values[node] for node in self.graph.new_states), {**in_use, **maps}
 
     def _values(self, order: list[Node], leaves: Mapping[str, Any], spaces: Mapping[str, Any]) -> dict[Node, Any]:
-        values: dict[Node, Any] = dict(self.held)
+        values: dict[Node, Any] = {n: ops.full(v) if self.as_vectors else v for n, v in self.held.items()}
         for node in order:
-            values[node] = _value(node, values, leaves, spaces)
+            if node.op == "full" and not active.get():
+                values[node] = torch.full_like(leaves[self.graph.states[0]], node.value)
+            else:
+                values[node] = _value(node, values, leaves, spaces)
         return values
 
 
@@ -93,6 +98,8 @@ def _value(node: Node, values: dict[Node, Any], leaves: Mapping[str, Any], space
         return getattr(spaces["b"], node.name)
     if node.op == "constant":
         return node.value
+    if node.op == "full":
+        return ops.full(node.value)
     if node.op == "product":
         assert node.matrix is not None
         return _map(node.matrix, values, spaces)(values[node.args[0]])

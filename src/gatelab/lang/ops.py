@@ -146,6 +146,14 @@ def prev(v: Any, delay: int = 1) -> Any:
     raise CellError("prev needs the steps before: run the cell as a layer, Recurrent(cell, …)")
 
 
+def full(value: float) -> Any:
+    """A vector with this number in all units, where an operation needs a vector: mean(full(1)), U.n(full(0.5))"""
+    tracer = active.get()
+    if tracer is None:
+        raise CellError("full makes a vector of the layer's size: run the cell as a layer, Recurrent(cell, …)")
+    return tracer.full(value)
+
+
 def bernoulli(p: Any) -> Any:
     """A mask: 1 with probability p, otherwise 0, drawn for each unit and step in training; p itself in evaluation"""
     tracer = active.get()

@@ -146,6 +146,8 @@ class _Text:
             return self.applied(node.matrix, node.args[0])
         if node.op == "constant":
             return self.number(node.value), ATOM if node.value >= 0 else SUM
+        if node.op == "full":
+            return self.filled(node.value), ATOM if node.value >= 0 else SUM
         if node.op in COMPARISONS:
             sides = (self.wrapped(arg, PRODUCT) for arg in node.args)
             return f" {self.comparison(node.op)} ".join(sides), SUM
@@ -163,6 +165,9 @@ class _Text:
     def earlier(self, node: Node, delay: int) -> str:
         value = self.expression(node)[0]
         return f"prev({value})" if delay == 1 else f"prev({value}, {delay})"
+
+    def filled(self, value: float) -> str:
+        return self.number(value)
 
     def comparison(self, op: str) -> str:
         return COMPARISONS[op]
@@ -387,6 +392,9 @@ class _Python(_Text):
 
     def name(self, name: str) -> str:
         return name
+
+    def filled(self, value: float) -> str:
+        return f"full({value!r})"
 
     def comparison(self, op: str) -> str:
         return ">" if op == "greater" else ">="

@@ -19,7 +19,7 @@ from gatelab.numerals import fits_float32
 
 OPERATIONS = (
     "+ - * /, negation, powers by integers, sigmoid, hard_sigmoid, tanh, relu, softplus, exp, log, sqrt, sin, "
-    "cos, abs, floor, step, maximum, minimum, clamp, where, surrogate, stop_gradient, prev, bernoulli, and over "
+    "cos, abs, floor, step, maximum, minimum, clamp, where, surrogate, stop_gradient, prev, full, bernoulli, and over "
     "the units sum, mean, layer_norm, rms_norm"
 )
 
@@ -123,6 +123,13 @@ class Tracer:
             raise CellError("bernoulli(p) takes a number or a hyperparameter of the cell as its probability")
         number = sum(other.op == "random" for other in self._nodes.values())
         return Symbol(self.node("random", "vector", (node,), value=float(number)), self)
+
+    def full(self, value: Any) -> Symbol:
+        """A vector with the same number in all units."""
+        node = self._operand(value)
+        if node.op != "constant":
+            raise CellError("full(v) takes a plain number: for a vector that is learned write b.name")
+        return Symbol(self.node("full", "vector", value=node.value), self)
 
     def has(self, *ops: str) -> bool:
         """Whether one of these operations was used."""

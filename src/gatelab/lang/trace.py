@@ -18,7 +18,7 @@ from gatelab.lang.watch import call_and_watch
 Step = Callable[[Any, tuple[Any, ...], Any, dict[str, Any], dict[str, Any]], tuple[Any, dict[str, Any]]]
 
 
-NOT_COMPUTED = ("state", "vector", "prev", "index", "itself")  # vectors that no equation of this step defines
+NOT_COMPUTED = ("state", "vector", "full", "prev", "index", "itself")  # vectors that no equation of this step defines
 
 
 def trace(function: Callable[..., Any], signature: Signature) -> Graph:
@@ -66,7 +66,7 @@ def trace_step(step: Step, signature: Signature, description: str) -> Graph:
         U=tuple(tracer.names["U"]),
         b=tuple(tracer.names["b"]),
         scalars=tuple(options),
-        needs_sequence=signature.has_index or tracer.has("prev", "random"),
+        needs_sequence=signature.has_index or tracer.has("prev", "random", "full"),
     )
 
 

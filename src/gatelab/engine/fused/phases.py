@@ -17,7 +17,19 @@ from gatelab.lang.operations import REDUCTIONS
 
 # Worth storing rather than recomputing; everything else takes a few instructions on values already loaded.
 EXPENSIVE = {"sigmoid", "tanh", "softplus", "exp", "log", "sqrt", "sin", "cos", "div", "product", *REDUCTIONS}
-LEAVES = {"input", "state", "vector", "scalar", "constant", "size", "itself", "random", "adjoint", "gate_adjoint"}
+LEAVES = {
+    "input",
+    "state",
+    "vector",
+    "full",
+    "scalar",
+    "constant",
+    "size",
+    "itself",
+    "random",
+    "adjoint",
+    "gate_adjoint",
+}
 
 
 @dataclass(eq=False)
@@ -152,7 +164,7 @@ class Program:
 @cache
 def parameters_only(node: Node) -> bool:
     """Whether a value depends on vectors and scalars only and is thus constant over time."""
-    if node.op in ("vector", "scalar", "constant", "size"):
+    if node.op in ("vector", "full", "scalar", "constant", "size"):
         return True
     is_pointwise = bool(node.args) and node.op not in ("product", "itself", "random", *REDUCTIONS)
     return is_pointwise and all(parameters_only(arg) for arg in node.args)

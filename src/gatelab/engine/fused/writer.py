@@ -69,6 +69,8 @@ class Writer:
             return self.hoisted[node] if node.shape == "scalar" else f"load({self.hoisted[node]} + j)"
         if node.op == "constant":
             return literal(node.value)
+        if node.op == "full":
+            return f"all({literal(node.value)})"
         if node.op == "size":
             return "(float)H"
         if node.op == "scalar":
