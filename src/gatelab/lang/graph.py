@@ -79,16 +79,14 @@ Matrix = Weight | Identity | Transpose | Sum | Scaled | Elementwise | Exponentia
 class Node:
     """One value of the graph: an operation and its arguments, or a leaf."""
 
-    # A key of POINTWISE or REDUCTIONS, a leaf ("input", "state", "vector", "scalar", "constant", "full": a vector of one
-    # constant), "product", "itself" (the input as a vector, where D = H), "prev" (a value of an earlier step), "index"
+    # A key of POINTWISE or REDUCTIONS, a leaf ("input", "state", "vector", "scalar", "constant", or "full": a vector of
+    # one constant), "product", "itself" (the input as a vector, where D = H), "prev" (a value of an earlier step), "index"
     # (the number of the step) or "random" (1 with the probability of its argument, otherwise 0).
     op: str
     shape: Shape
     args: tuple[Node, ...] = ()
     name: str = ""  # of an input, state, vector, scalar or index
-    value: float = (
-        0.0  # of a constant or full vector; the exponent of a power; the delay of a prev; the number of a random
-    )
+    value: float = 0.0  # of a constant or full vector; exponent of a power; delay of a prev; number of a random
     matrix: Matrix | None = None  # of a product
 
 
