@@ -79,9 +79,11 @@ Matrix = Weight | Identity | Transpose | Sum | Scaled | Elementwise | Exponentia
 class Node:
     """One value of the graph: an operation and its arguments, or a leaf."""
 
-    # A key of POINTWISE or REDUCTIONS, a leaf ("input", "state", "vector", "scalar", "constant", or "full": a vector of
-    # one constant), "product", "itself" (the input as a vector, where D = H), "prev" (a value of an earlier step), "index"
-    # (the number of the step) or "random" (1 with the probability of its argument, otherwise 0).
+    # A key of POINTWISE or REDUCTIONS, "product", or one of these:
+    # - leaves: "input", "state", "vector", "scalar", "constant", and "full", a vector of one constant
+    # - "itself": the input as a vector, where D = H
+    # - "prev": a value of an earlier step; "index": the number of the step
+    # - "random": 1 with the probability of its argument, otherwise 0
     op: str
     shape: Shape
     args: tuple[Node, ...] = ()
