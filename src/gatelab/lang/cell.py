@@ -199,18 +199,13 @@ class Cell:
         sizes = {"W": H * D, "U": H * H, "b": H}
         return learned + sum(sizes[name[0]] for name in self.graph.parameters if name not in self.given)
 
-    @cached_property
-    def needs_sequence(self) -> bool:
-        """Whether a step needs more than its input and states: earlier values, the index, masks drawn for it."""
-        return self.graph.needs_sequence or any(n.op in ("prev", "index", "random", "full") for n in self.graph.nodes())
-
     def step(
         self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], leaves: Mapping[str, Any]
     ) -> tuple[Tensor, ...]:
         """The new states after one step, computed by the function, or by its graph if it needs the sequence. `leaves`:
         the hyperparameters, and the masks drawn for this step.
         """
-        if self.needs_sequence:
+        if self.graph.needs_sequence:
             return self.interpreter.step(self._leaves(x, states, leaves), spaces)
         return _tuple(self.function(*self.signature.arguments(x, states, spaces), **leaves))
 
@@ -218,7 +213,7 @@ class Cell:
         self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], leaves: Mapping[str, Any]
     ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
         """The new states after one step, and the gates by name."""
-        if self.needs_sequence:
+        if self.graph.needs_sequence:
             return self.interpreter.watched_step(self._leaves(x, states, leaves), spaces)
         arguments = self.signature.arguments(x, states, spaces)
         returned, named = call_and_watch(self.function, *arguments, **leaves)

@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 from gatelab.errors import DataError, GatelabError
 from gatelab.lang.cell import Cell
 from gatelab.lang.graph import (
+    NEEDS_SEQUENCE,
     Elementwise,
     Exponential,
     Graph,
@@ -170,6 +171,7 @@ class _Reader:
             numbers=self.named("numbers", "scalar", "row"),
             maps={self.name(name, "maps"): self.matrix(m) for name, m in self.mapping("maps").items()},
             scalars=tuple(signature.options),
+            needs_sequence=any(node.op in NEEDS_SEQUENCE for node in self.nodes),
             W=self.spaces["W"],
             U=self.spaces["U"],
             b=self.spaces["b"],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -74,6 +75,10 @@ class Scaled:
 Matrix = Weight | Identity | Transpose | Sum | Scaled | Elementwise | Exponential
 
 
+# What a step cannot compute from its input and states alone: earlier values, the index, masks, vectors of any size.
+NEEDS_SEQUENCE = ("prev", "index", "random", "full")
+
+
 # Nodes are compared by identity: the tracer creates each distinct value once.
 @dataclass(frozen=True, eq=False)
 class Node:
@@ -105,7 +110,7 @@ class Graph:
     U: tuple[str, ...]  # of the recurrent maps
     b: tuple[str, ...]  # of the vectors
     scalars: tuple[str, ...]  # of the cell's hyperparameters, learned or fixed
-    needs_sequence: bool = False  # whether the function refers to other steps, or draws masks, even to no effect
+    needs_sequence: bool  # whether NEEDS_SEQUENCE was used, even to no effect
 
     def nodes(self, *roots: Node) -> Iterator[Node]:
         """All nodes (or those that the roots depend on) in topological order."""
@@ -125,23 +130,23 @@ class Graph:
             numbers={name: new[node] for name, node in self.numbers.items()},
         )
 
-    @property
+    @cached_property
     def parameters(self) -> list[str]:
         """The names of all maps and vectors: W.z, U.z, b.z."""
         return [f"{space}.{name}" for space in ("W", "U", "b") for name in getattr(self, space)]
 
-    @property
+    @cached_property
     def biases(self) -> set[str]:
         """The vectors that are only ever added: b.z, not the b.tau of h / b.tau."""
         uses = [(arg.name, node.op) for node in self.nodes() for arg in node.args if arg.op == "vector"]
         return {name for name, _ in uses} - {name for name, op in uses if op not in ("add", "sub")}
 
-    @property
+    @cached_property
     def randoms(self) -> list[Node]:
         """The masks that are drawn while training."""
         return [node for node in self.nodes() if node.op == "random"]
 
-    @property
+    @cached_property
     def uses_input_itself(self) -> bool:
         """Whether the input appears without a map, so that it needs as many features as there are units."""
         return any(node.op == "itself" for node in self.nodes())

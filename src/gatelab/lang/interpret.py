@@ -84,11 +84,11 @@ class Interpreter:
     def _values(self, order: list[Node], leaves: Mapping[str, Any], spaces: Mapping[str, Any]) -> dict[Node, Any]:
         values: dict[Node, Any] = {n: ops.full(v) if self.as_vectors else v for n, v in self.held.items()}
         for node in order:
-            if node.op == "full" and not active.get():
-                values[node] = torch.full_like(leaves[self.graph.states[0]], node.value)
-            else:
-                values[node] = _value(node, values, leaves, spaces)
+            values[node] = self._full(node, leaves) if node.op == "full" else _value(node, values, leaves, spaces)
         return values
+
+    def _full(self, node: Node, leaves: Mapping[str, Any]) -> Any:
+        return ops.full(node.value) if active.get() else torch.full_like(leaves[self.graph.states[0]], node.value)
 
 
 def _value(node: Node, values: dict[Node, Any], leaves: Mapping[str, Any], spaces: Mapping[str, Any]) -> Any:
@@ -98,8 +98,6 @@ def _value(node: Node, values: dict[Node, Any], leaves: Mapping[str, Any], space
         return getattr(spaces["b"], node.name)
     if node.op == "constant":
         return node.value
-    if node.op == "full":
-        return ops.full(node.value)
     if node.op == "product":
         assert node.matrix is not None
         return _map(node.matrix, values, spaces)(values[node.args[0]])

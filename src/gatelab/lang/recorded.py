@@ -30,7 +30,7 @@ class Recorded(Cell):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the cell like a function, on tensors."""
-        if self.needs_sequence:
+        if self.graph.needs_sequence:
             raise CellError(f"cell {self.name!r} refers to other steps: run it as a layer, Recurrent({self.name}, …)")
         by_name = dict(zip(self.signature.order, args, strict=True))
         states = tuple(by_name[name] for name in self.states)

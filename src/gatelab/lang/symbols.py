@@ -148,7 +148,7 @@ class Tracer:
         if isinstance(value, Symbol):
             return self.node("itself", "vector", (value.node,)) if value.node.shape == "input" else value.node
         if isinstance(value, Condition):
-            raise CellError("a comparison is only the condition of where(condition, a, b): write where(h > 0, 1, 0)")
+            raise CellError("a comparison is only the condition of where(condition, a, b): write where(h > 0, h, 0)")
         if isinstance(value, Map):
             raise CellError("a map has to be applied: write U.name(h) or W.name(x)")
         if isinstance(value, (Maps, Vectors)):

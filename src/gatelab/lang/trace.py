@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from gatelab.errors import CellError
-from gatelab.lang.graph import Graph, Identity, Matrix, Node
+from gatelab.lang.graph import NEEDS_SEQUENCE, Graph, Identity, Matrix, Node
 from gatelab.lang.maps import Map
 from gatelab.lang.signature import INDEX, Signature
 from gatelab.lang.symbols import OPERATIONS, Maps, Symbol, Tracer, Vectors, active
@@ -66,7 +66,7 @@ def trace_step(step: Step, signature: Signature, description: str) -> Graph:
         U=tuple(tracer.names["U"]),
         b=tuple(tracer.names["b"]),
         scalars=tuple(options),
-        needs_sequence=signature.has_index or tracer.has("prev", "random", "full"),
+        needs_sequence=tracer.has(*NEEDS_SEQUENCE),
     )
 
 
