@@ -58,6 +58,16 @@ def sequences(x: Any, input_size: int, batch_first: bool, like: Tensor) -> None:
         )
 
 
+def step(x: Any, input_size: int) -> None:
+    """Refuse what is not one step of a stream; its dtype and device are checked with sequences."""
+    if not isinstance(x, Tensor) or x.dim() not in (1, 2) or x.shape[-1] != input_size:
+        given = f"has shape {tuple(x.shape)}" if isinstance(x, Tensor) else f"is a {type(x).__name__}"
+        raise GatelabError(
+            f"x {given}: expected one step, a tensor (B, {input_size}) or ({input_size},), since the layer has "
+            f"input_size={input_size}; sequences are for the layer itself, layer(x)"
+        )
+
+
 def state(initial: Any, cell: Cell, shape: tuple[int, ...], x: Tensor) -> tuple[Tensor, ...]:
     """The initial state as a tuple of one tensor per state of the cell."""
     values = tuple(initial) if isinstance(initial, (tuple, list)) else (initial,)
@@ -79,6 +89,19 @@ def state(initial: Any, cell: Cell, shape: tuple[int, ...], x: Tensor) -> tuple[
     return values
 
 
+def resets(resets: Any, x: Tensor, batch_first: bool, batched: bool) -> Tensor:
+    """Where sequences begin anew, as a bool tensor (T, B); x is (T, B, D)."""
+    T, B = x.shape[:2]
+    expected = (B, T) if batch_first and batched else (T, B) if batched else (T,)
+    if not isinstance(resets, Tensor) or resets.dtype != torch.bool or tuple(resets.shape) != expected:
+        given = f"{resets.dtype} of shape {tuple(resets.shape)}" if isinstance(resets, Tensor) else repr(resets)[:60]
+        raise GatelabError(f"resets is {given}: expected a tensor of bool of shape {expected}, as x without features")
+    if resets.device != x.device:
+        raise GatelabError(f"resets is on {resets.device} and x on {x.device}: move one of them")
+    steps = (resets.T if batch_first else resets) if batched else resets.unsqueeze(1)
+    return steps.contiguous()
+
+
 def lengths(lengths: Tensor | Sequence[int], x: Tensor) -> Tensor:
     """The sequence lengths as an integer tensor (B,) on the device of x (T, B, D)."""
     T, B = x.shape[:2]
@@ -88,7 +111,7 @@ def lengths(lengths: Tensor | Sequence[int], x: Tensor) -> Tensor:
         raise GatelabError(f"lengths is {lengths!r}: expected {B} integers") from error
     if rows.shape != (B,) or rows.is_floating_point() or rows.dtype == torch.bool:
         raise GatelabError(f"lengths is {rows.dtype} of shape {tuple(rows.shape)}: expected {B} integers")
-    if rows.min() < 1 or rows.max() > T:
+    if not torch.compiler.is_compiling() and (rows.min() < 1 or rows.max() > T):  # values are unknown to a tracer
         raise GatelabError(
             f"lengths range from {int(rows.min())} to {int(rows.max())}: expected 1 to {T}, the number of steps in x"
         )

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from gatelab.engine import eager, native
-from gatelab.engine.fused import compiler, function
+from gatelab.engine.fused import compiler, function, ops
+from gatelab.engine.fused.kernel import kernel
 from gatelab.engine.layout import LAYOUTS
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
@@ -32,12 +33,12 @@ def check(engine: str, cell: Cell, where: str = "engine") -> None:
         )
 
 
-def choose(engine: str, cell: Cell, x: Tensor, watch: bool) -> str:
+def choose(engine: str, cell: Cell, x: Tensor, watch: bool, resets: bool = False) -> str:
     """The engine that will run; the environment variable GATELAB_ENGINE overrides the layer's.
 
     "auto" is fused on the CPU, native on other devices where torch.nn has the cell, and eager otherwise; without a
     working compiler it is eager, with a warning. Fused falls back to eager for dtypes other than float32, and is an
-    error without a compiler; native falls back when gates are requested.
+    error without a compiler; native falls back when gates or resets are requested.
     """
     override = os.environ.get(OVERRIDE)
     check(override or engine, cell, OVERRIDE if override else "engine")
@@ -53,18 +54,23 @@ def choose(engine: str, cell: Cell, x: Tensor, watch: bool) -> str:
         return "eager"
     if engine == "fused" and (reason := _unavailable(cell, watch)) is not None:
         raise GatelabError(f"engine 'fused' is not available: {reason}. Use 'auto' or 'eager'; see `gatelab doctor`")
-    return "eager" if engine == "native" and watch else engine
+    return "eager" if engine == "native" and (watch or resets) else engine
+
+
+def _unavailable(cell: Cell, watch: bool) -> compiler.CompilerError | None:
+    """Why there is no kernel; None if there is one, or while torch traces a graph, whose operator finds that out."""
+    return None if torch.compiler.is_compiling() else _tried(cell, watch)
 
 
 @functools.cache
-def _unavailable(cell: Cell, watch: bool) -> compiler.CompilerError | None:
-    """Why there is no kernel; None if there is one. If the machine is the reason, it is not tried again: a compiler
-    that hangs would do so for every cell.
+def _tried(cell: Cell, watch: bool) -> compiler.CompilerError | None:
+    """Why there is no kernel. If the machine is the reason, it is not tried again: a compiler that hangs would do so
+    for every cell.
     """
     if _machine:
         return _machine[0]
     try:
-        function.kernel(cell, watch)
+        kernel(cell, watch)
     except compiler.CompilerError as error:
         if not isinstance(error, compiler.KernelError):
             _machine.append(error)
@@ -92,12 +98,22 @@ def scan(
     engine: str,
     parameters: CellParameters,
     x: Tensor,
-    states: tuple[Tensor, ...],
+    states: tuple[Tensor | None, ...],
     lengths: Tensor | None = None,
     watch: bool = False,
+    resets: Tensor | None = None,
+    *,
+    with_output: bool = True,
 ) -> Scan:
     """Run one layer in one direction on the engine that `choose` selected."""
+    if engine == "fused":
+        scanner = ops.scan if torch.compiler.is_compiling() or type(x) not in _TENSORS else function.scan
+        return scanner(parameters, x, states, lengths, watch, resets, with_output)
+    zeros = x.new_zeros(x.shape[1], parameters.hidden_size)
+    starts = tuple(zeros if state is None else state for state in states)
     if engine == "native":
-        return native.scan(parameters, x, states, lengths)
-    scanner = function.scan if engine == "fused" else eager.scan
-    return scanner(parameters, x, states, lengths, watch)
+        return native.scan(parameters, x, starts, lengths)
+    return eager.scan(parameters, x, starts, lengths, watch, resets)
+
+
+_TENSORS = (Tensor, torch.nn.Parameter)  # others are fake, or functions of tensors

@@ -13,7 +13,7 @@ import torch
 from gatelab import cells
 from gatelab.disk import cache_folder
 from gatelab.engine import eager
-from gatelab.engine.fused import compiler, function
+from gatelab.engine.fused import compiler, function, kernel
 from gatelab.engine.recurrent import Recurrent
 
 OUTPUTS, GRADIENTS = 5e-6, 2e-5
@@ -62,7 +62,7 @@ def _kernel() -> list[Finding]:
     """Compile one cell and compare outputs and gradients with the eager engine in float64."""
     started = time.perf_counter()
     try:
-        compiled = function.kernel(cells.gru)
+        compiled = kernel.kernel(cells.gru)
     except compiler.CompilerError as error:
         return [Finding("kernel", False, "could not be compiled", str(error))]
     seconds = time.perf_counter() - started
@@ -108,5 +108,5 @@ def _denormals() -> list[Finding]:
     ]
 
 
-def _constant(compiled: function.Kernel, name: str) -> int:
+def _constant(compiled: kernel.Kernel, name: str) -> int:
     return ctypes.c_int.in_dll(compiled.library, name).value

@@ -21,9 +21,11 @@ def scan(
     states: States,  # (B, H) each
     lengths: Tensor | None = None,  # (B,)
     watch: bool = False,
+    resets: Tensor | None = None,  # (T, B) bool: the states before this step are the initial ones
     after: After | None = None,
 ) -> Scan:
     """Run the cell over a sequence; `after` may replace the states after each step."""
+    initial = states
     cell, spaces, options = parameters.cell, parameters.spaces(), parameters.scalars()
     masks = draw(parameters, x, states[0].shape[1])
     outputs: list[Tensor] = []
@@ -31,6 +33,9 @@ def scan(
     for t, x_t in enumerate(x):
         spaces["U"].begin_step()
         gates: dict[str, Tensor] = {}
+        if resets is not None:
+            begins = resets[t].unsqueeze(1)  # (B, 1)
+            states = tuple(torch.where(begins, first, old) for first, old in zip(initial, states, strict=True))
         leaves = {**options, **{name: mask[t] for name, mask in masks.items()}}
         if watch:
             new, gates = cell.watched_step(x_t, states, spaces, leaves)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,6 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from gatelab.lang import Cell, Option
+from gatelab.lang.document import to_document
+from gatelab.lang.graph import mask_name
 from gatelab.lang.tensors import TensorMaps, TensorVectors
 
 
@@ -54,6 +58,8 @@ class Family(nn.Module):
 
     def values(self) -> list[Tensor]:
         """The parameters and given values in the order of the equations."""
+        if len(self._parameters) == len(self.names):  # the usual case, and quick
+            return list(self._parameters.values())  # type: ignore[arg-type]
         return [self[name] for name in self.names]
 
     def items(self) -> list[tuple[str, Tensor]]:
@@ -63,6 +69,12 @@ class Family(nn.Module):
     def learned(self) -> dict[str, nn.Parameter]:
         """The parameters that are stored as they are: neither given nor parametrized."""
         return {name: self._parameters[name] for name in self.names if name in self._parameters}  # type: ignore[misc]
+
+
+@functools.cache
+def _document(cell: Cell) -> str:
+    """The cell as text, which is how it travels in torch's graphs."""
+    return json.dumps(to_document(cell), separators=(",", ":"))
 
 
 class CellParameters(nn.Module):
@@ -76,6 +88,10 @@ class CellParameters(nn.Module):
     ) -> None:
         super().__init__()
         self.cell, self.options = cell, dict(options)
+        self.input_size, self.hidden_size = input_size, hidden_size
+        self.matrices = tuple(cell.lowered.matrices)  # what the equations apply, in the order of first use
+        self.masks = {mask_name(node): node for node in cell.lowered.randoms}
+        self.document = _document(cell)
         D, H = input_size, hidden_size
         self.W, self.U, self.b = (
             self._family(space, size, factory) for space, size in {"W": (H, D), "U": (H, H), "b": (H,)}.items()
@@ -89,6 +105,16 @@ class CellParameters(nn.Module):
         recipes = {name: self.cell.given.get(f"{space}.{name}") for name in names}
         given = {name: recipe.make(size) for name, recipe in recipes.items() if recipe is not None}
         return Family(dict.fromkeys(names, size), given, factory)
+
+    def like(self) -> Tensor:
+        """Any of its tensors, for dtype and device."""
+        return self.sources()[0]
+
+    def sources(self) -> list[Tensor]:
+        """All tensors that the equations name: maps, vectors and learned scalars."""
+        families = self._modules
+        maps = [*families["W"].values(), *families["U"].values()]  # type: ignore[operator,union-attr]
+        return [*maps, *families["b"].values(), *self._parameters.values()]  # type: ignore[operator,union-attr,list-item]
 
     def spaces(self) -> dict[str, Any]:
         """W, U and b as arguments of the cell's function; create them once per call (see `TensorMaps`)."""

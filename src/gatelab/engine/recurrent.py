@@ -13,6 +13,7 @@ from torch import Generator, Tensor, nn
 from gatelab import cells
 from gatelab.engine import checks, settings, stack
 from gatelab.engine.choose import check, choose
+from gatelab.engine.fused.streaming import Stepper
 from gatelab.engine.initialise import initialise
 from gatelab.engine.parameters import CellParameters
 from gatelab.errors import GatelabError
@@ -83,6 +84,7 @@ class Recurrent(nn.Module):
         self.gate_bias = dict(gate_bias) if isinstance(gate_bias, Mapping) else gate_bias
         self.chrono = chrono
         self.engine_in_use: str | None = None  # the engine of the last call
+        self._stepper: Stepper | None = None
         options = resolve_options(self.cell, cell_options)
         self.layers = nn.ModuleList()
         later = hidden_size * len(self.directions)
@@ -103,8 +105,8 @@ class Recurrent(nn.Module):
 
     def cell_parameters(self) -> Iterator[CellParameters]:
         """The parameters of each layer and direction, in the order of the states: 0 fwd, 0 bwd, 1 fwd, …"""
-        for layer in self.layers:
-            yield from layer.values()  # type: ignore[operator]
+        for layer in self.stacked():
+            yield from layer.values()
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
         """Initialize all parameters again, from `generator` or torch's default one, except frozen parameters."""
@@ -142,7 +144,9 @@ class Recurrent(nn.Module):
         state: State | None = None,
         *,
         lengths: Tensor | Sequence[int] | None = None,
+        resets: Tensor | None = None,
         gates: bool = False,
+        output: bool = True,
     ) -> Any:
         """Run the layer over a batch of sequences.
 
@@ -151,50 +155,95 @@ class Recurrent(nn.Module):
             state: the initial state (L × directions, B, H), a tuple for a cell with several states; zeros by default.
             lengths: the lengths of the sequences in a padded batch. The final state is that at each sequence's end, the
                 backward direction starts there, and outputs and gates of the padding are zero.
+            resets: where sequences begin anew inside x, as a bool tensor of x's shape without features: before these
+                steps the state is the initial one (`state`, or zeros). For the backward direction they begin anew at
+                the step before.
             gates: whether to return the gates as well.
+            output: False if only the final state is needed, which saves memory; the output is then None.
 
         Returns:
             output (B, T, H × directions), the final state, and with `gates` a dictionary of name →
             (L × directions, B, T, H).
         """
-        like = next(self.parameters())
-        if isinstance(x, Tensor) and _autocast_enabled(x.device.type):
+        like = next(self.cell_parameters()).like()
+        if isinstance(x, Tensor) and x.is_floating_point() and _autocast_enabled(x.device.type):
             with torch.autocast(x.device.type, enabled=False):  # half precision is too coarse for long recurrences
-                return self(x.to(like.dtype), state, lengths=lengths, gates=gates)
+                x, state = x.to(like.dtype), _cast(state, like.dtype)
+                return self(x, state, lengths=lengths, resets=resets, gates=gates, output=output)
         checks.sequences(x, self.input_size, self.batch_first, like)
         batched = x.dim() == 3
         steps = (x.transpose(0, 1) if self.batch_first else x) if batched else x.unsqueeze(1)  # (T, B, D)
         states = self._initial(state, steps, batched)
         rows = None if lengths is None else checks.lengths(lengths, steps)
-        self.engine_in_use = choose(self.engine, self.cell, x, watch=gates)
-        output, scans = stack.scan_layers(
-            self.engine_in_use,
-            (dict(layer.items()) for layer in self.layers),  # type: ignore[operator]
+        begins = None if resets is None else checks.resets(resets, steps, self.batch_first, batched)
+        engine = choose(self.engine, self.cell, x, watch=gates, resets=resets is not None)
+        if not torch.compiler.is_compiling():
+            self.engine_in_use = engine
+        outputs, scans = stack.scan_layers(
+            engine,
+            self.stacked(),
             steps,
             iter(states),
             rows,
+            begins,
             residual=self.residual,
             dropout=self.dropout if self.training else 0.0,
             watch=gates,
+            with_output=output,
         )
 
-        if batched and self.batch_first:
-            output = output.transpose(0, 1)
-        by_state = zip(*(scan.states for scan in scans), strict=True)
-        final = tuple(torch.stack(values) for values in by_state)  # (L·dirs, B, H) each
-        stacked = {name: torch.stack([scan.gates[name] for scan in scans]).transpose(1, 2) for name in scans[0].gates}
+        if outputs is not None and batched and self.batch_first:
+            outputs = outputs.transpose(0, 1)
+        final = tuple(_stacked(values) for values in zip(*(scan.states for scan in scans), strict=True))
+        watched = {name: _stacked([scan.gates[name] for scan in scans]).transpose(1, 2) for name in scans[0].gates}
         if not batched:
-            output, final = output.squeeze(1), tuple(value.squeeze(1) for value in final)
-            stacked = {name: value.squeeze(1) for name, value in stacked.items()}
-        result = (output, final if len(final) > 1 else final[0])
-        return (*result, stacked) if gates else result
+            outputs = None if outputs is None else outputs.squeeze(1)
+            final = tuple(value.squeeze(1) for value in final)
+            watched = {name: value.squeeze(1) for name, value in watched.items()}
+        result = (outputs, final if len(final) > 1 else final[0])
+        return (*result, watched) if gates else result
 
-    def _initial(self, state: State | None, x: Tensor, batched: bool) -> list[tuple[Tensor, ...]]:
-        """The initial states of each layer and direction, as tuples of (B, H)."""
+    def step(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        """One step of a stream: (B, D) or (D,) → the output (B, H) or (H,), and the new state for the next step.
+
+        The state is shaped as in `forward`, (L, B, H) or (L, H). Without gradients (`torch.inference_mode()`,
+        `torch.no_grad()`, or frozen parameters) a step takes microseconds; with them it is a sequence of one step.
+        """
+        states = state if state is None or isinstance(state, tuple) else (state,)
+        stepper = self._stepper
+        stepped = stepper(x, states) if stepper is not None and stepper.suits(self, x, states) else None
+        if stepped is None:  # the first step, or something has changed
+            return self._prepared_step(x, states)
+        output, final = stepped
+        return output, final if len(final) > 1 else final[0]
+
+    def _prepared_step(self, x: Tensor, states: tuple[Tensor, ...] | None) -> tuple[Tensor, State]:
+        """A step as a sequence of one step; the next ones are prepared if they can be quick."""
+        if self.bidirectional:
+            raise GatelabError(
+                "a bidirectional layer cannot step: its backward direction begins at the end of a sequence. Run it "
+                "over whole sequences, or use one direction"
+            )
+        checks.step(x, self.input_size)
+        time = 0 if x.dim() == 1 or not self.batch_first else 1
+        output, final = self(x.unsqueeze(time), states)
+        parameters = list(self.cell_parameters())
+        if self.engine_in_use == "fused" and Stepper.is_possible(parameters):
+            self._stepper = Stepper(self, parameters, tuple(x.shape[:-1]))
+        return output.squeeze(time), final
+
+    def stacked(self) -> list[Mapping[str, CellParameters]]:
+        """The parameters of each layer, by direction. (Modules are slow to ask for their children by name.)"""
+        return [layer._modules for layer in self._modules["layers"]._modules.values()]  # type: ignore[union-attr,misc]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_stepper": None}  # what is prepared belongs to these tensors, not to copies of them
+
+    def _initial(self, state: State | None, x: Tensor, batched: bool) -> list[tuple[Tensor | None, ...]]:
+        """The initial states of each layer and direction, as tuples of (B, H); None for zeros."""
         scans, B = self.num_layers * len(self.directions), x.shape[1]
         if state is None:
-            zeros = x.new_zeros(B, self.hidden_size)
-            return [(zeros,) * len(self.cell.states)] * scans
+            return [(None,) * len(self.cell.states)] * scans
         shape = (scans, B, self.hidden_size) if batched else (scans, self.hidden_size)
         initial = checks.state(state, self.cell, shape, x)
         if not batched:
@@ -212,6 +261,17 @@ class Recurrent(nn.Module):
             )
         settings = "".join(f", {name}={value!r}" for name, value in changed.items())
         return f"Recurrent({self.cell.name}, {self.input_size}, {self.hidden_size}{settings})"
+
+
+def _stacked(values: Sequence[Tensor]) -> Tensor:
+    """Of all layers and directions; the usual one alone is not copied."""
+    return values[0].unsqueeze(0) if len(values) == 1 else torch.stack(list(values))
+
+
+def _cast(state: State | None, dtype: torch.dtype) -> State | None:
+    if isinstance(state, tuple):
+        return tuple(value.to(dtype) for value in state)
+    return state.to(dtype) if isinstance(state, Tensor) else state
 
 
 def _autocast_enabled(device: str) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -13,34 +14,60 @@ from gatelab.engine.choose import scan
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
 
-Scanner = Callable[[CellParameters, Tensor, tuple[Tensor, ...], Tensor | None, bool], Scan]
+States = tuple[Tensor | None, ...]  # None for zeros
+
+
+class Scanner(Protocol):
+    """The signature of an engine's scan."""
+
+    def __call__(
+        self,
+        parameters: CellParameters,
+        x: Tensor,  # (T, B, D)
+        states: Any,  # (B, H) each
+        lengths: Tensor | None,
+        watch: bool,
+        resets: Tensor | None,
+    ) -> Scan:
+        """Run one layer in one direction."""
+        ...
 
 
 def scan_layers(
     engine: str | Scanner,  # by name, or a function with the signature of an engine's scan
-    layers: Iterable[dict[str, CellParameters]],  # direction → parameters
+    layers: Sequence[Mapping[str, CellParameters]],  # direction → parameters
     x: Tensor,  # (T, B, D)
-    states: Iterator[tuple[Tensor, ...]],  # (B, H) each, for each layer and direction in order
+    states: Iterator[States],  # (B, H) each, for each layer and direction in order
     lengths: Tensor | None,
+    resets: Tensor | None = None,  # (T, B) bool
     *,
     residual: bool,
     dropout: float,
     watch: bool,
-) -> tuple[Tensor, list[Scan]]:
-    """The last layer's output (T, B, H × directions), and the scans of all layers and directions."""
+    with_output: bool = True,
+) -> tuple[Tensor | None, list[Scan]]:
+    """The last layer's output (T, B, H × directions) if asked for, and the scans of all layers and directions."""
     scans: list[Scan] = []
-    scanner = partial(scan, engine) if isinstance(engine, str) else engine
+    scanner: Scanner = partial(scan, engine) if isinstance(engine, str) else engine
     if lengths is not None:
         x = _repeat_last(x, lengths)
+        if resets is not None:  # nothing happens after the end of a row
+            resets = resets & (torch.arange(len(x), device=x.device).unsqueeze(1) < lengths)
     for number, layer in enumerate(layers):
-        if number > 0:
-            x = functional.dropout(x, dropout, training=dropout > 0)
+        if number > 0 and dropout:
+            x = functional.dropout(x, dropout, training=True)
+        is_last = number == len(layers) - 1
+        if is_last and not with_output and isinstance(engine, str):
+            scanner = partial(scan, engine, with_output=False)
         current = [
-            _scan_direction(scanner, direction, parameters, x, next(states), lengths, watch)
+            _scan_direction(scanner, direction, parameters, x, next(states), lengths, watch, resets)
             for direction, parameters in layer.items()
         ]
         scans += current
-        output = torch.cat([each.output for each in current], dim=2) if len(current) > 1 else current[0].output
+        if is_last and not with_output:
+            return None, scans
+        outputs = [each.output for each in current]
+        output = torch.cat(outputs, dim=2) if len(outputs) > 1 else outputs[0]
         x = output + x if residual and number > 0 else output
     return x, scans
 
@@ -50,23 +77,32 @@ def _scan_direction(
     direction: str,
     parameters: CellParameters,
     x: Tensor,
-    states: tuple[Tensor, ...],
+    states: States,
     lengths: Tensor | None,
     watch: bool,
+    resets: Tensor | None,
 ) -> Scan:
     if direction == "fwd":
-        return scanner(parameters, x, states, lengths, watch)
-    output, final, gates = scanner(parameters, _reversed(x, lengths), states, lengths, watch)
-    return Scan(_reversed(output, lengths), final, {name: _reversed(gate, lengths) for name, gate in gates.items()})
+        return scanner(parameters, x, states, lengths, watch, resets)
+    begins = None if resets is None else _reversed(_ends(resets), lengths)
+    output, final, gates = scanner(parameters, _reversed(x, lengths), states, lengths, watch, begins)
+    if output.dim() == 3:
+        output = _reversed(output, lengths)
+    return Scan(output, final, {name: _reversed(gate, lengths) for name, gate in gates.items()})
+
+
+def _ends(resets: Tensor) -> Tensor:
+    """Where the backward direction begins anew: at the last step before each reset."""
+    return torch.cat([resets[1:], torch.zeros_like(resets[:1])])
 
 
 def _reversed(values: Tensor, lengths: Tensor | None) -> Tensor:
-    """Reverse (T, B, …) in time, each sequence from its own end; the padding stays in place."""
+    """Reverse (T, B) or (T, B, features) in time, each sequence from its own end; the padding stays in place."""
     if lengths is None:
         return values.flip(0)
     steps = torch.arange(values.shape[0], device=values.device).unsqueeze(1)  # (T, 1)
     source = torch.where(steps < lengths, lengths - 1 - steps, steps)  # (T, B)
-    return values.gather(0, source.unsqueeze(2).expand_as(values))
+    return values.gather(0, source if values.dim() == 2 else source.unsqueeze(2).expand_as(values))
 
 
 def _repeat_last(x: Tensor, lengths: Tensor) -> Tensor:

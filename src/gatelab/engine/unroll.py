@@ -48,21 +48,28 @@ def unroll(
     """Run step by step, without dropout, from zeros; `change` may replace the states after any step."""
     histories: list[History] = []
 
-    def scanner(parameters: CellParameters, x: Tensor, states: States, lengths: Tensor | None, watch: bool) -> Scan:
+    def scanner(
+        parameters: CellParameters,
+        x: Tensor,
+        states: States,
+        lengths: Tensor | None,
+        watch: bool,
+        resets: Tensor | None,
+    ) -> Scan:
         index, trajectory = len(histories), [_separate_nodes(states)]
 
         def after(step: int, states: States) -> States:
             trajectory.append(_separate_nodes(states if change is None else change(index, step, states)))
             return trajectory[-1]
 
-        result = eager.scan(parameters, x, trajectory[0], lengths, watch, after)
+        result = eager.scan(parameters, x, trajectory[0], lengths, watch, after=after)
         histories.append(History(x, trajectory, result.gates))
         return result
 
     states = tuple(x.new_zeros(len(x), layer.hidden_size).requires_grad_() for _ in layer.cell.states)
     output, scans = stack.scan_layers(
         scanner,
-        (dict(each.items()) for each in layer.layers),  # type: ignore[operator]
+        layer.stacked(),
         x.transpose(0, 1),
         iter([states] * (layer.num_layers * len(layer.directions))),
         lengths,
@@ -71,6 +78,7 @@ def unroll(
         watch=watch,
     )
     final = tuple(torch.stack(values) for values in zip(*(scan.states for scan in scans), strict=True))
+    assert output is not None
     return Unrolled(output.transpose(0, 1), final, histories)
 
 

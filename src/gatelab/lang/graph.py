@@ -147,6 +147,11 @@ class Graph:
         return [node for node in self.nodes() if node.op == "random"]
 
     @cached_property
+    def matrices(self) -> list[Matrix]:
+        """All matrix expressions that are applied to something, in order of first use."""
+        return list(dict.fromkeys(node.matrix for node in self.nodes() if node.matrix is not None))
+
+    @cached_property
     def uses_input_itself(self) -> bool:
         """Whether the input appears without a map, so that it needs as many features as there are units."""
         return any(node.op == "itself" for node in self.nodes())

@@ -8,115 +8,185 @@ from gatelab.engine.fused.source import Source
 from gatelab.engine.fused.writer import Writer, indented
 from gatelab.lang.graph import Matrix, Node, Transpose
 
-CHUNK = 64  # maximum number of steps per weight-gradient product
+CHUNK = 128  # maximum number of steps per weight-gradient product
 
 
 def write(source: Source) -> str:
     """The C++ function `backward` of a kernel."""
-    return _Backward(source).text()
+    return _Backward(source).write()
 
 
 class _Backward(Writer):
+    """Time is processed in chunks of steps, last chunk first. Products that need nothing from later steps (those of a
+    read-out that is not fed back) are computed for a whole chunk; then come the steps one by one; then the gradients of
+    the input and of the weights, again for the whole chunk.
+    """
+
     def __init__(self, source: Source) -> None:
-        super().__init__(source, source.backward, source.backward_arguments)
+        super().__init__(source, source.backward, "backward")
         self.adjoints = {node: i for i, node in enumerate(source.adjoints)}
         self.recomputed = {node: i for i, node in enumerate(source.recomputed)}
         self.input_products = [p for p in source.gradient.products if p.args[0].op == "input"]
-        # Gradients of vectors and scalars, summed over rows and time: name, node, whether to sum over units too.
+        # Gradients of vectors and scalars, summed over rows and time: node, whether to sum over units too.
         g = source.gradient
-        self.sums = [(f"d_b_{name}", node, False) for name, node in g.vectors.items()]
-        self.sums += [(f"d_scalar_{name}", node, True) for name, node in g.scalars.items()]
+        self.sums = [(f"vector_{name}", node, False) for name, node in g.vectors.items()]
+        self.sums += [(f"scalar_{name}", node, True) for name, node in g.scalars.items()]
+        self.ahead = source.ahead  # computed for a whole chunk, from these adjoints:
+        self.early = dict.fromkeys(p.args[0] for linear in self.ahead for p in linear.products)
 
-    def text(self) -> str:
-        signature, states, operands = self.signature, self.source.states, self.source.operands.values()
-        names = [
-            "T",
-            "B",
-            "D",
-            "H",
-            "Hp",
-            "Dp",
-            "x_t",
-            "x_b",
-            "d_output_t",
-            "d_output_b",
-            "wanted_threads",
-            "chunk_rows",
-        ]
+    def write(self) -> str:
+        """The C++ of the backward pass."""
+        signature, states = self.signature, self.source.states
+        names = ["T", "B", "D", "H", "Hp", "Dp", "x_t", "x_b", "d_output_t", "d_output_b"]
+        names += ["team", "wanted_threads", "chunk_rows", "most_floats"]
         sizes = [signature.size(name) for name in names]
-        pointers = [
-            signature.pointer("x"),
-            signature.pointer("lengths", "const int64_t*"),
-            signature.pointer("d_output"),
-        ]
-        pointers += [signature.pointer(f"{what}_{s}") for what in ("start", "all") for s in states]
-        pointers += [signature.pointer("saved"), signature.pointer("saved_rows"), signature.pointer("d_x", "float*")]
-        pointers += [signature.pointer(f"d_final_{s}") for s in states]
-        pointers += [signature.pointer(f"d_start_{s}", "float*") for s in states]
-        pointers += [signature.pointer(f"d_gate_{gate}") for gate in self.source.gates]
-        pointers += [signature.pointer(f"d_by_{operand}", "float*") for operand in operands]
-        pointers += [signature.pointer(name, "float*") for name, _, _ in self.sums]
-        wanted = ["wanted_sums", *(f"wanted_by_{operand}" for operand in operands)]
-        pointers += [signature.pointer(name, "const uint8_t*") for name in wanted]
-        pointers += [signature.pointer(name) for name in self.source.matrix_names.values()]
+        pointers = [signature.pointer("prepared"), signature.pointer("x"), signature.pointer("tape", "float*")]
+        pointers += [signature.pointer("lengths", "const int64_t*"), signature.pointer("resets", "const uint8_t*")]
+        pointers += [signature.pointer(name) for name in ("d_output", "d_finals", "d_gates")]
+        pointers += [signature.pointer(name, "float*") for name in ("d_x", "d_starts", "gradients")]
+        pointers += [signature.pointer("wanted", "const uint8_t*")]
         pointers += [signature.pointer(name) for name in self.source.masks]
-        self.add_parameters()
-        self.hoist()
-        packing = self._add_packing()
-        self.shared("zeros", "Hp > Dp ? Hp : Dp")
-        self.initialization.append("zero(zeros, Hp > Dp ? Hp : Dp);")
-        for node, operand in self.source.operands.items():
-            self.shared(f"sums_{operand}", f"threads * {self._size(node)}")
-        self.shared("sums", f"threads * {len(self.sums)} * Hp")
-        sizes.append("const bool team = false;")  # each thread sums weight gradients over its own rows
-        return self.function("backward", sizes, pointers, self._body(packing))
-
-    def _body(self, packing: list[str]) -> str:
-        states = self.source.states
-        own = {"linear": "rows * ld", "adjoints": "chunk * rows * ldg"}
-        own["expressions"] = f"chunk * rows * {len(self.recomputed)} * Hp"
-        own["temporaries"] = f"rows * {len(self.temporaries)} * Hp"
-        own["reduced"] = f"rows * {len(self.reductions)}"
-        own["direct"] = "rows * Hp"  # the gradient of the input where it is used without a map
-        own["small"] = f"{len(self.sums)} * Hp"
-        # D and E: adjoints of the states after and before the step.
-        own |= {f"{letter}_{s}": "rows * Hp" for s in states for letter in "DE"}
-        swaps = [f"{{\n  float* const swap = D_{s};\n  D_{s} = E_{s}, E_{s} = swap;\n}}" for s in states]
-        step = [
-            "float* const G = adjoints + (t - before) * rows * ldg;",
-            f"[[maybe_unused]] float* const A = expressions + (t - before) * rows * {len(self.recomputed)} * Hp;",
-            *(
-                f"[[maybe_unused]] const float* const old_{s} = t ? all_{s} + (t - 1) * B * Hp : start_{s};"
-                for s in states
-            ),
-            *self._phases(),
-            *self._input_gradient(),
-            *swaps,
+        pointers += self.tape()
+        pointers += [
+            f"[[maybe_unused]] const float* const d_gate_{gate} = d_gates ? d_gates + {k} * T * B * Hp : nullptr;"
+            for k, gate in enumerate(self.source.gates)
         ]
-        flush = f"add_to(sums + slab.id * {len(self.sums)} * Hp + j, load(small + j)), store(small + j, V{{}});"
-        finish = [f"copy(d_start_{s} + b * Hp, D_{s} + (b - slab.first) * Hp, Hp);" for s in states]
+        pointers += self._wanted_columns()
+        parameters = self.add_parameters()
+        self.hoist()
+        self.prepared["zeros"] = "Hp > Dp ? Hp : Dp"
+        self.initialization.append("zero(zeros, Hp > Dp ? Hp : Dp);")
+        self._add_packing()
+
+        kept = "chunk" if self.ahead else "1"
+        own = {"linears": f"{kept} * most * ld", "adjoints": "chunk * most * ldg"}
+        own["expressions"] = f"chunk * most * {len(self.recomputed)} * Hp"
+        own["temporaries"] = f"most * {len(self.temporaries)} * Hp"
+        own["reduced"] = f"most * {len(self.reductions)}"
+        own["direct"] = "chunk * most * Hp" if self.source.gradient.itself is not None else "0"
+        own["input_rows"] = "d_x ? chunk * most * Dp : 0"
+        own["small"] = f"{len(self.sums)} * Hp"
+        # D and E: adjoints of the states after and before the step. S: of initial states where sequences begin anew.
+        own |= {f"D_{s}": "most * Hp" for s in states}
+        own |= {f"E_{s}": "most * Hp" for s in self.source.live}
+        own |= {f"S_{s}": "resets ? most * Hp : 0" for s in self.source.live}
+        shared = {f"sums_{operand}": f"copies * {self._size(node)}" for node, operand in self.source.operands.items()}
+        shared["small_sums"] = f"slab.threads * {len(self.sums)} * Hp"
+        shared["scratches"] = "slab.threads * Hp"
+        sizes_of_sums = " + ".join([self._size(node) for node in self.source.operands] or ["0"])
+        before = [
+            "long chunk = (chunk_rows + most - 1) / most;  // steps with about chunk_rows rows",
+            f"if (chunk > {CHUNK}) chunk = {CHUNK};",
+            "if (chunk > T) chunk = T;",
+            f"const long ld = spread({max(len(self.columns), 1)} * Hp);",
+            f"const long ldg = spread({max(len(self.adjoints), 1)} * Hp);",
+            "// Each thread sums weight gradients over its own rows, unless that takes too much memory: then it sums",
+            "// its own columns over the rows of all threads.",
+            f"const bool pooled = !team && slab.threads > 1 && slab.threads * ({sizes_of_sums}) > most_floats;",
+            "const bool together = team || pooled;",
+            "const long copies = together ? 1 : slab.threads, copy_id = together ? 0 : slab.id;",
+            "const long turns = together ? slab.threads : 1;",
+        ]
+        return self.text(parameters, sizes, pointers, shared, own, before, self._body())
+
+    def _body(self) -> str:
         return "\n".join(
             [
-                *packing,
-                "long chunk = rows ? (chunk_rows + rows - 1) / rows : 1;  // steps with about chunk_rows rows",
-                f"if (chunk > {CHUNK}) chunk = {CHUNK};",
-                "if (chunk > T) chunk = T;",
-                f"const long ld = spread({max(len(self.columns), 1)} * Hp);",
-                f"const long ldg = spread({max(len(self.adjoints), 1)} * Hp);",
-                self.own(own),
                 *self._start(),
                 "#pragma omp barrier",
                 "for (long after = T, before; after > 0; after = before) {",
                 "  before = after > chunk ? after - chunk : 0;",
-                f"  for (long t = after - 1; t >= before; t--) {{\n{indented(step, 4)}\n  }}",
-                indented(self._weights(), 2),
-                f"  for (long j = 0; j < {len(self.sums)} * Hp; j += VL) {flush}",
+                indented(self._ahead(), 2),
+                f"  for (long t = after - 1; t >= before; t--) {{\n{indented(self._step(), 4)}\n  }}",
+                "  synchronize(slab);",
+                indented([*self._input_gradient(), *self._weights(), *self._small_sums()], 2),
+                "  synchronize(slab);",
                 "}",
-                f"for (long b = slab.first; b < slab.last; b++) {{\n{indented(finish, 2)}\n}}",
+                *self._finish(),
                 "#pragma omp barrier",
                 *self._collect(),
             ]
         )
+
+    # ---- the loop over time -----------------------------------------------------------------------------------------
+
+    def _start(self) -> list[str]:
+        lines = [
+            "float* const scratch = scratches + slab.id * Hp;",
+            "zero(scratch, Hp);",
+            f"zero(small_sums + slab.id * {len(self.sums)} * Hp, {len(self.sums)} * Hp);",
+            f"for (long k = 0; k < {len(self.sums)}; k++) zero(small + k * Hp + first_unit, last_unit - first_unit);",
+        ]
+        for node, operand in self.source.operands.items():
+            width = f"{len(self.adjoints)} * Hp"
+            lines.append(
+                f"for (long k = slab.id % turns; wanted_by_{operand} && k < {self._length(node)}; k += turns)\n"
+                f"  zero(sums_{operand} + copy_id * {self._size(node)} + k * {width}, {width});"
+            )
+        for number, s in enumerate(self.source.states):
+            given = f"d_finals ? d_finals + ({number} * B + b) * H : nullptr"
+            fill = [f"copy_units(D_{s} + (b - slab.first) * Hp, {given}, first_unit, units);"]
+            fill.append(f"if (slab.share == 0) zero(D_{s} + (b - slab.first) * Hp + H, Hp - H);")
+            if s in self.source.live:
+                fill.append(f"if (resets) zero(S_{s} + (b - slab.first) * Hp + first_unit, last_unit - first_unit);")
+            lines.append(f"for (long b = slab.first; b < slab.last; b++) {{\n{indented(fill, 2)}\n}}")
+        return lines
+
+    def _pointers(self) -> list[str]:
+        """What belongs to step t."""
+        return [
+            f"[[maybe_unused]] float* const linear = linears + {'(t - before) * rows * ld' if self.ahead else '0'};",
+            "[[maybe_unused]] float* const G = adjoints + (t - before) * rows * ldg;",
+            f"[[maybe_unused]] float* const A = expressions + (t - before) * rows * {len(self.recomputed)} * Hp;",
+            *(f"[[maybe_unused]] const float* const old_{s} = taped_{s} + t * B * Hp;" for s in self.source.states),
+        ]
+
+    def _ahead(self) -> list[str]:
+        """Products that need nothing from later steps."""
+        lines = []
+        for level in range(self.program.levels) if self.ahead else ():
+            here = [linear for linear in self.program.at_level(level) if linear in self.ahead]
+            lines += ["synchronize(slab);"] if here else []
+            lines += [self._product(linear, "linears", "adjoints", "(after - before) * rows") for linear in here]
+            lines += ["synchronize(slab);"] if here else []
+            early = [node for node in self.early if self.program.level(node) == level]
+            if passes := self._pass(early, level, is_early=True):
+                steps = indented([*self._pointers(), *passes], 2)
+                lines.append(f"for (long t = after - 1; t >= before; t--) {{\n{steps}\n}}")
+        return lines
+
+    def _step(self) -> list[str]:
+        lines = self._pointers()
+        for level in range(self.program.levels):
+            here = [linear for linear in self.program.at_level(level) if linear not in self.ahead]
+            lines += [self._product(linear, "linear", "G", "rows") for linear in here]
+            lines += self._pass([node for node in self.of_level(level) if node not in self.early], level)
+        live = self.source.live
+        resets = [
+            f"add_to(S_{s} + i * Hp + j, load(E_{s} + i * Hp + j)), store(E_{s} + i * Hp + j, V{{}});" for s in live
+        ]
+        if live:
+            lines.append(
+                "for (long i = 0; resets && i < rows; i++)\n"
+                "  if (resets[t * B + slab.first + i])\n"
+                f"    for (long j = first_unit; j < last_unit; j += VL) {{\n{indented(resets, 6)}\n    }}"
+            )
+        lines += [f"{{\n  float* const swap = D_{s};\n  D_{s} = E_{s}, E_{s} = swap;\n}}" for s in live]
+        return lines
+
+    def _finish(self) -> list[str]:
+        """Gradients of the initial states; those of states that no step reads are zero."""
+        lines = []
+        for number, s in enumerate(self.source.states):
+            out = f"d_starts + ({number} * B + b) * H"
+            if s not in self.source.live:
+                lines.append(f"copy_units({out}, nullptr, first_unit, units);")
+                continue
+            row = f"D_{s} + (b - slab.first) * Hp"
+            add = f"add_to({row} + j, load(S_{s} + (b - slab.first) * Hp + j));"
+            lines.append(f"for (long j = first_unit; resets && j < last_unit; j += VL) {add}")
+            lines.append(f"copy_units({out}, {row}, first_unit, units);")
+        return [f"for (long b = slab.first; b < slab.last; b++) {{\n{indented(lines, 2)}\n}}"]
 
     # ---- sums over rows and time ------------------------------------------------------------------------------------
 
@@ -127,60 +197,101 @@ class _Backward(Writer):
         """Number of floats in the gradients of all weights applied to this operand."""
         return f"{self._length(operand)} * {len(self.adjoints)} * Hp"
 
-    def _start(self) -> list[str]:
-        width = f"{len(self.sums)} * Hp"
-        lines = [f"zero(small, {width});", f"zero(sums + slab.id * {width}, {width});"]
-        for node, operand in self.source.operands.items():
-            size = self._size(node)
-            lines.append(f"if (wanted_by_{operand}) zero(sums_{operand} + slab.id * {size}, {size});")
-        for s in self.source.states:
-            begin = f"copy(D_{s} + (b - slab.first) * Hp, d_final_{s} ? d_final_{s} + b * Hp : zeros, Hp);"
-            lines.append(f"for (long b = slab.first; b < slab.last; b++) {begin}")
-        return lines
-
-    def _operand_rows(self, node: Node) -> tuple[str, str]:
-        """The address of an operand's rows at step t, and their leading dimension."""
-        if node.op == "input":
-            return "x + t * x_t + slab.first * x_b", "x_b"
-        if node.op == "state":
-            name = node.name
-            return f"(t ? all_{name} + (t - 1) * B * Hp : start_{name}) + slab.first * Hp", "Hp"
-        if node in self.saved:
-            width = f"{len(self.saved)} * Hp"
-            return f"saved + (t * B + slab.first) * {width} + {self.saved[node]} * Hp", width
-        width = f"{len(self.recomputed)} * Hp"
-        return f"expressions + (t - before) * rows * {width} + {self.recomputed[node]} * Hp", width
-
-    def _weights(self) -> list[str]:
-        """Weight gradients of a chunk, for the columns of adjoints that are required."""
+    def _wanted_columns(self) -> list[str]:
+        """For each operand, the columns of adjoints whose weight gradient is wanted; null if none is."""
         lines = []
-        for node, operand in self.source.operands.items():
-            address, ld = self._operand_rows(node)
-            width, K = f"{len(self.adjoints)} * Hp", self._length(node)
+        for operand in self.source.operands.values():
+            flags: list[list[str]] = [[] for _ in self.adjoints]
+            for matrix, by, column in self.source.weight_gradients:
+                if by == operand:
+                    flags[column].append(f"wanted[{matrix}]")
+            listed = ", ".join(" || ".join(flag) or "0" for flag in flags)
+            count = len(flags)
+            lines.append(f"const uint8_t columns_by_{operand}[] = {{{listed}}};")
             lines.append(
-                f"for (long first, last = 0; next_wanted(wanted_by_{operand}, {len(self.adjoints)}, first, last);) {{\n"
-                f"  Segment segments[{CHUNK}];\n"
-                f"  for (long t = before; t < after; t++)\n"
-                f"    segments[t - before] = {{{address}, adjoints + (t - before) * rows * ldg + first * Hp, rows}};\n"
-                f"  float* const d_by = sums_{operand} + slab.id * {self._size(node)} + first * Hp;\n"
-                f"  outer(d_by, {width}, segments, after - before, {ld}, ldg, {K}, (last - first) * Hp);\n}}"
+                f"const uint8_t* const wanted_by_{operand} = any(columns_by_{operand}, {count}) ? "
+                f"columns_by_{operand} : nullptr;"
             )
         return lines
 
+    def _operand_rows(self, node: Node) -> tuple[str, str, str]:
+        """The address of an operand's rows at the first step of the chunk, and the distances of steps and of rows."""
+        if node.op == "input":
+            return "x + before * x_t + from.first * x_b", "x_t", "x_b"
+        if node.op == "state":
+            return f"taped_{node.name} + (before * B + from.first) * Hp", "B * Hp", "Hp"
+        if node in self.saved:
+            width = f"{len(self.saved)} * Hp"
+            return f"saved + (before * B + from.first) * {width} + {self.saved[node]} * Hp", f"B * {width}", width
+        width = f"{len(self.recomputed)} * Hp"
+        return f"expressions + shift + {self.recomputed[node]} * Hp", f"from.rows() * {width}", width
+
+    def _weights(self) -> list[str]:
+        """Weight gradients of a chunk, for the columns of adjoints that are wanted, and sums of vectors and scalars."""
+        products = []
+        for node, operand in self.source.operands.items():
+            address, step, ld = self._operand_rows(node)
+            width, K = f"{len(self.adjoints)} * Hp", self._length(node)
+            products.append(
+                f"for (long first, last = 0; next_wanted(wanted_by_{operand}, {len(self.adjoints)}, first, last);) {{\n"
+                f"  Segment segments[{CHUNK}];\n"
+                f"  long lda = {ld};\n"
+                f"  const int count = segments_of(segments, lda, {address}, {step},\n"
+                "                                adjoints + shift + first * Hp, ldg, from.rows(), after - before);\n"
+                f"  float* const d_by = sums_{operand} + copy_id * {self._size(node)} + first * Hp;\n"
+                f"  outer(d_by, {width}, segments, count, lda, ldg, {K}, (last - first) * Hp,\n"
+                "        pooled ? slab.id : slab.share, pooled ? slab.threads : slab.shares);\n}"
+            )
+        lines = []
+        if products:
+            barrier = "if (pooled) {\n#pragma omp barrier\n}"
+            lines += [
+                barrier,
+                "for (int k = pooled ? 0 : slab.id; k < (pooled ? slab.threads : slab.id + 1); k++) {\n"
+                "  const Slab from = slab_of(k, slab.threads, B, team);\n"
+                "  const long shift = (k - slab.id) * own_floats;  // to the arrays of that thread\n"
+                f"{indented(products, 2)}\n}}",
+                barrier,
+            ]
+        return lines
+
+    def _small_sums(self) -> list[str]:
+        """The sums of a chunk are added to those of the others: smaller rounding errors than one long sum."""
+        add = f"add_to(small_sums + (slab.id * {len(self.sums)} + k) * Hp + j, load(small + k * Hp + j))"
+        return [
+            f"for (long k = 0; k < {len(self.sums)}; k++)\n"
+            f"  for (long j = first_unit; j < last_unit; j += VL) {add}, store(small + k * Hp + j, V{{}});"
+        ]
+
     def _collect(self) -> list[str]:
         """Add the threads' sums in a fixed order, so that results are deterministic."""
-        lines = []
-        for node, operand in self.source.operands.items():
-            arrays = f"d_by_{operand}, sums_{operand}, {self._size(node)}"
-            lines.append(f"if (wanted_by_{operand}) add_up({arrays}, slab.id, slab.threads);")
-        additions = [
-            f"add_to({name} + j, load(sums + (k * {len(self.sums)} + {i}) * Hp + j));"
-            for i, (name, _, _) in enumerate(self.sums)
-        ]
-        if additions:
-            loops = "for (int k = 0; k < slab.threads; k++)\n    for (long j = 0; j < Hp; j += VL) {"
-            lines.append(f"if (slab.id == 0)\n  {loops}\n{indented(additions, 6)}\n    }}")
+        lines, done = [], set[int]()
+        offsets = self._offsets()
+        operands = {operand: node for node, operand in self.source.operands.items()}
+        for matrix, operand, column in self.source.weight_gradients:
+            node = operands[operand]
+            sums = f"sums_{operand} + {column} * Hp, {self._size(node)}, copies, {len(self.adjoints)} * Hp"
+            more = str(matrix in done).lower()
+            size = f"H, {self._length(node)}, {more}, slab.id, slab.threads"
+            lines.append(f"if (wanted[{matrix}]) collect(gradients + {offsets[matrix]}, {sums}, {size});")
+            done.add(matrix)
+        for k, (name, _, over_units) in enumerate(self.sums):
+            flag = self.source.flags[name]
+            sums = f"small_sums + {k} * Hp, {len(self.sums)} * Hp, slab.threads, H"
+            add = f"add_up(gradients + {offsets[flag]}, {sums}, {str(over_units).lower()});"
+            lines.append(f"if (slab.id == 0 && wanted[{flag}]) {add}")
         return lines
+
+    def _offsets(self) -> list[str]:
+        """Where the gradient of each parameter begins: matrices, vectors, scalars, one after the other."""
+        offsets, W, U = [], 0, 0
+        for matrix in self.source.matrices:
+            offsets.append(f"{W} * H * D + {U} * H * H")
+            W, U = (W + 1, U) if self.source.is_input_matrix(matrix) else (W, U + 1)
+        end = f"{W} * H * D + {U} * H * H"
+        vectors, scalars = len(self.graph.b), len(self.graph.scalars)
+        offsets += [f"{end} + {k} * H" for k in range(vectors)]
+        return offsets + [f"{end} + {vectors} * H + {k}" for k in range(scalars)]
 
     # ---- products ---------------------------------------------------------------------------------------------------
 
@@ -192,84 +303,94 @@ class _Backward(Writer):
             terms.append((f"packed_{self.columns[linear]}_{i}", p.matrix.of, p.args[0]))
         return terms
 
-    def _add_packing(self) -> list[str]:
-        lines = []
+    def _add_packing(self) -> None:
         for linear in self.program.linears:
             for name, matrix, _ in self._terms(linear):
-                self.shared(name, "packed_size(H, Hp)")
-                lines.append(f"pack_rows({name}, {self.source.matrix_names[matrix]}, H, H, Hp, slab.id, slab.threads);")
+                self.prepared[name] = "packed_size(H, Hp)"
+                self.packing.append(f"pack_rows({name}, {self.source.matrix_names[matrix]}, H, H, Hp, id, threads);")
         for i, p in enumerate(self.input_products):
             assert p.matrix is not None
-            self.shared(f"packed_x_{i}", "packed_size(H, Dp)")
-            pack = f"pack_rows(packed_x_{i}, {self.source.matrix_names[p.matrix]}, H, D, Dp, slab.id, slab.threads);"
-            lines.append(f"if (d_x) {pack}")
-        return lines
+            self.prepared[f"packed_x_{i}"] = "packed_size(H, Dp)"
+            pack = f"pack_rows(packed_x_{i}, {self.source.matrix_names[p.matrix]}, H, D, Dp, id, threads);"
+            self.packing.append(f"if (Dp) {pack}")
 
-    def _adjoint_rows(self, adjoint: Node) -> str:
-        return f"G + {self.adjoints[adjoint]} * Hp, ldg, H"
+    def _adjoint_rows(self, adjoint: Node, of: str) -> str:
+        return f"{of} + {self.adjoints[adjoint]} * Hp, ldg, H"
 
-    def _phases(self) -> list[str]:
-        lines = []
-        for level in range(self.program.levels):
-            for linear in self.program.at_level(level):
-                terms = ", ".join(f"{{{self._adjoint_rows(a)}, {name}}}" for name, _, a in self._terms(linear))
-                out = f"linear + {self.columns[linear]} * Hp, ld"
-                call = f"product({out}, zeros, 0, terms, {len(linear.products)}, rows, Hp);"
-                lines.append(f"{{\n  const Term terms[] = {{{terms}}};\n  {call}\n}}")
-            lines += self._pass(level)
-        return lines
+    def _product(self, linear: Linear, out: str, of: str, rows: str) -> str:
+        """A product for the rows of one step, or of all steps of a chunk."""
+        terms = ", ".join(f"{{{self._adjoint_rows(a, of)}, {name}}}" for name, _, a in self._terms(linear))
+        columns = f"{out} + {self.columns[linear]} * Hp, ld"
+        size = f"{rows}, Hp, slab.share, slab.shares"
+        call = f"product({columns}, zeros, 0, terms, {len(linear.products)}, {size});"
+        return f"{{\n  const Term terms[] = {{{terms}}};\n  {call}\n}}"
 
     def _input_gradient(self) -> list[str]:
-        start = "zeros, 0" if self.source.gradient.itself is None else "direct, Hp"
-        if not self.input_products:
-            rows = "zeros" if self.source.gradient.itself is None else "direct + (b - slab.first) * Hp"
-            return [f"for (long b = slab.first; d_x && b < slab.last; b++) copy(d_x + (t * B + b) * Dp, {rows}, Dp);"]
-        adjoints = self.source.gradient.products
-        terms = ", ".join(
-            f"{{{self._adjoint_rows(adjoints[p])}, packed_x_{i}}}" for i, p in enumerate(self.input_products)
+        """The gradient of the input for a chunk, in rows of Dp, then copied to rows of D."""
+        itself, adjoints = self.source.gradient.itself is not None, self.source.gradient.products
+        lines, rows = [], "input_rows + i * Dp"
+        if self.input_products:
+            terms = ", ".join(
+                f"{{{self._adjoint_rows(adjoints[p], 'adjoints')}, packed_x_{i}}}"
+                for i, p in enumerate(self.input_products)
+            )
+            start = "direct, Hp" if itself else "zeros, 0"
+            size = f"{len(self.input_products)}, (after - before) * rows, Dp, slab.share, slab.shares"
+            lines = [f"const Term terms[] = {{{terms}}};", f"product(input_rows, Dp, {start}, terms, {size});"]
+            lines.append("synchronize(slab);")
+        else:
+            rows = "direct + i * Hp" if itself else "zeros"
+        lines.append(
+            "for (long i = slab.share; i < (after - before) * rows; i += slab.shares)\n"
+            f"  copy(d_x + ((before + i / rows) * B + slab.first + i % rows) * D, {rows}, D);"
         )
-        out = "d_x + (t * B + slab.first) * Dp, Dp"
-        call = f"product({out}, {start}, terms, {len(self.input_products)}, rows, Dp);"
-        return [f"if (d_x) {{\n  const Term terms[] = {{{terms}}};\n  {call}\n}}"]
+        return [f"if (d_x) {{\n{indented(lines, 2)}\n}}"]
 
     # ---- the pointwise pass -----------------------------------------------------------------------------------------
 
-    def _pass(self, level: int) -> list[str]:
-        stored = self.of_level(level)
+    def _pass(self, stored: list[Node], level: int, is_early: bool = False) -> list[str]:
         pointwise = Pass(
-            self.program, stored, lambda node: self._load(node, level), self.load_column, self.source.names
+            self.program, stored, lambda node: self._load(node, level, is_early), self.load_column, self.source.names
         )
         values = {node: pointwise.value(node) for node in stored}
         before_units, inside, after_units = self.reductions_of(values)
         past = []  # for rows that have ended
         for node, value in values.items():
             if node is self.source.gradient.itself:
-                inside.append(f"store(direct + i * Hp + j, {value});")
-                past.append("store(direct + i * Hp + j, V{});")
+                address = "direct + ((t - before) * rows + i) * Hp + j"
+                inside.append(f"store({address}, {value});")
+                past.append(f"store({address}, V{{}});")
             for address in self._addresses(node):
                 inside.append(f"store({address}, {value});")
                 past.append(f"store({address}, V{{}});")
-            for i, (_, adjoint, over_units) in enumerate(self.sums):
+            for k, (name, adjoint, over_units) in enumerate(self.sums):
                 if adjoint is node:
                     summed = f"only({value}, H - j)" if over_units else value
-                    inside.append(f"if (wanted_sums[{i}]) add_to(small + {i} * Hp + j, {summed});")
-        for s in self.source.states:
-            before = self.source.gradient.states.get(s)  # None if nothing depends on the old state
-            if before in values or (before is None and level == 0):
+                    inside.append(f"if (wanted[{self.source.flags[name]}]) add_to(small + {k} * Hp + j, {summed});")
+        for s in self.source.live:
+            before = self.source.gradient.states.get(s)  # None if no gradient reaches the old state
+            if not is_early and (before in values or (before is None and level == 0)):
                 inside.append(f"store(E_{s} + i * Hp + j, {values[before] if before else 'V{}'});")
                 past.append(f"store(E_{s} + i * Hp + j, load(D_{s} + i * Hp + j));")
         if not inside:
             return []
+        dead = [s for s in self.source.states if s not in self.source.live]
+        last = [
+            f"[[maybe_unused]] const float* const last_{s} = t == (lengths ? lengths[b] : T) - 1 ? "
+            f"D_{s} + i * Hp : zeros;"
+            for s in dead
+        ]
         return [
             "for (long b = slab.first; b < slab.last; b++) {\n"
             "  const long i = b - slab.first;\n"
-            "  [[maybe_unused]] const float* const d_out =\n"
-            "      d_output ? d_output + t * d_output_t + b * d_output_b : zeros;\n"
             "  if (lengths && t >= lengths[b]) {\n"
-            f"    for (long j = 0; j < Hp; j += VL) {{\n{indented(past, 6)}\n    }}\n    continue;\n  }}\n"
-            f"{indented([*pointwise.row_lines, *before_units], 2)}\n"
-            f"  for (long j = 0; j < Hp; j += VL) {{\n{indented([*pointwise.lines, *inside], 4)}\n  }}\n"
-            f"{indented(after_units, 2)}\n}}"
+            f"    for (long j = first_unit; j < last_unit; j += VL) {{\n{indented(past, 6)}\n    }}\n"
+            "    continue;\n  }\n"
+            "  [[maybe_unused]] const float* const d_out = d_output\n"
+            "      ? whole_row(d_output + t * d_output_t + b * d_output_b, scratch, H, Hp) : zeros;\n"
+            f"{indented([*last, *pointwise.row_lines, *before_units], 2)}\n"
+            "  for (long j = first_unit; j < last_unit; j += VL) {\n"
+            f"{indented([*pointwise.lines, *inside], 4)}\n  }}\n{indented(after_units, 2)}\n}}"
         ]
 
     def _addresses(self, node: Node) -> list[str]:
@@ -283,12 +404,13 @@ class _Backward(Writer):
             addresses.append(self.temporary(node))
         return addresses
 
-    def _load(self, node: Node, level: int) -> str | None:
+    def _load(self, node: Node, level: int, is_early: bool) -> str | None:
         if node.op == "state":
             return f"load(old_{node.name} + b * Hp + j)"
         if node.op == "adjoint":
             from_output = " + load(d_out + j)" if node.name == self.source.states[0] else ""
-            return f"(load(D_{node.name} + i * Hp + j){from_output})"
+            later = f"D_{node.name} + i * Hp" if node.name in self.source.live else f"last_{node.name}"
+            return f"(load({later} + j){from_output})"
         if node.op == "gate_adjoint":
             name = f"d_gate_{node.name}"
             return f"load(({name} ? {name} + (t * B + b) * Hp : zeros) + j)"
@@ -300,8 +422,10 @@ class _Backward(Writer):
             return self.saved_row(node)
         if node in self.reductions:
             return self.reduced(node)
-        if node in self.adjoints and self.program.level(node) < level:
+        is_earlier = self.program.level(node) < level
+        is_stored = (is_earlier or not is_early) if node in self.early else (is_earlier and not is_early)
+        if node in self.adjoints and is_stored:
             return f"load(G + i * ldg + {self.adjoints[node]} * Hp + j)"
-        if node in self.temporaries and self.program.level(node) < level:
+        if node in self.temporaries and is_stored:
             return f"load({self.temporary(node)})"
         return self.load_fixed(node)

@@ -14,7 +14,7 @@ from gatelab.lang.graph import Matrix, Node
 
 def write(source: Source) -> str:
     """The C++ function `forward` of a kernel."""
-    return _Forward(source).text()
+    return _Forward(source).write()
 
 
 class _Block(NamedTuple):
@@ -26,8 +26,12 @@ class _Block(NamedTuple):
 
 
 class _Forward(Writer):
+    """Time is processed in chunks of steps. The products of the input are computed for a whole chunk; then come the
+    steps one by one; then the phases that no later step depends on, again for the whole chunk.
+    """
+
     def __init__(self, source: Source) -> None:
-        super().__init__(source, source.forward, source.forward_arguments)
+        super().__init__(source, source.forward, "forward")
         self.arguments = {node: i for i, node in enumerate(self.program.stored_arguments())}
         with_input = [linear for linear in self.program.linears if linear.input_matrices()]
         self.without_input = [linear for linear in self.program.linears if not linear.input_matrices()]
@@ -36,38 +40,145 @@ class _Forward(Writer):
             self._blocks(self.program.at_level(level), f"level_{level}", _recurrent_terms)
             for level in range(self.program.levels)
         ]
+        self.looped = source.looped
+        self.has_later = self.looped < self.program.levels
+        self.loops_products = any(self.blocks[: self.looped])
 
-    def text(self) -> str:
+    def write(self) -> str:
+        """The C++ of the forward pass."""
         signature, states = self.signature, self.source.states
         sizes = [
             signature.size(name) for name in ("T", "B", "D", "H", "Hp", "x_t", "x_b", "keep", "team", "wanted_threads")
         ]
-        pointers = [signature.pointer("x"), signature.pointer("lengths", "const int64_t*")]
+        pointers = [
+            signature.pointer("prepared"),
+            signature.pointer("x"),
+            signature.pointer("lengths", "const int64_t*"),
+        ]
+        pointers += [signature.pointer("resets", "const uint8_t*")]
         pointers += [signature.pointer(f"start_{s}") for s in states]
-        pointers += [signature.pointer(f"{what}_{s}", "float*") for what in ("final", "all") for s in states]
-        pointers += [signature.pointer(name, "float*") for name in ("saved", "saved_rows")]
-        pointers += [signature.pointer(f"gate_{gate}", "float*") for gate in self.source.gates]
-        pointers += [signature.pointer(name) for name in self.source.matrix_names.values()]
+        pointers += [signature.pointer(f"final_{s}", "float*") for s in states]
+        pointers += [signature.pointer(name, "float*") for name in ("output", "gates", "tape")]
         pointers += [signature.pointer(name) for name in self.source.masks]
-        self.add_parameters()
+        pointers += self.tape()
+        pointers += [
+            f"float* const gate_{gate} = gates + {k} * T * B * Hp;" for k, gate in enumerate(self.source.gates)
+        ]
+        parameters = self.add_parameters()
         self.hoist()
         self._add_biases()
-        packing = self._add_packing()
-        own = {"linear": "rows * ld", "arguments": f"rows * {len(self.arguments)} * Hp"}
-        own["temporaries"] = f"rows * {len(self.temporaries)} * Hp"
-        own["reduced"] = f"rows * {len(self.reductions)}"
-        width = len(self.columns) + 1 + len(self.arguments) + len(self.temporaries)
-        self.shared("team_buffer", f"team ? B * {width} * (Hp + 16) + 64 : 0")
-        memory = "team ? team_buffer : own_arena.get(lay_out_own(Allocator{nullptr}))"
-        steps = [*self._state_pointers(), *self._padding(), *self._phases(), *self._finals()]
-        body = [
-            *packing,
-            "#pragma omp barrier",
+        self._add_packing()
+        kept = "chunk" if self.has_later else "1"
+        own = {"linears": "chunk * most * ld", "gathered": "chunk > 1 ? chunk * most * D : 0"}
+        own["all_arguments"] = f"{kept} * most * {len(self.arguments)} * Hp"
+        own["all_temporaries"] = f"{kept} * most * {len(self.temporaries)} * Hp"
+        own["all_reduced"] = f"{kept} * most * {len(self.reductions)}"
+        shared = {f"ring_{s}": "keep ? 0 : (chunk + 1) * B * Hp" for s in states}
+        before = [
+            f"const long chunk = steps_at_once(most, T, {str(self.loops_products).lower()});",
+            "const long ring = keep ? T + 1 : chunk + 1;  // without a backward pass old states are overwritten",
             f"const long ld = spread({max(len(self.columns), 1)} * Hp);",
-            self.own(own, memory),
-            f"for (long t = 0; t < T; t++) {{\n{indented(steps, 2)}\n}}",
+            "const bool direct = output && H == Hp;  // rows of whole vectors",
         ]
-        return self.function("forward", sizes, pointers, "\n".join(body))
+        body = [
+            *(f"float* const all_{s} = keep ? taped_{s} : ring_{s};" for s in states),
+            *self._start(),
+            "for (long t0 = 0, t1; t0 < T; t0 = t1) {",
+            "  t1 = t0 + chunk < T ? t0 + chunk : T;",
+            indented([*self._input_products(), *self._loop(), *self._later()], 2),
+            "}",
+        ]
+        return self.text(parameters, sizes, pointers, shared, own, before, "\n".join(body)) + self._one_step()
+
+    def _one_step(self) -> str:
+        """A step for streaming: few arguments, and a look at the parameters first."""
+        states = self.source.states
+        arguments = ["const float* x", "float* output"]
+        arguments += [f"const float* start_{s}, float* final_{s}" for s in states]
+        values = {
+            "prepared": "fixed[0]",
+            "gates": "nullptr",
+            "tape": "nullptr",
+            "lengths": "nullptr",
+            "resets": "nullptr",
+        }
+        values |= {name: f"fixed[{k + 1}]" for k, name in enumerate(self.source.masks)}
+        listed = ", ".join(f"(void*){values.get(name, name)}" for name in self.signature.pointers)
+        return f"""
+// Returns 2 if the parameters have changed since they were prepared, otherwise what `forward` returns.
+extern "C" int step(void* const* fixed, const long* n, const Sampled* parameters, {", ".join(arguments)}) {{
+  if (fingerprint(parameters) != parameters->expected) return 2;
+  void* const p[] = {{{listed}}};
+  return forward(p, n);
+}}
+"""
+
+    def _start(self) -> list[str]:
+        """Initial states. Values beyond the last unit are never used, but computed with."""
+        lines = []
+        for s in self.source.states:
+            lines.append(f"copy_units(all_{s} + b * Hp, start_{s} ? start_{s} + b * H : nullptr, first_unit, units);")
+            lines.append(f"if (slab.share == 0) zero(all_{s} + b * Hp + H, Hp - H);")
+        return [f"for (long b = slab.first; b < slab.last; b++) {{\n{indented(lines, 2)}\n}}"]
+
+    def _input_products(self) -> list[str]:
+        lines = []
+        for linear in self.without_input:
+            column = f"{self.columns[linear]} * Hp"
+            copy = f"copy(linears + i * ld + {column}, bias + {column}, Hp);"
+            lines.append(f"for (long i = 0; slab.share == 0 && i < (t1 - t0) * rows; i++) {copy}")
+        if self.input_blocks:
+            rows = "x + t0 * x_t + slab.first * x_b, x_t, x_b, rows, t1 - t0, D, gathered, slab"
+            lines.append(f"const Rows inputs = rows_of({rows});")
+        lines += [
+            self._product(block, "linears", f"bias + {block.first} * Hp, 0", "(t1 - t0) * rows")
+            for block in self.input_blocks
+        ]
+        return [*lines, "synchronize(slab);"]
+
+    def _loop(self) -> list[str]:
+        """The steps, one by one."""
+        lines = [*self._pointers(), *self._resets(), *self._padding()]
+        wait = ["synchronize(slab);"] if self.loops_products else []
+        for level in range(self.looped):
+            products = [
+                self._product(block, "linear", f"linear + {block.first} * Hp, ld", "rows")
+                for block in self.blocks[level]
+            ]
+            lines += [*products, *wait] if products else []
+            passes = self._pass(level)
+            lines += [*passes, *wait] if passes else []
+        lines += self._leave([s for s in self.source.states if not self._is_later(s)])
+        return [f"for (long t = t0; t < t1; t++) {{\n{indented(lines, 2)}\n}}"]
+
+    def _later(self) -> list[str]:
+        """Phases that no later step depends on."""
+        if not self.has_later:
+            return ["synchronize(slab);"]
+        lines = []
+        for level in range(self.looped, self.program.levels):
+            if self.blocks[level]:
+                lines.append("synchronize(slab);")
+            for block in self.blocks[level]:
+                if any(operand.op == "state" for *_, operand in block.terms):
+                    product = self._product(block, "linear", f"linear + {block.first} * Hp, ld", "rows")
+                    steps = indented([*self._pointers(), product], 2)
+                    lines.append(f"for (long t = t0; t < t1; t++) {{\n{steps}\n}}")
+                else:
+                    lines.append(
+                        self._product(block, "linears", f"linears + {block.first} * Hp, ld", "(t1 - t0) * rows")
+                    )
+            if self.blocks[level]:
+                lines.append("synchronize(slab);")
+            passes = indented([*self._pointers(), *self._pass(level)], 2)
+            lines.append(f"for (long t = t0; t < t1; t++) {{\n{passes}\n}}")
+        leave = indented([*self._pointers(), *self._leave([s for s in self.source.states if self._is_later(s)])], 2)
+        return [*lines, f"for (long t = t0; t < t1; t++) {{\n{leave}\n}}", "synchronize(slab);"]
+
+    def _is_later(self, state: str) -> bool:
+        """Whether a new state is computed after the loop."""
+        new = self.graph.new_states[self.source.states.index(state)]
+        return self.program.level(new) >= self.looped
 
     # ---- products -------------------------------------------------------------------------------------------------
 
@@ -91,53 +202,38 @@ class _Forward(Writer):
         return blocks
 
     def _add_biases(self) -> None:
-        self.shared("bias", f"{len(self.columns)} * Hp")
+        self.prepared["bias"] = f"{len(self.columns)} * Hp"
         self.initialization.append(f"zero(bias, {len(self.columns)} * Hp);")
         for linear, column in self.columns.items():
             for vector in linear.vectors:
                 add = f"add_to(bias + {column} * Hp + j, load(b_{vector.name} + j));"
                 self.initialization.append(f"for (long j = 0; j < Hp; j += VL) {add}")
 
-    def _add_packing(self) -> list[str]:
-        lines = []
+    def _add_packing(self) -> None:
         for block in itertools.chain(self.input_blocks, *self.blocks):
             for name, matrices, operand in block.terms:
                 K = "D" if operand is _INPUT else "H"
-                self.shared(name, f"packed_size({K}, {block.width} * Hp)")
+                self.prepared[name] = f"packed_size({K}, {block.width} * Hp)"
                 listed = ", ".join(self.source.matrix_names[matrix] for matrix in matrices)
-                pack = f"pack_columns({name}, M, {block.width}, H, Hp, {K}, slab.id, slab.threads);"
-                lines.append(f"{{\n  const float* M[] = {{{listed}}};\n  {pack}\n}}")
-        return lines
+                pack = f"pack_columns({name}, M, {block.width}, H, Hp, {K}, id, threads);"
+                self.packing.append(f"{{\n  const float* M[] = {{{listed}}};\n  {pack}\n}}")
 
-    def _phases(self) -> list[str]:
-        lines = []
-        for linear in self.without_input:
-            column = f"{self.columns[linear]} * Hp"
-            copy = f"copy(linear + i * ld + {column}, bias + {column}, Hp);"
-            lines.append(f"for (long i = 0; slab.share == 0 && i < rows; i++) {copy}")
-        lines += [self._product(block, f"bias + {block.first} * Hp, 0") for block in self.input_blocks]
-        lines.append("synchronize(slab);")
-        for level, blocks in enumerate(self.blocks):
-            products = [self._product(block, f"linear + {block.first} * Hp, ld") for block in blocks]
-            lines += [*products, "synchronize(slab);"] if products else []
-            passes = self._pass(level)
-            lines += [*passes, "synchronize(slab);"] if passes else []
-        return lines
-
-    def _product(self, block: _Block, start: str) -> str:
-        terms = ", ".join(f"{{{self._rows(operand)}, {name}}}" for name, _, operand in block.terms)
+    def _product(self, block: _Block, out: str, start: str, rows: str) -> str:
+        """A product for the rows of one step, or of all steps of a chunk."""
+        at_once = out == "linears"
+        terms = ", ".join(f"{{{self._rows(operand, at_once)}, {name}}}" for name, _, operand in block.terms)
         operands = ", ".join(dict.fromkeys(self._described(operand) for *_, operand in block.terms))
-        out = f"linear + {block.first} * Hp, ld, {start}"
-        size = f"rows, {block.width} * Hp, slab.share, slab.shares"
-        call = f"product({out}, terms, {len(block.terms)}, {size});"
+        size = f"{rows}, {block.width} * Hp, slab.share, slab.shares"
+        call = f"product({out} + {block.first} * Hp, ld, {start}, terms, {len(block.terms)}, {size});"
         return f"{{  // products with {operands}\n  const Term terms[] = {{{terms}}};\n  {call}\n}}"
 
-    def _rows(self, operand: Node) -> str:
+    def _rows(self, operand: Node, at_once: bool) -> str:
         if operand is _INPUT:
-            return "x + t * x_t + slab.first * x_b, x_b, D"
+            return "inputs.first, inputs.ld, D"
         if operand.op == "state":
             return f"old_{operand.name} + slab.first * Hp, Hp, H"
-        return f"arguments + {self.arguments[operand]} * Hp, {len(self.arguments)} * Hp, H"
+        array = "all_arguments" if at_once else "arguments"
+        return f"{array} + {self.arguments[operand]} * Hp, {len(self.arguments)} * Hp, H"
 
     def _described(self, operand: Node) -> str:
         return operand.name or self.source.names.get(operand, "an expression")
@@ -162,7 +258,7 @@ class _Forward(Writer):
             "  if (lengths && t >= lengths[b]) continue;\n"
             "  [[maybe_unused]] const long i = b - slab.first;\n"
             f"{indented([*pointwise.row_lines, *before], 2)}\n"
-            "  for (long j = slab.first_unit(Hp); j < slab.last_unit(Hp); j += VL) {\n"
+            "  for (long j = first_unit; j < last_unit; j += VL) {\n"
             f"{indented([*pointwise.lines, *stores, *inside], 4)}\n  }}\n"
             f"{indented([*after, *rows], 2)}\n}}"
         ]
@@ -181,6 +277,8 @@ class _Forward(Writer):
     def _stores(self, node: Node, value: str) -> list[str]:
         states = zip(self.source.states, self.graph.new_states, strict=True)
         lines = [f"store(next_{state} + b * Hp + j, {value});" for state, new in states if new is node]
+        if node is self.graph.new_states[0]:
+            lines.append(f"if (direct) store(output + (t * B + b) * H + j, {value});")
         for gate, watched in self.source.gates.items():
             if watched is node:
                 lines.append(f"store(gate_{gate} + (t * B + b) * Hp + j, {value});")
@@ -194,34 +292,63 @@ class _Forward(Writer):
 
     # ---- states -----------------------------------------------------------------------------------------------------
 
-    def _state_pointers(self) -> list[str]:
-        """Addresses of the old and new states. The history of the first state is the output; those of the others are
-        stored only for the backward pass, and otherwise alternate between two buffers.
-        """
-        lines = []
-        for number, state in enumerate(self.source.states):
-            now, before = ("(keep ? t : t % 2)", "(keep ? t - 1 : (t - 1) % 2)") if number else ("t", "(t - 1)")
-            old = f"t ? all_{state} + {before} * B * Hp : start_{state}"
-            lines.append(f"[[maybe_unused]] const float* const old_{state} = {old};")
-            lines.append(f"float* const next_{state} = all_{state} + {now} * B * Hp;")
+    def _pointers(self) -> list[str]:
+        """What belongs to step t: old and new states, and the rows of the own arrays."""
+        step = "(t - t0) * rows" if self.has_later else "0"
+        arrays = {"linear": "(t - t0) * rows * ld", "arguments": f"{step} * {len(self.arguments)} * Hp"}
+        arrays["temporaries"] = f"{step} * {len(self.temporaries)} * Hp"
+        arrays["reduced"] = f"{step} * {len(self.reductions)}"
+        bases = {"linear": "linears"}
+        lines = [
+            f"[[maybe_unused]] float* const {name} = {bases.get(name, f'all_{name}')} + {offset};"
+            for name, offset in arrays.items()
+        ]
+        for s in self.source.states:
+            lines.append(f"[[maybe_unused]] float* const old_{s} = all_{s} + t % ring * B * Hp;")
+            lines.append(f"[[maybe_unused]] float* const next_{s} = all_{s} + (t + 1) % ring * B * Hp;")
         return lines
 
+    def _resets(self) -> list[str]:
+        """Where a sequence begins anew, the old states are the initial ones."""
+        copies = [
+            f"copy_units(old_{s} + b * Hp, start_{s} ? start_{s} + b * H : nullptr, first_unit, units);"
+            for s in self.source.live
+        ]
+        if not copies:
+            return []
+        rows = (
+            f"for (long b = slab.first; b < slab.last; b++)\n  if (resets[t * B + b]) {{\n{indented(copies, 4)}\n  }}"
+        )
+        wait = ["synchronize(slab);"] if self.loops_products else []
+        return [f"if (resets) {{\n{indented([rows, *wait], 2)}\n}}"]
+
     def _padding(self) -> list[str]:
-        zeros = [f"zero(next_{state} + b * Hp, Hp);" for state in self.source.states]
-        zeros += [f"zero(gate_{gate} + (t * B + b) * Hp, Hp);" for gate in self.source.gates]
-        if self.saved:  # the backward pass multiplies them by zero, and uninitialized memory may hold NaN
-            zeros.append(f"if (keep) zero(saved + (t * B + b) * {len(self.saved)} * Hp, {len(self.saved)} * Hp);")
+        """After the end of a sequence all values are zero; the backward pass multiplies them by zero."""
+        width = "last_unit - first_unit"
+        zeros = [f"zero(next_{state} + b * Hp + first_unit, {width});" for state in self.source.states]
+        zeros += [f"zero(gate_{gate} + (t * B + b) * Hp + first_unit, {width});" for gate in self.source.gates]
+        if self.saved:
+            saved = f"zero(saved + ((t * B + b) * {len(self.saved)} + k) * Hp + first_unit, {width});"
+            zeros.append(f"for (long k = 0; keep && k < {len(self.saved)}; k++) {saved}")
         return [
-            "for (long b = slab.first; lengths && slab.share == 0 && b < slab.last; b++)\n"
+            "for (long b = slab.first; lengths && b < slab.last; b++)\n"
             f"  if (t >= lengths[b]) {{\n{indented(zeros, 4)}\n  }}"
         ]
 
-    def _finals(self) -> list[str]:
-        copies = [f"copy(final_{state} + b * Hp, next_{state} + b * Hp, Hp);" for state in self.source.states]
-        return [
-            "for (long b = slab.first; slab.share == 0 && (lengths || t == T - 1) && b < slab.last; b++)\n"
-            f"  if (t == (lengths ? lengths[b] : T) - 1) {{\n{indented(copies, 4)}\n  }}"
-        ]
+    def _leave(self, states: list[str]) -> list[str]:
+        """Copy new states to where the caller wants them: the first is the output, all are final states."""
+        lines = []
+        if self.source.states[0] in states:
+            row = f"copy_units(output + (t * B + b) * H, next_{self.source.states[0]} + b * Hp, first_unit, units);"
+            is_missing = "(direct ? lengths && t >= lengths[b] : output != nullptr)"
+            lines.append(f"for (long b = slab.first; b < slab.last; b++)\n  if {is_missing}\n    {row}")
+        copies = [f"copy_units(final_{s} + b * H, next_{s} + b * Hp, first_unit, units);" for s in states]
+        if copies:
+            lines.append(
+                "for (long b = slab.first; (lengths || t == T - 1) && b < slab.last; b++)\n"
+                f"  if (t == (lengths ? lengths[b] : T) - 1) {{\n{indented(copies, 4)}\n  }}"
+            )
+        return lines
 
 
 _INPUT = Node("input", "input", name="x")  # stands for the input, whatever its name in the cell

@@ -37,50 +37,68 @@ void pack_rows(float* packed, const float* M, long K, long N, long Np, int id, i
   }
 }
 
-template <int R, int N>
+// P neighbouring panels at once: with few rows one panel has too few sums to keep the multipliers busy. Each sum is
+// formed in the same order whatever R, N and P are.
+template <int R, int N, int P>
 INLINE void product_tile(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long row, long c0) {
-  V c[R][N];
+  V c[R][P][N];
 #pragma GCC unroll 8
   for (int i = 0; i < R; i++)
+#pragma GCC unroll 4
+    for (int q = 0; q < P; q++)
 #pragma GCC unroll 3
-    for (int v = 0; v < N; v++) c[i][v] = load(start + (row + i) * ldstart + c0 + v * VL);
+      for (int v = 0; v < N; v++) c[i][q][v] = load(start + (row + i) * ldstart + c0 + (q * N + v) * VL);
   for (int s = 0; s < count; s++) {
     const long lda = terms[s].lda, K = terms[s].K;
     const float *a = terms[s].A + row * lda, *b = terms[s].packed + c0 * K;
     for (long k = 0; k < K; k++, b += N * VL) {
-      V w[N];
+      V w[P][N];
+#pragma GCC unroll 4
+      for (int q = 0; q < P; q++)
 #pragma GCC unroll 3
-      for (int v = 0; v < N; v++) w[v] = load(b + v * VL);
+        for (int v = 0; v < N; v++) w[q][v] = load(b + q * K * N * VL + v * VL);
 #pragma GCC unroll 8
       for (int i = 0; i < R; i++) {
         V x = all(a[i * lda + k]);
+#pragma GCC unroll 4
+        for (int q = 0; q < P; q++)
 #pragma GCC unroll 3
-        for (int v = 0; v < N; v++) c[i][v] += x * w[v];
+          for (int v = 0; v < N; v++) c[i][q][v] += x * w[q][v];
       }
     }
   }
 #pragma GCC unroll 8
   for (int i = 0; i < R; i++)
+#pragma GCC unroll 4
+    for (int q = 0; q < P; q++)
 #pragma GCC unroll 3
-    for (int v = 0; v < N; v++) store(C + (row + i) * ldc + c0 + v * VL, c[i][v]);
+      for (int v = 0; v < N; v++) store(C + (row + i) * ldc + c0 + (q * N + v) * VL, c[i][q][v]);
 }
 
 template <int N>
 INLINE void product_panel(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows, long c0) {
   long row = 0;
-  for (; row + MR <= rows; row += MR) product_tile<MR, N>(C, ldc, start, ldstart, terms, count, row, c0);
+  for (; row + MR <= rows; row += MR) product_tile<MR, N, 1>(C, ldc, start, ldstart, terms, count, row, c0);
   if (MR > 4)
-    for (; row + 4 <= rows; row += 4) product_tile<4, N>(C, ldc, start, ldstart, terms, count, row, c0);
-  for (; row + 2 <= rows; row += 2) product_tile<2, N>(C, ldc, start, ldstart, terms, count, row, c0);
-  for (; row < rows; row++) product_tile<1, N>(C, ldc, start, ldstart, terms, count, row, c0);
+    for (; row + 4 <= rows; row += 4) product_tile<4, N, 1>(C, ldc, start, ldstart, terms, count, row, c0);
+  for (; row + 2 <= rows; row += 2) product_tile<2, N, 1>(C, ldc, start, ldstart, terms, count, row, c0);
+  for (; row < rows; row++) product_tile<1, N, 1>(C, ldc, start, ldstart, terms, count, row, c0);
 }
 
 // C = start + the sum of all terms, `rows` x `columns` (whole vectors). With ldstart = 0, start is one row for all.
 // Panel by panel: its weights stay in L1 while all rows are processed. A team splits the panels.
 void product(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows, long columns,
              int share, int shares) {
-  const long width = NV * VL, whole = columns / width * width, rest = columns - whole;
-  for (long c0 = share * width; c0 < whole; c0 += shares * width) product_panel<NV>(C, ldc, start, ldstart, terms, count, rows, c0);
+  const long width = NV * VL, panels = columns / width, whole = panels * width, rest = columns - whole;
+  long panel = panels * share / shares;
+  const long last = panels * (share + 1) / shares;
+  if (rows == 1)
+    for (; panel + MR / 2 <= last; panel += MR / 2)
+      product_tile<1, NV, MR / 2>(C, ldc, start, ldstart, terms, count, 0, panel * width);
+  if (rows == 2)
+    for (; panel + MR / 4 <= last; panel += MR / 4)
+      product_tile<2, NV, MR / 4>(C, ldc, start, ldstart, terms, count, 0, panel * width);
+  for (; panel < last; panel++) product_panel<NV>(C, ldc, start, ldstart, terms, count, rows, panel * width);
   if (share != shares - 1) return;
   if (rest == 2 * VL) product_panel<2>(C, ldc, start, ldstart, terms, count, rows, whole);
   if (rest == VL) product_panel<1>(C, ldc, start, ldstart, terms, count, rows, whole);
@@ -124,22 +142,47 @@ INLINE void outer_panel(float* C, long ldc, const Segment* segments, int count, 
   for (; k < K; k++) outer_tile<1, N>(C, ldc, segments, count, lda, ldg, k, c0);
 }
 
-// C (K x columns) += the sum over all rows of (row of A) x (row of G): a transposed weight gradient.
-void outer(float* C, long ldc, const Segment* segments, int count, long lda, long ldg, long K, long columns) {
-  long c0 = 0;
-  for (; c0 + NV * VL <= columns; c0 += NV * VL) outer_panel<NV>(C, ldc, segments, count, lda, ldg, K, c0);
-  if (columns - c0 == 2 * VL) outer_panel<2>(C, ldc, segments, count, lda, ldg, K, c0);
-  if (columns - c0 == VL) outer_panel<1>(C, ldc, segments, count, lda, ldg, K, c0);
+// C (K x columns) += the sum over all rows of (row of A) x (row of G): a transposed weight gradient. A team splits the
+// panels.
+void outer(float* C, long ldc, const Segment* segments, int count, long lda, long ldg, long K, long columns, int share,
+           int shares) {
+  const long width = NV * VL, panels = columns / width, whole = panels * width, last = panels * (share + 1) / shares;
+  for (long panel = panels * share / shares; panel < last; panel++)
+    outer_panel<NV>(C, ldc, segments, count, lda, ldg, K, panel * width);
+  if (share != shares - 1) return;
+  if (columns - whole == 2 * VL) outer_panel<2>(C, ldc, segments, count, lda, ldg, K, whole);
+  if (columns - whole == VL) outer_panel<1>(C, ldc, segments, count, lda, ldg, K, whole);
 }
 
-// out = the sum over threads of `sums`, `floats` each; every thread adds its range.
-void add_up(float* out, const float* sums, long floats, int id, int threads) {
-  long blocks = floats / VL, last = blocks * (id + 1) / threads;
-  for (long i = blocks * id / threads; i < last; i++) {
-    V v = load(sums + i * VL);
-    for (int k = 1; k < threads; k++) v += load(sums + k * floats + i * VL);
-    store(out + i * VL, v);
+// A weight gradient (H x K) as its parameter has it: the transposed sum over `count` threads of `sums`, which are
+// `stride` floats apart and have rows of `ld`. `more`: added to what is there. Every thread makes its range of rows.
+void collect(float* out, const float* sums, long stride, int count, long ld, long H, long K, bool more, int id, int threads) {
+  const long last = H * (id + 1) / threads;
+  for (long u0 = H * id / threads; u0 < last; u0 += 16)
+    for (long k0 = 0; k0 < K; k0 += 64)  // in blocks that fit in L1: the sums are read with a stride
+      for (long u = u0; u < u0 + 16 && u < last; u++)
+        for (long k = k0; k < k0 + 64 && k < K; k++) {
+          float sum = sums[k * ld + u];
+          for (int t = 1; t < count; t++) sum += sums[t * stride + k * ld + u];
+          out[u * K + k] = more ? out[u * K + k] + sum : sum;
+        }
+}
+
+extern "C" void add_rows(float* out, const float* a, const float* b, long floats) {
+  for (long i = 0; i < floats; i++) out[i] = a[i] + b[i];
+}
+
+extern "C" uint64_t fingerprint(const Sampled* parameters) {
+  uint64_t hash = 0;
+  for (long i = 0; i < parameters->count; i++) {
+    const long size = parameters->sizes[i], samples = size < 16 ? size : 16;
+    for (long k = 0; k < samples; k++) {
+      uint32_t bits;
+      memcpy(&bits, parameters->tensors[i] + (2 * k + 1) * size / (2 * samples), 4);
+      hash = (hash ^ bits) * 0x9E3779B97F4A7C15u + (hash >> 29);
+    }
   }
+  return hash;
 }
 
 // Build properties, read by `gatelab doctor`.

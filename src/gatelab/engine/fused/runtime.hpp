@@ -197,29 +197,31 @@ INLINE float total(V v) {
 
 // ---- memory --------------------------------------------------------------------------------------------------------
 
-// Fresh memory costs page faults, so workspace is reused between calls, one arena per thread.
+// Fresh memory costs page faults, so workspace is reused between calls: one arena for each thread that calls kernels.
 struct Arena {
   char* memory = nullptr;
   size_t size = 0;
   ~Arena() { free(memory); }
-  // Returns `floats` uninitialized floats, aligned to a cache line. Called once per kernel call, for all arrays together.
+  // Returns `floats` uninitialized floats, aligned to a cache line, or null if there is no memory. Called once per
+  // kernel call, for the arrays of all threads together.
   float* get(size_t floats) {
     size_t bytes = (floats * 4 + 127) / 64 * 64;
     if (bytes > size) {
       free(memory);
-      memory = (char*)aligned_alloc(64, size = bytes);
+      memory = (char*)aligned_alloc(64, bytes);
+      size = memory ? bytes : 0;
     }
     return (float*)memory;
   }
 };
-static thread_local Arena shared_arena, own_arena;
+static thread_local Arena arena;
 
-// Bump allocator: hands out consecutive pieces of memory; with a null pointer it only counts.
+// Bump allocator: hands out consecutive pieces of memory. From a null pointer it only counts.
 struct Allocator {
   float* memory;
   size_t used = 0;
   float* take(size_t floats) {
-    float* piece = memory ? memory + used : nullptr;
+    float* piece = memory + used;
     used += (floats + 15) / 16 * 16;
     return piece;
   }
@@ -250,8 +252,9 @@ struct FlushDenormals {
 // ---- threads --------------------------------------------------------------------------------------------------------
 
 // The rows of a batch are independent, so each thread processes a slab of rows through the whole sequence, without
-// synchronization inside a step. With too few rows to split and weights too large for one core's cache, the threads work
-// as a team instead: each processes its share of columns and units for all rows, with a barrier after each phase.
+// synchronization inside a step. Where there are too few rows to split, the threads may work as a team instead: each
+// processes its share of columns and units for all rows, and they wait for each other around products. That pays if the
+// weights are too large for one core's cache, or if the loop over time has no products.
 struct Slab {
   int id, threads;
   long first, last;  // rows
@@ -266,11 +269,20 @@ INLINE long useful_threads(long threads, long B) {
   return threads < most ? threads : most;
 }
 
-INLINE Slab slab_of(int id, int threads, long B, bool team = false) {
+INLINE Slab slab_of(int id, int threads, long B, bool team) {
   if (team) return {id, threads, 0, B, id, threads};
   long unit = B >= 8 * threads ? 8 : 4, blocks = (B + unit - 1) / unit;
   long first = blocks * id / threads * unit, last = blocks * (id + 1) / threads * unit;
   return {id, threads, first < B ? first : B, last < B ? last : B, 0, 1};
+}
+
+INLINE long most_rows(int threads, long B, bool team) {
+  long most = 0;
+  for (int id = 0; id < threads; id++) {
+    long rows = slab_of(id, threads, B, team).rows();
+    most = rows > most ? rows : most;
+  }
+  return most;
 }
 
 INLINE int thread_id() {
@@ -297,7 +309,7 @@ struct Term {
   const float* packed;
 };
 
-// The contribution of one step to a weight gradient: `rows` rows of A (K long) and of G.
+// A part of a weight gradient: `rows` rows of A (K long) and of G.
 struct Segment {
   const float *A, *G;
   long rows;
@@ -310,14 +322,21 @@ void pack_columns(float* packed, const float* const* M, long count, long H, long
 void pack_rows(float* packed, const float* M, long K, long N, long Np, int id, int threads);
 void product(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows, long columns,
              int share = 0, int shares = 1);
-void outer(float* C, long ldc, const Segment* segments, int count, long lda, long ldg, long K, long columns);
-void add_up(float* out, const float* sums, long floats, int id, int threads);
+void outer(float* C, long ldc, const Segment* segments, int count, long lda, long ldg, long K, long columns, int share,
+           int shares);
+void collect(float* out, const float* sums, long stride, int count, long ld, long H, long K, bool more, int id, int threads);
 
 // The next range of columns of adjoints whose weight gradient is wanted, from column `last` on.
 INLINE bool next_wanted(const uint8_t* wanted, long columns, long& first, long& last) {
   for (first = last; wanted && first < columns && !wanted[first]; first++) {}
   for (last = first; wanted && last < columns && wanted[last]; last++) {}
   return last > first;
+}
+
+INLINE bool any(const uint8_t* flags, long count) {
+  for (long i = 0; i < count; i++)
+    if (flags[i]) return true;
+  return false;
 }
 
 // A barrier for teams; nothing otherwise. All threads of a team must reach it.
@@ -329,3 +348,79 @@ INLINE void synchronize(const Slab& slab) {
 
 INLINE void zero(float* p, long floats) { memset(p, 0, floats * 4); }
 INLINE void copy(float* to, const float* from, long floats) { memcpy(to, from, floats * 4); }
+
+// A thread's units of a row; null stands for a row of zeros.
+INLINE void copy_units(float* to, const float* from, long first, long units) {
+  from ? copy(to + first, from + first, units) : zero(to + first, units);
+}
+
+// A row of H floats that may be read in whole vectors; `scratch` has zeros beyond H.
+INLINE const float* whole_row(const float* row, float* scratch, long H, long Hp) {
+  if (H == Hp) return row;
+  copy(scratch, row, H);
+  return scratch;
+}
+
+// ---- changes of the parameters ----------------------------------------------------------------------------------------
+
+// Parameters from which something was prepared, and the fingerprint they had then.
+struct Sampled {
+  uint64_t expected;
+  long count;
+  const float* const* tensors;
+  const long* sizes;
+};
+
+// Of 16 numbers of each tensor: notices changes behind torch's back (`p.data.copy_`), which it does not count.
+extern "C" uint64_t fingerprint(const Sampled* parameters);
+
+// ---- several steps at once --------------------------------------------------------------------------------------------
+
+// The number of steps whose input products are computed together: 64 rows make a product efficient, and fit in cache.
+// If every step has products of its own, few rows are slow anyway, and from 8 on nothing is gained.
+INLINE long steps_at_once(long rows, long T, bool loops_products) {
+  long steps = loops_products && rows >= 8 ? 1 : 64 / rows;
+  return steps < 1 ? 1 : steps < T ? steps : T;
+}
+
+// Rows of several steps at a common distance, as the operand of one product.
+struct Rows {
+  const float* first;
+  long ld;
+};
+
+// The rows of `steps` steps: where they are, if their distance is the same throughout, otherwise copied to `gathered`.
+// `step` and `ld` are the distances of steps and of rows, K floats each. A team shares the copying.
+INLINE Rows rows_of(const float* from, long step, long ld, long rows, long steps, long K, float* gathered,
+                    const Slab& slab) {
+  if (steps == 1 || step == rows * ld) return {from, ld};
+  if (rows == 1) return {from, step};
+  for (long s = slab.share; s < steps; s += slab.shares)
+    for (long i = 0; i < rows; i++) copy(gathered + (s * rows + i) * K, from + s * step + i * ld, K);
+  synchronize(slab);
+  return {gathered, K};
+}
+
+// The same for weight gradients, which need no copy: one segment if the distance is the same, otherwise one per step.
+INLINE int segments_of(Segment* segments, long& ld, const float* from, long step, const float* G, long ldg, long rows,
+                       long steps) {
+  if (rows == 1 && steps > 1) ld = step;
+  if (rows == 1 || step == rows * ld) {
+    segments[0] = {from, G, rows * steps};
+    return 1;
+  }
+  for (long s = 0; s < steps; s++) segments[s] = {from + s * step, G + s * rows * ldg, rows};
+  return steps;
+}
+
+// Adds up the sums of `count` threads, H floats each, `stride` apart; with `all_units` also over these.
+INLINE void add_up(float* out, const float* sums, long stride, int count, long H, bool all_units) {
+  float whole = 0;
+  for (long j = 0; j < H; j++) {
+    float sum = 0;
+    for (int k = 0; k < count; k++) sum += sums[k * stride + j];
+    if (!all_units) out[j] = sum;
+    whole += sum;
+  }
+  if (all_units) *out = whole;
+}

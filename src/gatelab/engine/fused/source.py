@@ -9,12 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
-from gatelab.engine.fused.phases import Program, saved_activations
+from gatelab.engine.fused.phases import Linear, Program, saved_activations
 from gatelab.lang import Cell
 from gatelab.lang.gradient import gradient
-from gatelab.lang.graph import Elementwise, Exponential, Identity, Matrix, Node, Scaled, Transpose, Weight, mask_name
+from gatelab.lang.graph import (
+    Elementwise,
+    Exponential,
+    Identity,
+    Matrix,
+    Node,
+    Scaled,
+    Transpose,
+    Weight,
+    mask_name,
+    walk,
+)
 
 
 def matrix_name(matrix: Matrix) -> str:
@@ -63,12 +74,14 @@ class Source:
     def __init__(self, cell: Cell, watch: bool = False) -> None:
         self.cell, self.watch, self.graph = cell, watch, cell.lowered
         self.states = self.graph.states
+        read = {node.name for node in walk(self.graph.new_states) if node.op == "state"}
+        self.live = [s for s in self.states if s in read]  # states that later steps depend on
         self.gates = self.graph.gates if watch else {}
         self.masks = [self.mask(node) for node in self.graph.randoms]
         self.gradient = gradient(self.graph, watch)
-        self.forward_arguments, self.backward_arguments = Arguments(), Arguments()
-        products = [node for node in self.graph.nodes() if node.op == "product"]
-        self.matrices: list[Matrix] = list(dict.fromkeys(node.matrix for node in products if node.matrix is not None))
+        functions = ("prepare_forward", "forward", "prepare_backward", "backward")
+        self.arguments = {name: Arguments() for name in functions}  # filled when the text is written
+        self.matrices = self.graph.matrices
         self.matrix_names = self._named_matrices()
         self.adjoints = self._ordered_adjoints()
         # The gradient of a weight is the sum over rows of the outer product of operand and adjoint.
@@ -84,12 +97,59 @@ class Source:
         self.recomputed = [node for node in expressions if node not in self.saved]
         self.forward = Program(list(dict.fromkeys([*self.graph.new_states, *saved, *self.gates.values()])))
         self.backward = Program(list(dict.fromkeys([*targets, *self.recomputed])), set(saved))
+        self.looped = self._phases_in_loop()
+        self.ahead = self._products_ahead()
         self.names = self._named_values()
         # For each product: the index of its matrix, the name of its operand, the column of its adjoint.
         self.weight_gradients = [
             (self.matrices.index(p.matrix), self.operands[p.args[0]], self.adjoints.index(adjoint))
             for p, adjoint in g.products.items()
             if p.matrix is not None
+        ]
+
+    def _phases_in_loop(self) -> int:
+        """The number of forward phases that later steps depend on."""
+        new = dict(zip(self.states, self.graph.new_states, strict=True))
+        return 1 + max((self.forward.level(new[s]) for s in self.live), default=-1)
+
+    def _products_ahead(self) -> list[Linear]:
+        """The products of the backward pass that need nothing from later steps."""
+
+        @cache
+        def is_ahead(node: Node) -> bool:
+            if node.op == "adjoint":
+                return node.name not in self.live
+            return node in self.backward.available or all(is_ahead(arg) for arg in node.args)
+
+        linears = [] if self.backward.reductions else self.backward.linears
+        return [linear for linear in linears if all(is_ahead(p.args[0]) for p in linear.products)]
+
+    @cached_property
+    def splits_units(self) -> bool:
+        """Whether threads can process units of the same rows: nothing in the loops over time depends on other units."""
+        products = [li for level in range(self.looped) for li in self.forward.at_level(level)]
+        products += [linear for linear in self.backward.linears if linear not in self.ahead]
+        return not (products or self.forward.reductions or self.backward.reductions)
+
+    @staticmethod
+    def is_input_matrix(matrix: Matrix) -> bool:
+        """Whether a matrix maps the input (H × D), not a state (H × H)."""
+        return isinstance(matrix, Weight) and matrix.space == "W"
+
+    @cached_property
+    def flags(self) -> dict[str, int]:
+        """The position of each vector and scalar among the parameters, after the matrices."""
+        names = [*(f"vector_{name}" for name in self.graph.b), *(f"scalar_{name}" for name in self.graph.scalars)]
+        return {name: len(self.matrices) + k for k, name in enumerate(names)}
+
+    @cached_property
+    def has_gradient(self) -> list[bool]:
+        """For each parameter, whether a gradient can reach it."""
+        matrices = {matrix for matrix, *_ in self.weight_gradients}
+        return [
+            *(k in matrices for k in range(len(self.matrices))),
+            *(name in self.gradient.vectors for name in self.graph.b),
+            *(name in self.gradient.scalars for name in self.graph.scalars),
         ]
 
     @staticmethod

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gatelab.engine.fused.phases import EXPENSIVE, Linear, Program, parameters_only
 from gatelab.engine.fused.pointwise import Pass, literal
-from gatelab.engine.fused.source import Arguments, Source
+from gatelab.engine.fused.source import Source
 from gatelab.lang.graph import Node, walk
 
 
@@ -16,36 +16,39 @@ def indented(lines: Iterable[str], by: int) -> str:
 
 
 class Writer:
-    """Generates one pass of a kernel. Collects declarations, the layout of shared memory, and its initialization."""
+    """Generates one pass of a kernel as two functions: `prepare_NAME` computes from the parameters what every call
+    needs (padded vectors, packed matrices, values that are constant over time), and `NAME` runs over a sequence.
+    """
 
-    def __init__(self, source: Source, program: Program, arguments: Arguments) -> None:
-        self.source, self.program, self.graph, self.signature = source, program, source.graph, arguments
+    def __init__(self, source: Source, program: Program, name: str) -> None:
+        self.source, self.program, self.graph, self.name = source, program, source.graph, name
+        self.preparation, self.signature = source.arguments[f"prepare_{name}"], source.arguments[name]
         self.columns = {linear: i for i, linear in enumerate(program.linears)}
         self.temporaries = {node: i for i, node in enumerate(program.temporaries)}
         self.saved = {node: i for i, node in enumerate(source.saved)}
         self.saved_rows = {node: i for i, node in enumerate(source.saved_rows)}
         self.reductions = {node: i for i, node in enumerate(program.reductions)}
         self.hoisted: dict[Node, str] = {}
-        self.declared: list[str] = []
-        self.layout: list[str] = []
-        self.initialization: list[str] = []
+        self.prepared: dict[str, str] = {}  # arrays that are computed from parameters: name → number of floats
+        self.initialization: list[str] = []  # the statements that compute them, by one thread
+        self.packing: list[str] = []  # by all threads
+        self.read: list[str] = []  # numbers among them, as local variables
 
-    def shared(self, name: str, floats: str) -> None:
-        """Declare an array shared by all threads."""
-        self.declared.append(f"float* {name};")
-        self.layout.append(f"{name} = c.take({floats});")
-
-    def add_parameters(self) -> None:
-        """Declare the cell's vectors, padded to Hp, and its scalars."""
+    def add_parameters(self) -> list[str]:
+        """Prepare the cell's vectors, padded to Hp, and its scalars; returns the declarations of their pointers."""
+        declared = [self.preparation.pointer(name) for name in self.source.matrix_names.values()]
         for name in self.graph.b:
-            self.declared.append(self.signature.pointer(f"unpadded_{name}"))
-            self.shared(f"b_{name}", "Hp")
+            declared.append(self.preparation.pointer(f"unpadded_{name}"))
+            self.prepared[f"b_{name}"] = "Hp"
             self.initialization.append(f"copy(b_{name}, unpadded_{name}, H), zero(b_{name} + H, Hp - H);")
         for name in self.graph.scalars:
-            self.declared += [
-                self.signature.pointer(f"pointer_{name}"),
-                f"[[maybe_unused]] const float s_{name} = *pointer_{name};",
-            ]
+            declared.append(self.preparation.pointer(f"pointer_{name}"))
+            self.prepared[f"kept_{name}"] = "1"
+            self.initialization.append(f"*kept_{name} = *pointer_{name};")
+            number = f"[[maybe_unused]] const float s_{name} = *kept_{name};"
+            self.initialization.append(number)
+            self.read.append(number)
+        return declared
 
     def hoist(self) -> None:
         """Move expensive values that depend on nothing but parameters out of the loop over time."""
@@ -56,9 +59,11 @@ class Writer:
             pointwise = Pass(self.program, [node], self.load_fixed, self.load_column, {})
             value = pointwise.value(node)
             if node.shape == "scalar":
-                self.initialization.append(f"const float {name} = {value};")
+                self.prepared[f"kept_{name}"] = "1"
+                self.initialization += [f"*kept_{name} = {value};", number := f"const float {name} = *kept_{name};"]
+                self.read.append(f"[[maybe_unused]] {number}")
             else:
-                self.shared(name, "Hp")
+                self.prepared[name] = "Hp"
                 body = indented([*pointwise.lines, f"store({name} + j, {value});"], 2)
                 self.initialization.append(f"for (long j = 0; j < Hp; j += VL) {{\n{body}\n}}")
             self.hoisted[node] = name
@@ -118,37 +123,87 @@ class Writer:
         nodes = dict.fromkeys([*self.program.stored(), *self.program.temporaries])
         return [node for node in nodes if self.program.level(node) == level]
 
-    def function(self, name: str, sizes: list[str], pointers: list[str], body: str) -> str:
-        """A C++ function: arguments, shared memory, and a body that each thread executes on its slab of rows."""
+    def tape(self) -> list[str]:
+        """Declare the parts of the tape: all states from the initial ones on, and what else the backward pass needs."""
+        B, count = "(T + 1) * B * Hp", len(self.source.states)
+        parts = {f"taped_{s}": f"{k} * {B}" for k, s in enumerate(self.source.states)}
+        parts["saved"] = f"{count} * {B}"
+        parts["saved_rows"] = f"{count} * {B} + T * B * {len(self.saved)} * Hp"
+        return [f"[[maybe_unused]] float* const {name} = tape + {offset};" for name, offset in parts.items()]
+
+    def text(
+        self,
+        parameters: list[str],
+        sizes: list[str],
+        pointers: list[str],
+        shared: dict[str, str],
+        own: dict[str, str],
+        before: list[str],
+        body: str,
+    ) -> str:
+        """Both functions. `shared` are arrays of all threads; `own` are arrays of rows, each thread's for its slab, or
+        the team's together.
+        """
+        prepare_sizes = [self.preparation.size(name) for name in ("D", "H", "Hp", "Dp", "wanted_threads")]
+        memory = self.preparation.pointer("prepared", "float*")
+        lay_out = self._layout("lay_out", self.prepared)
+        known = ", ".join(f"*{name}" for name in self.prepared)
+        declared = f"[[maybe_unused]] float {known};" if self.prepared else ""
         return f"""
-extern "C" void {name}(void* const* p, const long* n) {{
+// Returns the number of floats that the prepared values take; computes them if there is memory for them.
+extern "C" long prepare_{self.name}(void* const* p, const long* n) {{
+{indented([*prepare_sizes, memory, *parameters], 2)}
+  {declared}
+{indented([lay_out], 2)}
+  const long floats = lay_out(prepared);
+  if (!prepared) return floats;
+{indented(self.initialization, 2)}
+#pragma omp parallel num_threads(wanted_threads)
+  {{
+    const int id = thread_id(), threads = team_size();
+    (void)id, (void)threads;
+{indented(self.packing, 4)}
+  }}
+  return floats;
+}}
+
+// Returns 0, or 1 if there is not enough memory.
+extern "C" int {self.name}(void* const* p, const long* n) {{
 {indented(sizes, 2)}
 {indented(pointers, 2)}
+  {declared}
+{indented([lay_out, "lay_out((float*)prepared);", *self.read], 2)}
   const long threads = team ? wanted_threads : useful_threads(wanted_threads, B);
-{indented(self.declared, 2)}
-  auto lay_out = [&](Allocator c) {{
-{indented(self.layout, 4)}
-    return c.used;
-  }};
-  lay_out(Allocator{{shared_arena.get(lay_out(Allocator{{nullptr}}))}});
-{indented(self.initialization, 2)}
-
+  float* memory = nullptr;
 #pragma omp parallel num_threads(threads)
   {{
     FlushDenormals flush;
     const Slab slab = slab_of(thread_id(), team_size(), B, team);
-    const long rows = slab.rows();
-{indented([body], 4)}
+    [[maybe_unused]] const long rows = slab.rows(), most = most_rows(slab.threads, B, team);
+    [[maybe_unused]] const long first_unit = slab.first_unit(Hp), last_unit = slab.last_unit(Hp);
+    [[maybe_unused]] const long units = last_unit < H ? last_unit - first_unit : H > first_unit ? H - first_unit : 0;
+{indented(before, 4)}
+{indented(self._arrays("shared", shared), 4)}
+{indented(self._arrays("own", own), 4)}
+    const long shared_floats = lay_out_shared(nullptr), own_floats = lay_out_own(nullptr);
+#pragma omp master
+    memory = arena.get(shared_floats + (team ? 1 : slab.threads) * own_floats);
+#pragma omp barrier
+    if (memory) {{
+      lay_out_shared(memory);
+      lay_out_own(memory + shared_floats + (team ? 0 : slab.id) * own_floats);
+{indented([body], 6)}
+    }}
   }}
+  return memory ? 0 : 1;
 }}
 """
 
-    @staticmethod
-    def own(arrays: dict[str, str], memory: str = "own_arena.get(lay_out_own(Allocator{nullptr}))") -> str:
-        """Declare arrays that are private to a thread."""
+    def _arrays(self, group: str, arrays: dict[str, str]) -> list[str]:
         names = ", ".join(f"*{name}" for name in arrays)
-        takes = indented([f"{name} = c.take({floats});" for name, floats in arrays.items()], 2)
-        return (
-            f"float {names};\nauto lay_out_own = [&](Allocator c) {{\n{takes}\n  return c.used;\n}};\n"
-            f"lay_out_own(Allocator{{{memory}}});"
-        )
+        return [*([f"[[maybe_unused]] float {names};"] if arrays else []), self._layout(f"lay_out_{group}", arrays)]
+
+    @staticmethod
+    def _layout(name: str, arrays: dict[str, str]) -> str:
+        takes = indented([f"{array} = c.take({floats});" for array, floats in arrays.items()], 2)
+        return f"auto {name} = [&](float* from) {{\n  Allocator c{{from}};\n{takes}\n  return (long)c.used;\n}};"

@@ -1,0 +1,101 @@
+"""A cell's compiled kernel, and its functions called with tensors and sizes by name."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from gatelab.engine.fused import compiler
+from gatelab.engine.fused.source import Source
+from gatelab.errors import GatelabError
+from gatelab.lang import Cell
+
+Pointers = Mapping[str, "Tensor | ctypes.Array[Any] | int | None"]
+
+LANES = 16  # of the widest vectors; rows are padded to this on every machine, so that memory layouts agree
+
+
+def padded(size: Any) -> Any:
+    """The size rounded up to whole vectors. (Any: also a symbolic size, while torch traces a model.)"""
+    return (size + LANES - 1) // LANES * LANES
+
+
+class Sampled(ctypes.Structure):
+    """Parameters from which something was prepared, and the fingerprint they had then (runtime.hpp)."""
+
+    _fields_ = (
+        ("expected", ctypes.c_uint64),
+        ("count", ctypes.c_long),
+        ("tensors", ctypes.c_void_p),
+        ("sizes", ctypes.c_void_p),
+    )
+
+    @classmethod
+    def of(cls, tensors: Sequence[Tensor]) -> Sampled:
+        """Of tensors that are contiguous, and stay where they are."""
+        pointers = (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
+        sizes = (ctypes.c_long * len(tensors))(*(t.numel() for t in tensors))
+        made = cls(0, len(tensors), ctypes.addressof(pointers), ctypes.addressof(sizes))
+        made.kept = (pointers, sizes)
+        return made
+
+
+class Kernel:
+    """The compiled functions of a cell. `watch`: its gates are outputs too."""
+
+    def __init__(self, cell: Cell, watch: bool) -> None:
+        try:
+            self.source = Source(cell, watch)
+        except RecursionError as error:
+            raise compiler.KernelError(f"cell {cell.name!r} is nested too deeply") from error
+        self.library = compiler.load(cell.name + ("_gates" if watch else ""), self.source.text)
+        self._functions = {}
+        for name, arguments in self.source.arguments.items():
+            function = getattr(self.library, name)
+            function.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+            function.restype = ctypes.c_long if name.startswith("prepare") else ctypes.c_int
+            arrays = ctypes.c_void_p * len(arguments.pointers), ctypes.c_long * len(arguments.sizes)
+            self._functions[name] = (function, arguments.pointers, arguments.sizes, *arrays)
+        self.library.add_rows.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_long]
+        self.fingerprint = self.library.fingerprint
+        self.fingerprint.argtypes, self.fingerprint.restype = [ctypes.c_void_p], ctypes.c_uint64
+        # A step takes microseconds, and giving up the interpreter's lock would take a good part of one.
+        self.step = ctypes.PyDLL(self.library._name).step
+        self.step.argtypes = [ctypes.c_void_p] * (5 + 2 * len(self.source.states))
+        self.step.restype = ctypes.c_int
+
+    def call(self, name: str, pointers: Pointers, sizes: Mapping[str, int]) -> int:
+        """Call a function; None becomes a null pointer."""
+        function, names, size_names, addresses, numbers = self._functions[name]
+        return function(  # type: ignore[no-any-return]
+            addresses(*[_address(pointers[name]) for name in names]), numbers(*[sizes[name] for name in size_names])
+        )
+
+    def run(self, name: str, pointers: Pointers, sizes: Mapping[str, int]) -> None:
+        """Call `forward` or `backward`, which need memory of their own."""
+        if self.call(name, pointers, sizes):
+            self.refuse(name, sizes)
+
+    def refuse(self, name: str, sizes: Mapping[str, int]) -> None:
+        """There was no memory."""
+        shape = ", ".join(f"{letter}={sizes[letter]}" for letter in "BTDH")
+        raise GatelabError(
+            f"there is not enough memory for the {name} pass of cell {self.source.cell.name!r} with {shape}: "
+            "make the batch or the hidden size smaller, or use fewer threads (torch.set_num_threads)"
+        )
+
+
+def _address(value: Tensor | ctypes.Array[Any] | int | None) -> int | None:
+    if value is None or isinstance(value, int):
+        return value
+    return value.data_ptr() if isinstance(value, Tensor) else ctypes.addressof(value)
+
+
+@functools.cache
+def kernel(cell: Cell, watch: bool = False) -> Kernel:
+    """The kernel of a cell, compiled on first use; raises `CompilerError` where that is impossible."""
+    return Kernel(cell, watch)

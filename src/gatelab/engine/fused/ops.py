@@ -1,0 +1,217 @@
+"""The fused engine as operators of torch, for graphs: `torch.compile`, `torch.export`, fake tensors.
+
+    gatelab::scan           a layer in one direction over a sequence
+    gatelab::scan_taped     the same, and the tape for a backward pass
+    gatelab::scan_backward  the backward pass
+
+A cell travels as its document, in an argument, so that a graph is complete: it runs wherever gatelab is installed and
+`gatelab.engine` was imported. Outside of graphs `function.scan` does the same work with less overhead.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gatelab.engine.fused import passes
+from gatelab.engine.fused.kernel import Kernel, kernel, padded
+from gatelab.engine.fused.source import Source
+from gatelab.engine.fused.weights import tensors_of
+from gatelab.engine.masks import draw
+from gatelab.engine.parameters import CellParameters
+from gatelab.engine.scan import Scan
+from gatelab.lang import document
+
+_ARGUMENTS = (
+    "Tensor x, Tensor[] states, Tensor[] parameters, Tensor? lengths, Tensor? resets, Tensor[] masks, str cell, "
+    "bool gates, bool output"
+)
+_GRADIENTS = "Tensor tape, Tensor? d_output, Tensor? d_states, Tensor? d_gates, bool[] wanted"
+_library: Any = torch.library.Library("gatelab", "DEF")  # type: ignore[no-untyped-call]
+_library.define(f"scan({_ARGUMENTS}) -> (Tensor output, Tensor states, Tensor gates)")
+_library.define(f"scan_taped({_ARGUMENTS}) -> (Tensor output, Tensor states, Tensor gates, Tensor tape)")
+_library.define(f"scan_backward({_ARGUMENTS}, {_GRADIENTS}) -> (Tensor d_x, Tensor d_states, Tensor d_parameters)")
+
+
+@functools.lru_cache(maxsize=256)
+def _kernel(cell: str, gates: bool) -> Kernel:
+    return kernel(document.from_document(json.loads(cell)), gates)
+
+
+@functools.lru_cache(maxsize=256)
+def _source(cell: str, gates: bool) -> Source:
+    return Source(document.from_document(json.loads(cell)), gates)
+
+
+# ---- on real tensors ------------------------------------------------------------------------------------------------
+
+
+def _forward(
+    keep: bool,
+    x: Tensor,
+    states: list[Tensor],
+    parameters: list[Tensor],
+    lengths: Tensor | None,
+    resets: Tensor | None,
+    masks: list[Tensor],
+    cell: str,
+    gates: bool,
+    output: bool,
+) -> tuple[Tensor, ...]:
+    compiled = _kernel(cell, gates)
+    given, parameters = _given(x, states, lengths, resets, masks), [p.contiguous() for p in parameters]
+    H, weights = states[0].shape[1], sum(p.numel() for p in parameters)
+    prepared = passes.prepare(compiled, "forward", parameters, x.shape[2], H)
+    made = passes.forward(compiled, prepared, given, H, weights, keep=keep, with_output=output)
+    results = [x.new_empty(0) if value is None else value for value in made]
+    return tuple(results if keep else results[:3])
+
+
+def _backward(
+    x: Tensor,
+    states: list[Tensor],
+    parameters: list[Tensor],
+    lengths: Tensor | None,
+    resets: Tensor | None,
+    masks: list[Tensor],
+    cell: str,
+    gates: bool,
+    output: bool,
+    tape: Tensor,
+    d_output: Tensor | None,
+    d_states: Tensor | None,
+    d_gates: Tensor | None,
+    wanted: list[bool],
+) -> tuple[Tensor, Tensor, Tensor]:
+    compiled, H = _kernel(cell, gates), states[0].shape[1]
+    parameters = [p.contiguous() for p in parameters]
+    grads = (d_output if output else None, d_states, d_gates if gates else None)
+    given = _given(x, states, lengths, resets, masks)
+    made = passes.backward(compiled, parameters, given, H, tape, grads, wanted)
+    return x.new_empty(0) if made.x is None else made.x, made.starts, made.parameters
+
+
+def _given(x: Tensor, states: list[Tensor], lengths: Any, resets: Any, masks: list[Tensor]) -> passes.Given:
+    x = x if x.stride(2) == 1 or x.shape[2] == 1 else x.contiguous()
+    rows = None if lengths is None else lengths.contiguous()
+    begins = None if resets is None else resets.contiguous()
+    return passes.Given(x, [state.contiguous() for state in states], rows, begins, masks)
+
+
+_library.impl("scan", functools.partial(_forward, False), "CPU")
+_library.impl("scan_taped", functools.partial(_forward, True), "CPU")
+_library.impl("scan_backward", _backward, "CPU")
+
+
+# ---- on fake tensors ------------------------------------------------------------------------------------------------
+
+
+def _fake_forward(keep: bool, x: Tensor, states: list[Tensor], *rest: Any) -> tuple[Tensor, ...]:
+    *_, cell, gates, output = rest
+    source = _source(cell, gates)
+    (T, B, _), (_, H) = x.shape, states[0].shape
+    results = [
+        x.new_empty((T, B, H) if output else (0,)),
+        x.new_empty(len(states), B, H),
+        x.new_empty((len(source.gates), T, B, padded(H)) if source.gates else (0,)),
+    ]
+    return (*results, x.new_empty(passes.tape_size(source, T, B, H))) if keep else tuple(results)
+
+
+def _fake_backward(x: Tensor, states: list[Tensor], parameters: list[Tensor], *rest: Any) -> tuple[Tensor, ...]:
+    wanted = rest[-1]
+    d_x = x.new_empty(x.shape if wanted[0] else (0,))
+    flat = x.new_empty(sum(parameter.numel() for parameter in parameters))
+    return d_x, x.new_empty(len(states), *states[0].shape), flat
+
+
+torch.library.register_fake("gatelab::scan", functools.partial(_fake_forward, False), lib=_library)
+torch.library.register_fake("gatelab::scan_taped", functools.partial(_fake_forward, True), lib=_library)
+torch.library.register_fake("gatelab::scan_backward", _fake_backward, lib=_library)
+
+
+# ---- gradients ------------------------------------------------------------------------------------------------------
+
+
+class _Taped(torch.autograd.Function):
+    """Keeps the tape of the forward pass for the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, sizes: tuple[int, int, int], options: tuple[Any, ...], *tensors: Tensor) -> Any:
+        x, states, parameters, (lengths, resets, *masks) = _split(sizes, tensors)
+        with torch._C._AutoDispatchBelowAutograd():
+            output, finals, gates, tape = torch.ops.gatelab.scan_taped(
+                x, states, parameters, lengths, resets, masks, *options
+            )
+        ctx.sizes, ctx.options = sizes, options
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(tape, *tensors)
+        return output, finals, gates
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        tape, *tensors = ctx.saved_tensors
+        x, states, parameters, (lengths, resets, *masks) = _split(ctx.sizes, tensors)
+        S, source = len(states), _source(*ctx.options[:2])
+        needs_x, *needs = ctx.needs_input_grad[2 : 3 + S + len(parameters)]
+        needs_x = needs_x and bool(source.graph.W or source.graph.uses_input_itself)
+        wanted = [needed and exists for needed, exists in zip(needs[S:], source.has_gradient, strict=True)]
+        d_x, d_states, flat = torch.ops.gatelab.scan_backward(
+            x, states, parameters, lengths, resets, masks, *ctx.options, tape, *grads, [needs_x, *wanted]
+        )
+        gradients: list[Tensor | None] = [None, None, d_x if needs_x else None]
+        gradients += [d_states[k] if needed else None for k, needed in enumerate(needs[:S])]
+        offset = 0
+        for parameter, is_wanted in zip(parameters, wanted, strict=True):
+            part = flat.narrow(0, offset, parameter.numel()).view(parameter.shape) if is_wanted else None
+            gradients.append(part)
+            offset += parameter.numel()
+        return (*gradients, *(None,) * (2 + len(masks)))
+
+
+def _split(sizes: tuple[int, int, int], tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """x, states, parameters, and the rest."""
+    S, P, _ = sizes
+    return tensors[0], list(tensors[1 : 1 + S]), list(tensors[1 + S : 1 + S + P]), tensors[1 + S + P :]
+
+
+def _differentiable(
+    x: Tensor, states: list[Tensor], parameters: list[Tensor], lengths: Any, resets: Any, masks: Any, *options: Any
+) -> Any:
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (x, *states, *parameters)):
+        sizes = (len(states), len(parameters), len(masks))
+        return _Taped.apply(sizes, options, x, *states, *parameters, lengths, resets, *masks)  # type: ignore[no-untyped-call]
+    with torch._C._AutoDispatchBelowAutograd():
+        return torch.ops.gatelab.scan(x, states, parameters, lengths, resets, masks, *options)
+
+
+_library.impl("scan", _differentiable, "Autograd")
+
+
+# ---- a layer --------------------------------------------------------------------------------------------------------
+
+
+def scan(
+    parameters: CellParameters,
+    x: Tensor,  # (T, B, D)
+    states: tuple[Tensor | None, ...],  # (B, H) each; None for zeros
+    lengths: Tensor | None = None,  # (B,)
+    watch: bool = False,
+    resets: Tensor | None = None,  # (T, B) bool
+    with_output: bool = True,
+) -> Scan:
+    """What `function.scan` does, as an operator in the graph that torch is tracing."""
+    H = parameters.hidden_size
+    starts = [x.new_zeros(x.shape[1], H) if state is None else state for state in states]
+    masks = list(draw(parameters, x, H).values())
+    output, finals, gates = torch.ops.gatelab.scan(
+        x, starts, tensors_of(parameters), lengths, resets, masks, parameters.document, watch, with_output
+    )
+    final = tuple(finals[k] for k in range(len(starts)))
+    names = parameters.cell.lowered.gates if watch else ()
+    return Scan(output, final, {name: gates[k, :, :, :H] for k, name in enumerate(names)})

@@ -1,0 +1,115 @@
+"""The parameters of a layer as its kernel takes them, prepared once for as long as they do not change."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from operator import attrgetter, is_
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gatelab.engine.fused import passes
+from gatelab.engine.fused.kernel import Kernel, Sampled
+from gatelab.engine.parameters import CellParameters
+from gatelab.errors import GatelabError
+from gatelab.lang.graph import Matrix, Node, Weight, evaluate, walk
+from gatelab.lang.tensors import value
+
+version, place = attrgetter("_version"), Tensor.data_ptr
+
+
+class Prepared:
+    """What the forward pass needs of the parameters, and how they were when it was computed."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._sources, self._fingerprint = weights.sources, weights.compiled.fingerprint
+        self.sampled: Sampled | None = None
+        if weights.are_tracked:
+            self._versions, self._places = list(map(version, self._sources)), list(map(place, self._sources))
+            self.sampled = Sampled.of(self._sources)
+            self.sampled.expected = self._fingerprint(ctypes.addressof(self.sampled))
+        self.memory = passes.prepare(weights.compiled, "forward", weights.tensors, weights.D, weights.H)
+
+    def is_unchanged(self) -> bool:
+        """Whether torch knows of no change: it counts them, unless somebody assigns or changes `p.data`."""
+        sources = self._sources
+        return list(map(version, sources)) == self._versions and list(map(place, sources)) == self._places
+
+    def is_current(self) -> bool:
+        """Whether the parameters are as they were; a sample of their values shows other changes."""
+        if self.sampled is None or not self.is_unchanged():
+            return False
+        return bool(self._fingerprint(ctypes.addressof(self.sampled)) == self.sampled.expected)
+
+
+class Weights:
+    """Matrices, vectors and scalars of a kernel, in that order; matrix expressions are evaluated."""
+
+    def __init__(self, parameters: CellParameters, compiled: Kernel, sources: list[Tensor]) -> None:
+        self.compiled, self.sources = compiled, sources
+        self.tensors = [tensor.contiguous() for tensor in tensors_of(parameters)]
+        self.D, self.H = parameters.input_size, parameters.hidden_size
+        self.count = sum(tensor.numel() for tensor in self.tensors)
+        contiguous = all(source.is_contiguous() for source in sources)
+        # Neither evaluated nor copied: the kernel reads the parameters themselves.
+        self.are_parameters = contiguous and all(isinstance(matrix, Weight) for matrix in parameters.matrices)
+        self.are_tracked = contiguous and not any(source.is_inference() for source in sources)
+        self._prepared: Prepared | None = None
+
+    def fit(self, compiled: Kernel, sources: list[Tensor]) -> bool:
+        """Whether these are the weights of such parameters, whose values may have changed."""
+        is_same = self.compiled is compiled and len(sources) == len(self.sources)
+        if not (is_same and all(map(is_, sources, self.sources)) and all(t.dtype is torch.float32 for t in sources)):
+            return False
+        is_evaluated = self._prepared is not None and not torch.is_grad_enabled() and self._prepared.is_current()
+        return self.are_parameters or is_evaluated
+
+    def prepared(self) -> Prepared:
+        """What the forward pass needs of them."""
+        if self._prepared is None or not self._prepared.is_current():
+            self._prepared = Prepared(self)
+        return self._prepared
+
+
+_known: weakref.WeakKeyDictionary[CellParameters, Weights] = weakref.WeakKeyDictionary()
+
+
+def weights_of(parameters: CellParameters, compiled: Kernel) -> Weights:
+    """The weights of a layer in one direction."""
+    sources = parameters.sources()
+    weights = _known.get(parameters)
+    if weights is None or not weights.fit(compiled, sources):
+        weights = Weights(parameters, compiled, sources)
+        if weights.are_parameters or not torch.is_grad_enabled():  # otherwise they belong to the graph of one call
+            _known[parameters] = weights
+    return weights
+
+
+def tensors_of(parameters: CellParameters) -> list[Tensor]:
+    """The matrices, vectors and scalars of a layer's kernel."""
+    options = parameters.scalars()
+    families: dict[str, dict[str, Tensor]] = {s: dict(getattr(parameters, s).items()) for s in "WU"}
+    tensors = [_effective(matrix, families, options) for matrix in parameters.matrices]
+    tensors += parameters.b.values()
+    tensors += [torch.as_tensor(v, dtype=torch.float32) for v in options.values()]
+    if any(t.dtype != torch.float32 for t in tensors):
+        dtypes = ", ".join(sorted({str(t.dtype) for t in tensors} | {"torch.float32"}))
+        raise GatelabError(
+            f"the layer's parameters and input have different dtypes ({dtypes}): expected torch.float32 for all"
+        )
+    return tensors
+
+
+def _effective(matrix: Matrix, families: dict[str, dict[str, Tensor]], options: dict[str, Any]) -> Tensor:
+    """Evaluate a matrix expression; torch differentiates it."""
+    if isinstance(matrix, Weight):
+        return families[matrix.space][matrix.name]
+
+    def number(by: Node) -> Tensor:
+        leaves = (node for node in walk([by]) if node.op == "scalar")
+        return evaluate(by, {leaf: torch.as_tensor(options[leaf.name]) for leaf in leaves})
+
+    effective: Tensor = value(matrix, families["U"], number)
+    return effective
