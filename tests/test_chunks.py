@@ -75,7 +75,7 @@ def test_gradients_end_at_the_chunk_and_values_do_not(text):
     assert not first.continues
     assert second.continues
     with torch.no_grad():
-        whole, _ = model.step(part.batch(torch.arange(3), slice(0, 24)).x, None)
+        whole, _ = model.process(part.batch(torch.arange(3), slice(0, 24)).x, None)
     _, state = evaluation.run_chunk(model, part.batch(*first), None)
     state = chunks.detached(state)
     assert not state.requires_grad

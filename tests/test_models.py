@@ -75,10 +75,42 @@ def test_initialization_depends_on_the_generator_only(kind):
 def test_a_sequence_can_be_processed_in_chunks():
     model = double(StepPredictor("lstm", 3, 5, 4, num_layers=2))
     x = torch.randn(2, 10, 3).double()
-    first, state = model.step(x[:, :4], None)
-    second, _ = model.step(x[:, 4:], state)
+    first, state = model.process(x[:, :4], None)
+    second, _ = model.process(x[:, 4:], state)
     torch.testing.assert_close(torch.cat([first, second], 1), model(x))
     assert model(x).shape == (2, 10, 4)
+
+
+@pytest.mark.parametrize("batch", [(), (3,)], ids=["one", "3"])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (StepPredictor, {}),
+        (SequenceClassifier, {"read": "last", "residual": True}),
+        (SequenceClassifier, {"read": "mean"}),
+    ],
+    ids=["predictor", "last", "mean"],
+)
+def test_steps_of_a_stream_answer_as_the_sequence_so_far_does(kind, options, batch):
+    model = kind("lstm", 3, 5, 4, num_layers=2, **options).eval()
+    x, state = torch.randn(*batch, 6, 3), None
+    with torch.no_grad():
+        for t in range(6):
+            answer, state = model.step(x[..., t, :], state)
+            so_far = x[..., : t + 1, :] if batch else x[None, : t + 1]
+            wanted = model(so_far)[:, -1] if kind is StepPredictor else model(so_far)
+            torch.testing.assert_close(answer if batch else answer[None], wanted, atol=1e-6, rtol=1e-5)
+
+
+def test_tokens_step_too():
+    model = StepPredictor("gru", 7, 5, 7, embedding_size=3).eval()
+    tokens, state = torch.randint(0, 7, (4, 6)), None
+    with torch.no_grad():
+        for t in range(6):
+            scores, state = model.step(tokens[:, t], state)
+        torch.testing.assert_close(scores, model(tokens)[:, -1], atol=1e-6, rtol=1e-5)
+    with pytest.raises(ValueError, match=r"x has integers of shape \(4, 6\): expected one token for each sequence"):
+        model.step(tokens)
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
@@ -98,7 +130,7 @@ def test_the_window_is_processed_once_and_training_mode_is_restored():
     model.predictor.recurrent.register_forward_pre_hook(lambda _, arguments: lengths.append(arguments[0].shape[1]))
     x = torch.randn(2, 50, 1)
     once = model.predict_future(x, 4)
-    assert lengths == [50, 1, 1, 1]
+    assert lengths == [50, 1]  # the following steps are prepared by the first one
     assert model.training
     assert torch.equal(once, model.predict_future(x, 4))  # no dropout in a forecast
     assert not once.requires_grad

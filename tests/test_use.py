@@ -111,6 +111,23 @@ def test_it_answers_for_new_recordings_as_well_as_for_the_test_set(own):
     assert np.mean(said == new["y"]) > 0.9
 
 
+def test_a_stream_is_answered_step_by_step(own, series):
+    model, sequence = gatelab.load(own), gestures(3, seed=7)["X"][0]
+    state = None
+    for t in range(len(sequence)):
+        label, state = model.step(sequence[t], state)
+    assert label == model.predict(sequence)
+    with pytest.raises(ValueError, match=r"x has the shape \(2, 5\): expected one step"):
+        model.step(np.zeros((2, 5)))
+    with pytest.raises(ValueError, match="x has 2 sequences, and the state belongs to 1"):
+        model.step(np.stack([sequence[0]] * 2), state)
+    forecaster = gatelab.load(series / "run")
+    values, state = wave(0, 40), None
+    for t in range(40):
+        following, state = forecaster.step(values[t], state)
+    np.testing.assert_allclose(following, forecaster.predict(values)[-1], rtol=1e-5, atol=1e-5)
+
+
 def test_another_process_needs_nothing_but_the_directory(own, tmp_path):
     new = gestures(20, seed=2)
     np.savez(tmp_path / "new.npz", X=new["X"], lengths=new["lengths"])

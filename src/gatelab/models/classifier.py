@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
 
 from gatelab.engine import Recurrent
+from gatelab.engine.recurrent import State
 from gatelab.errors import unknown
 from gatelab.lang import Cell
 from gatelab.models.head import head, reset_head
 from gatelab.models.input_layer import InputLayer
 
 READS = ("last", "mean")
+
+
+class Streamed(NamedTuple):
+    """What a classifier carries from step to step."""
+
+    recurrent: State | None  # the state of the layers
+    mean: Tensor | None  # of the outputs so far, if that is what is read
+    steps: int
 
 
 class SequenceClassifier(nn.Module):
@@ -70,28 +79,44 @@ class SequenceClassifier(nn.Module):
 
     def forward(self, x: Tensor, *, lengths: Tensor | Sequence[int] | None = None) -> Tensor:
         """(B, T, D), or tokens (B, T) → (B, output_size)."""
-        output, state = self.recurrent(self.inputs(x), lengths=lengths)
+        output, state = self.recurrent(self.inputs(x), lengths=lengths, output=not self._reads_state)
         return self.answer(output, state, x, lengths)
 
-    def answer(
-        self, output: Tensor, state: Tensor | tuple[Tensor, ...], x: Tensor, lengths: Tensor | Sequence[int] | None
-    ) -> Tensor:
+    def step(self, x: Tensor, state: Streamed | None = None) -> tuple[Tensor, Streamed]:
+        """One step of a stream: (B, D) or (D,), or tokens (B,), → (B, output_size), the answer if the sequence ended
+        here, and the state for the next step.
+        """
+        before = state or Streamed(None, None, 0)
+        features = self.input_layer.one_step(x, next(self.parameters()).dtype)
+        output, now = self.recurrent.step(features, before.recurrent)
+        steps = before.steps + 1
+        if self.read == "last":
+            return self.head(output), Streamed(now, None, steps)
+        mean = output if before.mean is None else before.mean + (output - before.mean) / steps
+        return self.head(mean), Streamed(now, mean, steps)
+
+    def answer(self, output: Tensor | None, state: State, x: Tensor, lengths: Tensor | Sequence[int] | None) -> Tensor:
         """The head's output (B, output_size), given the output and final state of the layers."""
         scores: Tensor = self.head(self._read_out(output, state, x, lengths))
         return scores
 
+    @property
+    def _reads_state(self) -> bool:
+        """Whether the final state is all that is read: it is the output at the end if nothing is added to that."""
+        return self.read == "last" and not (self.recurrent.residual and self.recurrent.num_layers > 1)
+
     def _read_out(
-        self, output: Tensor, state: Tensor | tuple[Tensor, ...], x: Tensor, lengths: Tensor | Sequence[int] | None
+        self, output: Tensor | None, state: State, x: Tensor, lengths: Tensor | Sequence[int] | None
     ) -> Tensor:
         """The features for the head, (B, H × directions). `output` is zero in the padding."""
+        layer = self.recurrent
+        if self._reads_state:  # the gradient of which needs no (B, T, H) tensor of zeros
+            hidden = state[0] if isinstance(state, tuple) else state  # (L × directions, B, H)
+            return torch.cat(list(hidden[-len(layer.directions) :]), 1)
+        assert output is not None
         ends = torch.full((len(x),), x.shape[1]) if lengths is None else torch.as_tensor(lengths)
         if self.read == "mean":
             return output.sum(1) / ends.to(output).unsqueeze(1)
-        layer = self.recurrent
-        if not (layer.residual and layer.num_layers > 1):
-            # The final state equals the output at the end, and its gradient needs no (B, T, H) tensor of zeros.
-            hidden = state[0] if isinstance(state, tuple) else state  # (L × directions, B, H)
-            return torch.cat(list(hidden[-len(layer.directions) :]), 1)
         last = output[torch.arange(len(x)), ends.to(x.device) - 1]  # (B, H × directions)
         if not layer.bidirectional:
             return last

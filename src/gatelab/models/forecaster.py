@@ -53,9 +53,13 @@ class Forecaster(nn.Module):
         """What the recurrent layers read."""
         return self.predictor.inputs(x)
 
-    def step(self, x: Tensor, state: State | None, *, lengths: Tensor | None = None) -> tuple[Tensor, State]:
+    def process(self, x: Tensor, state: State | None, *, lengths: Tensor | None = None) -> tuple[Tensor, State]:
         """`forward` from an initial state; also returns the final state, for processing series in chunks."""
-        return self.predictor.step(x, state, lengths=lengths)
+        return self.predictor.process(x, state, lengths=lengths)
+
+    def step(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        """One step of a stream: (B, D) or (D,) → a prediction of the next input, and the state for the next step."""
+        return self.predictor.step(x, state)
 
     def forward(self, x: Tensor, *, lengths: Tensor | None = None) -> Tensor:
         """(B, T, D) → (B, T, D): at every step, a prediction of the next input."""
@@ -73,14 +77,14 @@ class Forecaster(nn.Module):
             raise GatelabError(f"steps_ahead is {steps_ahead!r}: expected an integer of at least 1")
         training, _ = self.training, self.eval()
         try:
-            predictions, state = self.predictor.step(x, None)
-            future = [predictions[:, -1:]]  # (B, 1, D)
+            predictions, state = self.predictor.process(x, None)
+            future = [predictions[:, -1].contiguous()]  # (B, D)
             while len(future) < steps_ahead:
                 prediction, state = self.predictor.step(future[-1], state)
                 future.append(prediction)
         finally:
             self.train(training)
-        return torch.cat(future, 1)
+        return torch.stack(future, 1)
 
     @torch.no_grad()
     def calibrate(self, x: Tensor, future: Tensor) -> Forecaster:

@@ -36,6 +36,17 @@ class InputLayer(nn.Module):
         if self.weight is not None:
             self.weight.normal_(generator=generator)
 
+    def one_step(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        """The same for one step of a stream: tokens (B,), or numbers (B, D) or (D,)."""
+        if x.is_floating_point():
+            return self(x, dtype)  # type: ignore[no-any-return]
+        if x.dim() != 1:
+            raise GatelabError(
+                f"x has integers of shape {tuple(x.shape)}: expected one token for each sequence, (B,), or numbers as "
+                "floats"
+            )
+        return self(x.unsqueeze(1), dtype).squeeze(1)  # type: ignore[no-any-return]
+
     def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         """Tokens (B, T), or numbers (B, T, D), to numbers. A token of `input_size` or more is padding: zeros."""
         if x.is_floating_point():

@@ -51,17 +51,22 @@ class StepPredictor(nn.Module):
 
     def forward(self, x: Tensor, *, lengths: Tensor | Sequence[int] | None = None) -> Tensor:
         """(B, T, D), or tokens (B, T) → (B, T, output_size)."""
-        return self.step(x, None, lengths=lengths)[0]
+        return self.process(x, None, lengths=lengths)[0]
 
     def answer(self, output: Tensor, state: State, x: Tensor, lengths: Tensor | Sequence[int] | None) -> Tensor:
         """The head's output (B, T, output_size), given the output of the layers."""
         scores: Tensor = self.head(output)
         return scores
 
-    def step(
+    def process(
         self, x: Tensor, state: State | None, *, lengths: Tensor | Sequence[int] | None = None
     ) -> tuple[Tensor, State]:
         """`forward` from an initial state; also returns the final state, for processing sequences in chunks."""
         output, state = self.recurrent(self.inputs(x), state, lengths=lengths)
         assert state is not None
         return self.answer(output, state, x, lengths), state
+
+    def step(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        """One step of a stream: (B, D) or (D,), or tokens (B,), → (B, output_size), and the state for the next step."""
+        output, state = self.recurrent.step(self.input_layer.one_step(x, next(self.parameters()).dtype), state)
+        return self.head(output), state

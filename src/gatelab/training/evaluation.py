@@ -61,4 +61,4 @@ def run_chunk(model: nn.Module, batch: Batch, state: State | None) -> tuple[Tens
     """Predictions for a chunk, from the state of the one before it, and the state after it."""
     # Nothing counts of a sequence that ended before the chunk, but engines expect at least one step.
     lengths = None if batch.lengths is None else batch.lengths.clamp(min=1)
-    return cast(StepPredictor, model).step(batch.x, state, lengths=lengths)
+    return cast(StepPredictor, model).process(batch.x, state, lengths=lengths)

@@ -125,7 +125,7 @@ def _iterated(trained: TrainedModel, window: np.ndarray, steps: int, exogenous: 
     with denormals_flushed():
         x = prepared.encode(window[None])  # (1, T, D)
         for step in range(steps):
-            output, state = model.step(x, state)
+            output, state = model.process(x, state)
             values.append(prepared.decode(output[0, -1].numpy(), last))
             if step < len(exogenous):
                 last = np.concatenate([values[-1], exogenous[step]])

@@ -57,11 +57,11 @@ def _generated(
     x, state = torch.from_numpy(tokens)[None], cast("State | None", None)
     for _ in range(length):
         with torch.no_grad(), denormals_flushed():
-            scores, state = model.step(x, state)
-        token = _draw(scores[0, -1].double().numpy(), temperature, random)
+            scores, state = model.process(x, None) if state is None else model.step(x, state)
+        token = _draw(scores.flatten(0, -2)[-1].double().numpy(), temperature, random)
         name = prepared.vocabulary[token]
         yield name if prepared.text == "characters" else decoder.decode(_byte(name))
-        x = torch.tensor([[token]])
+        x = torch.tensor([token])
     if rest := decoder.decode(b"", final=True):
         yield rest
 

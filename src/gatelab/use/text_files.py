@@ -59,7 +59,7 @@ def _predictions(model: StepPredictor, tokens: torch.Tensor) -> tuple[np.ndarray
     with denormals_flushed():
         for start in range(0, len(tokens) - 1, STREAM_STEPS):
             end = min(start + STREAM_STEPS, len(tokens) - 1)
-            scores, state = model.step(tokens[None, start:end], state)
+            scores, state = model.process(tokens[None, start:end], state)
             predicted.append(scores[0].argmax(-1))
             true = tokens[start + 1 : end + 1, None]
             nats.append(-log_softmax(scores[0].double(), -1).gather(1, true)[:, 0])

@@ -21,6 +21,7 @@ from gatelab.use import inputs
 
 if TYPE_CHECKING:
     from gatelab.engine.recurrent import State
+    from gatelab.use.streaming import Streamed
 
 ArrayOrList = np.ndarray | list[np.ndarray]
 
@@ -78,6 +79,16 @@ class TrainedModel:
         from gatelab.use.forecasting import forecast
 
         return forecast(self, steps, data, future).values
+
+    def step(self, x: Any, state: Streamed | None = None) -> tuple[Any, Streamed]:
+        """Predict at one step of a stream, from x (D,) or several sequences' (B, D), a token or a list of them; also
+        return the state for the next step.
+
+        The prediction is that of `predict` for the sequence up to here: a class, or values in the units of the data.
+        """
+        from gatelab.use.streaming import step
+
+        return step(self, x, state)
 
     def sample(self, length: int = 500, *, temperature: float = 0.8, prompt: str = "", seed: int = 0) -> str:
         """Continue the prompt by `length` characters, for a model of text; 0 always takes the likeliest."""
@@ -157,7 +168,7 @@ class TrainedModel:
         outputs, state = list[np.ndarray](), cast("State | None", None)
         with denormals_flushed():
             for start in range(0, len(values), STREAM_STEPS):
-                output, state = model.step(encoded[:, start : start + STREAM_STEPS], state)
+                output, state = model.process(encoded[:, start : start + STREAM_STEPS], state)
                 outputs.append(output[0].numpy())
         return np.concatenate(outputs)
 
