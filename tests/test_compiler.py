@@ -12,7 +12,7 @@ import pytest
 
 from gatelab import cells
 from gatelab.disk import cache_folder
-from gatelab.engine.fused import compiler
+from gatelab.engine.fused import compiler, files
 from gatelab.engine.fused.source import Source
 
 SOURCE = '#include "runtime.hpp"\nextern "C" int answer() { return 42; }\n'
@@ -42,7 +42,7 @@ def test_compiled_once_then_cached(cache, monkeypatch):
     assert compiler.load("test", SOURCE).answer() == 42
     (path,) = cache.glob("test-*.so")
     before = path.stat().st_mtime_ns
-    monkeypatch.setattr(compiler, "_compile", lambda *_: pytest.fail("compiled again"))
+    monkeypatch.setattr(compiler, "compile_object", lambda *_: pytest.fail("compiled again"))
     assert compiler.load("test", SOURCE).answer() == 42
     assert path.stat().st_mtime_ns == before
 
@@ -73,7 +73,7 @@ def test_a_damaged_file_is_recompiled(cache, damage):
             }[damage]
         )
     assert run(script).stdout == "42\n"
-    assert all(map(compiler._is_intact, cache.iterdir()))
+    assert all(map(files.is_usable, cache.iterdir()))
 
 
 def test_several_processes_at_once(cache):
@@ -203,9 +203,10 @@ def test_doctor_reports_a_working_engine(cache):
     [({"PATH": "/nowhere", "CXX": ""}, "install g++"), ({"GATELAB_CACHE": "/dev/null"}, "GATELAB_CACHE")],
     ids=["no compiler", "no cache"],
 )
-def test_doctor_reports_the_remedy(environment, remedy):
+def test_doctor_reports_the_remedy(tmp_path, environment, remedy):
     command = [str(Path(sys.executable).with_name("gatelab")), "doctor"]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, check=False)
+    environment = os.environ | {"GATELAB_CACHE": str(tmp_path)} | environment
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 1
     assert "NO " in done.stdout
     assert "What to do:" in done.stderr
@@ -219,16 +220,16 @@ def test_a_world_writable_cache_is_not_used(cache):
     assert library.answer() == 42
     (kernel,) = cache.glob("*.so")
     cache.chmod(0o777)
-    compiler._private_folder.cache_clear()
+    files._private_folder.cache_clear()
     with pytest.warns(UserWarning, match=r"writable by others: it is not used.*chmod go-w"):
         library_path = compiler._library_path("answer", SOURCE, compiler.FLAGS)
     assert not library_path.is_relative_to(cache)
     assert library_path.parent.stat().st_mode & 0o077 == 0
     cache.chmod(0o700)
-    assert compiler._is_intact(kernel)
+    assert files.is_usable(kernel)
     kernel.chmod(0o722)
-    assert not compiler._is_intact(kernel)
-    compiler._private_folder.cache_clear()
+    assert not files.is_usable(kernel)
+    files._private_folder.cache_clear()
 
 
 def test_cell_names_cannot_escape_the_cache(cache):
