@@ -135,6 +135,67 @@ def test_without_a_compiler_eager_runs_with_one_warning(tmp_path):
     assert "install g++" in done.stderr
 
 
+def test_a_cached_kernel_needs_no_compiler(cache):
+    assert run(RUN_A_LAYER).stdout == "fused\n"
+    done = run(RUN_A_LAYER, PATH="/nowhere", CXX="")
+    assert done.stdout == "fused\n"
+    assert done.stderr == ""
+
+
+def test_without_a_compiler_a_cell_without_a_kernel_does_not_stop_the_others(cache):
+    run(RUN_A_LAYER)
+    done = run(RUN_A_LAYER.replace("gru", "mgu") + RUN_A_LAYER, PATH="/nowhere", CXX="")
+    assert done.stdout == "eager\nfused\n"
+    assert done.stderr.count("UserWarning") == 1
+    assert "the kernel 'mgu' was neither compiled ahead nor cached, and no C++ compiler was found" in done.stderr
+
+
+@pytest.mark.parametrize("change", ["cpu", "source", "damaged", "writable"])
+def test_without_a_compiler_only_a_kernel_that_fits_is_loaded(cache, monkeypatch, change):
+    compiler.load("test", SOURCE)
+    (path,) = cache.glob("test-*.so")
+    monkeypatch.setenv("CXX", "")
+    monkeypatch.setenv("PATH", "/nowhere")
+    for cached in (compiler.command, compiler.version, compiler._has_openmp):
+        monkeypatch.setattr(compiler, cached.__name__, cached.__wrapped__)
+    assert compiler.cached("test", SOURCE) == path
+    source = SOURCE.replace("42", "43") if change == "source" else SOURCE
+    if change == "cpu":
+        monkeypatch.setattr(compiler, "cpu", lambda: "another")
+    if change == "damaged":
+        path.write_bytes(path.read_bytes()[:-100])
+    if change == "writable":
+        path.chmod(0o722)
+    with pytest.raises(compiler.KernelError, match="neither compiled ahead nor cached"):
+        compiler.load("test", source)
+
+
+def test_of_several_compilers_the_one_used_last(cache, monkeypatch):
+    compiler.load("test", SOURCE)
+    (first,) = cache.glob("test-*.so")
+    monkeypatch.setattr(compiler, "version", lambda: "another")
+    compiler.load("test", SOURCE)
+    (second,) = set(cache.glob("test-*.so")) - {first}
+
+    def missing() -> str:
+        raise compiler.NoCompilerError("none")
+
+    monkeypatch.setattr(compiler, "version", missing)
+    assert compiler.cached("test", SOURCE) == second
+    os.utime(first, ns=(1, second.stat().st_mtime_ns + 1))
+    assert compiler.cached("test", SOURCE) == first
+
+
+def test_a_kernel_uses_the_openmp_runtime_of_torch(cache):
+    """It is linked to none, whether the system has one or not."""
+    script = RUN_A_LAYER + "print(*{line.split()[-1] for line in open('/proc/self/maps') if 'omp' in line[-20:]})\n"
+    if sys.platform == "linux":
+        engine, openmp = run(script).stdout.split()
+        assert engine == "fused"
+        assert "torch" in openmp
+        assert all(b"omp.so" not in path.read_bytes() for path in cache.glob("*.so"))
+
+
 def test_an_unwritable_cache_is_reported(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -196,6 +257,16 @@ def test_doctor_reports_a_working_engine(cache):
     assert done.returncode == 0, done.stderr
     for part in ("compiler", "floats wide", "threads", str(cache), "largest error", "denormals", "engine works"):
         assert part in done.stdout
+    assert "gru compiled in" in done.stdout
+
+
+def test_doctor_accepts_a_cached_kernel(cache):
+    run(RUN_A_LAYER)
+    done = run("import sys; from gatelab.cli import main; sys.argv = ['gatelab', 'doctor']; main()", PATH="/", CXX="")
+    assert done.returncode == 0, done.stderr
+    assert "none was found" in done.stdout
+    assert "gru from the cache" in done.stdout
+    assert "works for cells that have a kernel" in done.stdout
 
 
 @pytest.mark.parametrize(

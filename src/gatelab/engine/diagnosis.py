@@ -56,8 +56,10 @@ def _ahead() -> list[Finding]:
         libraries = next(filter(None, map(prebuilt.libraries, prebuilt.supported())), [])
     except GatelabError as error:
         return [Finding("ahead of time", False, "cannot be used", str(error))]
-    counts = [f"{len(prebuilt.keys(path))} kernels in {path}" for path in libraries]
-    return [Finding("ahead of time", True, ", ".join(counts) or "no kernels for this CPU")]
+    counts = {path: len(prebuilt.keys(path)) for path in libraries}
+    listed = ", ".join(f"{count} kernels in {path}" for path, count in counts.items())
+    remedy = "a library without kernels is damaged or writable by others: write it again, and only by yourself"
+    return [Finding("ahead of time", all(counts.values()), listed or "no kernels for this CPU", remedy)]
 
 
 def _cache() -> list[Finding]:
