@@ -20,7 +20,7 @@ imports: $(INSTALLED)
 pytest: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
-# A wheel with the kernels of all cells, for machines without a compiler (Linux on x86-64); about four minutes on two cores.
+# A wheel with the kernels of all cells, for machines without a compiler (Linux on x86-64); four minutes of CPU time.
 KERNELS := build/kernels
 wheel: $(INSTALLED)
 	rm -rf $(KERNELS) dist

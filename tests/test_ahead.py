@@ -145,6 +145,11 @@ def test_every_level_computes_the_same(copied, monkeypatch, level, lanes):
         torch.testing.assert_close(parameter.grad.double(), other.grad, rtol=2e-5, atol=2e-5)
 
 
+def test_no_library_is_linked_to_an_openmp_runtime(built):
+    assert len(list(built.iterdir())) == 3
+    assert all(b"omp.so" not in path.read_bytes() for path in built.iterdir())
+
+
 def test_kernels_of_one_library_are_told_apart(copied, own):
     leaky = cells.get(f"{own}:leaky")
     texts = [Source(cell, watch).text for cell in (cells.gru, leaky) for watch in (False, True)]
