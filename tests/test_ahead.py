@@ -216,6 +216,36 @@ def test_a_library_that_cannot_be_trusted_is_not_used(copied, tmp_path, damage):
 
 
 @pytest.mark.parametrize(
+    ("user", "root", "trusted", "private"),
+    [(0, 9, True, True), (9, 0, True, False), (9, 8, False, False)],
+    ids=["own", "root's", "another user's"],
+)
+def test_whose_files_are_loaded(tmp_path, monkeypatch, user, root, trusted, private):
+    """The numbers of this user and of root, relative to the owner of the file."""
+    path = tmp_path / "file"
+    path.touch()
+    path.chmod(0o755)
+    owner = path.stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + user)
+    monkeypatch.setattr(files, "ROOT", owner + root)
+    assert files.is_trusted(path) == trusted
+    assert files.is_private(path) == private
+    path.chmod(0o775)
+    assert not files.is_trusted(path)
+    assert not files.is_private(path)
+
+
+def test_a_folder_is_written_for_its_owner_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiler, "require_openmp", lambda: None)
+    before = os.umask(0)
+    try:
+        ahead.build([], tmp_path / "out", levels=[])
+    finally:
+        os.umask(before)
+    assert files.is_trusted(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda path: None, "is not a folder: expected one that `gatelab compile --out` has written"),

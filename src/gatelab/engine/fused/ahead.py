@@ -16,7 +16,7 @@ from gatelab.errors import GatelabError
 from gatelab.lang import Cell
 
 STRIPPED = ("-s", "-Wl,--build-id=none")
-MODE = 0o755  # other users may load them
+MODE = 0o755  # other users may load them, and not write to them
 
 
 def build(cells: Iterable[Cell], folder: Path, levels: Sequence[str] = tuple(prebuilt.LEVELS)) -> list[Path]:
@@ -31,7 +31,7 @@ def build(cells: Iterable[Cell], folder: Path, levels: Sequence[str] = tuple(pre
     compiler.require_openmp()
     sources = {compiler.key(text): (name, text) for cell in cells for name, text in _sources(cell).items()}
     identity = hashlib.sha256("".join(sorted(sources)).encode()).hexdigest()[:10]
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=MODE, parents=True, exist_ok=True)
     libraries = []
     with (
         tempfile.TemporaryDirectory(dir=folder, prefix=".compiling-") as work,
@@ -74,4 +74,4 @@ def _built(sources: dict[str, tuple[str, str]], level: str, work: Path, pool: Th
 
 def _renamed(text: str, key: str) -> list[str]:
     """The flags that give the functions of a kernel the names they have in a library with others."""
-    return [f"-D{name}={name}_{key}" for name in re.findall(r'^extern "C" void (\w+)\(', text, re.MULTILINE)]
+    return [f"-D{name}={name}_{key}" for name in re.findall(r'^extern "C" .*?(\w+)\(', text, re.MULTILINE)]

@@ -101,9 +101,6 @@ def cpu_name() -> str:
 
 def load(name: str, source: str) -> ctypes.CDLL:
     """Load the compiled source: compiled ahead, from the cache, or compiled now."""
-    # Import torch first: it loads the OpenMP runtime.
-    import torch  # noqa: F401
-
     try:
         if (ahead := compiled_ahead(source)) is not None:
             return prebuilt.load(ahead, key(source))
@@ -208,6 +205,8 @@ def require_openmp() -> None:
 @functools.cache
 def _openmp_is_loaded() -> bool:
     """Whether kernels find the functions of an OpenMP runtime in this process: torch's, or else the system's."""
+    import torch  # noqa: F401 (loads it)
+
     if sys.platform != "linux" or hasattr(ctypes.CDLL(None), "GOMP_parallel"):
         return True
     try:
