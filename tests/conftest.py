@@ -29,6 +29,7 @@ def _kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     os.environ["GATELAB_CACHE"] = str(shared / "cache")
+    os.environ.pop("GATELAB_KERNELS", None)
     os.environ["GATELAB_OFFLINE"] = "1"  # what a test downloads comes from its own server
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from gatelab import cells
 from gatelab.disk import cache_folder
-from gatelab.engine.fused import compiler
+from gatelab.engine.fused import compiler, files
 from gatelab.engine.fused.source import Source
 
 SOURCE = '#include "runtime.hpp"\nextern "C" int answer() { return 42; }\n'
@@ -42,7 +42,7 @@ def test_compiled_once_then_cached(cache, monkeypatch):
     assert compiler.load("test", SOURCE).answer() == 42
     (path,) = cache.glob("test-*.so")
     before = path.stat().st_mtime_ns
-    monkeypatch.setattr(compiler, "_compile", lambda *_: pytest.fail("compiled again"))
+    monkeypatch.setattr(compiler, "compile_object", lambda *_: pytest.fail("compiled again"))
     assert compiler.load("test", SOURCE).answer() == 42
     assert path.stat().st_mtime_ns == before
 
@@ -73,7 +73,7 @@ def test_a_damaged_file_is_recompiled(cache, damage):
             }[damage]
         )
     assert run(script).stdout == "42\n"
-    assert all(map(compiler._is_intact, cache.iterdir()))
+    assert all(map(files.is_usable, cache.iterdir()))
 
 
 def test_several_processes_at_once(cache):
@@ -133,6 +133,67 @@ def test_without_a_compiler_eager_runs_with_one_warning(tmp_path):
     assert done.stderr.count("UserWarning") == 1
     assert "no C++ compiler was found" in done.stderr
     assert "install g++" in done.stderr
+
+
+def test_a_cached_kernel_needs_no_compiler(cache):
+    assert run(RUN_A_LAYER).stdout == "fused\n"
+    done = run(RUN_A_LAYER, PATH="/nowhere", CXX="")
+    assert done.stdout == "fused\n"
+    assert done.stderr == ""
+
+
+def test_without_a_compiler_a_cell_without_a_kernel_does_not_stop_the_others(cache):
+    run(RUN_A_LAYER)
+    done = run(RUN_A_LAYER.replace("gru", "mgu") + RUN_A_LAYER, PATH="/nowhere", CXX="")
+    assert done.stdout == "eager\nfused\n"
+    assert done.stderr.count("UserWarning") == 1
+    assert "the kernel 'mgu' was neither compiled ahead nor cached, and no C++ compiler was found" in done.stderr
+
+
+@pytest.mark.parametrize("change", ["cpu", "source", "damaged", "writable"])
+def test_without_a_compiler_only_a_kernel_that_fits_is_loaded(cache, monkeypatch, change):
+    compiler.load("test", SOURCE)
+    (path,) = cache.glob("test-*.so")
+    monkeypatch.setenv("CXX", "")
+    monkeypatch.setenv("PATH", "/nowhere")
+    for cached in (compiler.command, compiler.version, compiler._has_openmp):
+        monkeypatch.setattr(compiler, cached.__name__, cached.__wrapped__)
+    assert compiler.cached("test", SOURCE) == path
+    source = SOURCE.replace("42", "43") if change == "source" else SOURCE
+    if change == "cpu":
+        monkeypatch.setattr(compiler, "cpu", lambda: "another")
+    if change == "damaged":
+        path.write_bytes(path.read_bytes()[:-100])
+    if change == "writable":
+        path.chmod(0o722)
+    with pytest.raises(compiler.KernelError, match="neither compiled ahead nor cached"):
+        compiler.load("test", source)
+
+
+def test_of_several_compilers_the_one_used_last(cache, monkeypatch):
+    compiler.load("test", SOURCE)
+    (first,) = cache.glob("test-*.so")
+    monkeypatch.setattr(compiler, "version", lambda: "another")
+    compiler.load("test", SOURCE)
+    (second,) = set(cache.glob("test-*.so")) - {first}
+
+    def missing() -> str:
+        raise compiler.NoCompilerError("none")
+
+    monkeypatch.setattr(compiler, "version", missing)
+    assert compiler.cached("test", SOURCE) == second
+    os.utime(first, ns=(1, second.stat().st_mtime_ns + 1))
+    assert compiler.cached("test", SOURCE) == first
+
+
+def test_a_kernel_uses_the_openmp_runtime_of_torch(cache):
+    """It is linked to none, whether the system has one or not."""
+    script = RUN_A_LAYER + "print(*{line.split()[-1] for line in open('/proc/self/maps') if 'omp' in line[-20:]})\n"
+    if sys.platform == "linux":
+        engine, openmp = run(script).stdout.split()
+        assert engine == "fused"
+        assert "torch" in openmp
+        assert all(b"omp.so" not in path.read_bytes() for path in cache.glob("*.so"))
 
 
 def test_an_unwritable_cache_is_reported(tmp_path):
@@ -196,6 +257,16 @@ def test_doctor_reports_a_working_engine(cache):
     assert done.returncode == 0, done.stderr
     for part in ("compiler", "floats wide", "threads", str(cache), "largest error", "denormals", "engine works"):
         assert part in done.stdout
+    assert "gru compiled in" in done.stdout
+
+
+def test_doctor_accepts_a_cached_kernel(cache):
+    run(RUN_A_LAYER)
+    done = run("import sys; from gatelab.cli import main; sys.argv = ['gatelab', 'doctor']; main()", PATH="/", CXX="")
+    assert done.returncode == 0, done.stderr
+    assert "none was found" in done.stdout
+    assert "gru from the cache" in done.stdout
+    assert "works for cells that have a kernel" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -203,9 +274,10 @@ def test_doctor_reports_a_working_engine(cache):
     [({"PATH": "/nowhere", "CXX": ""}, "install g++"), ({"GATELAB_CACHE": "/dev/null"}, "GATELAB_CACHE")],
     ids=["no compiler", "no cache"],
 )
-def test_doctor_reports_the_remedy(environment, remedy):
+def test_doctor_reports_the_remedy(tmp_path, environment, remedy):
     command = [str(Path(sys.executable).with_name("gatelab")), "doctor"]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, check=False)
+    environment = os.environ | {"GATELAB_CACHE": str(tmp_path)} | environment
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 1
     assert "NO " in done.stdout
     assert "What to do:" in done.stderr
@@ -219,16 +291,16 @@ def test_a_world_writable_cache_is_not_used(cache):
     assert library.answer() == 42
     (kernel,) = cache.glob("*.so")
     cache.chmod(0o777)
-    compiler._private_folder.cache_clear()
+    files._private_folder.cache_clear()
     with pytest.warns(UserWarning, match=r"writable by others: it is not used.*chmod go-w"):
         library_path = compiler._library_path("answer", SOURCE, compiler.FLAGS)
     assert not library_path.is_relative_to(cache)
     assert library_path.parent.stat().st_mode & 0o077 == 0
     cache.chmod(0o700)
-    assert compiler._is_intact(kernel)
+    assert files.is_usable(kernel)
     kernel.chmod(0o722)
-    assert not compiler._is_intact(kernel)
-    compiler._private_folder.cache_clear()
+    assert not files.is_usable(kernel)
+    files._private_folder.cache_clear()
 
 
 def test_cell_names_cannot_escape_the_cache(cache):

@@ -28,6 +28,7 @@ from gatelab.cli import (
     verify,
     worker,
 )
+from gatelab.cli.compile import compile_ahead
 from gatelab.errors import GatelabError, bug_report
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -45,6 +46,7 @@ app.command("forecast")(forecast.forecast)
 app.command("sample")(sample.sample)
 app.command("verify")(verify.verify)
 app.command("config")(config.config)
+app.command("compile")(compile_ahead)
 app.command("doctor")(doctor.doctor)
 
 

@@ -13,8 +13,10 @@ import torch
 from gatelab import cells
 from gatelab.disk import cache_folder
 from gatelab.engine import eager
-from gatelab.engine.fused import compiler, function, kernel
+from gatelab.engine.fused import compiler, function, kernel, prebuilt
+from gatelab.engine.fused.source import Source
 from gatelab.engine.recurrent import Recurrent
+from gatelab.errors import GatelabError
 
 OUTPUTS, GRADIENTS = 5e-6, 2e-5
 
@@ -31,7 +33,7 @@ class Finding(NamedTuple):
 def findings() -> list[Finding]:
     """The results of all checks, up to the first that fails."""
     results: list[Finding] = []
-    for check in (_compiler, _cache, _kernel, _denormals):
+    for check in (_ahead, _compiler, _cache, _kernel, _denormals):
         results += check()
         if not all(finding.good for finding in results):
             break
@@ -41,8 +43,23 @@ def findings() -> list[Finding]:
 def _compiler() -> list[Finding]:
     try:
         return [Finding("compiler", True, f"{compiler.version()} ({' '.join(compiler.command())})")]
+    except compiler.NoCompilerError as error:
+        message = "none was found; kernels that were compiled ahead or are in the cache can be used"
+        return [Finding("compiler", _origin() is not None, message, str(error))]
     except compiler.CompilerError as error:
         return [Finding("compiler", False, "none that works was found", str(error))]
+
+
+def _ahead() -> list[Finding]:
+    """Kernels compiled ahead, for the best level of this CPU that there are libraries for."""
+    try:
+        libraries = next(filter(None, map(prebuilt.libraries, prebuilt.supported())), [])
+    except GatelabError as error:
+        return [Finding("ahead of time", False, "cannot be used", str(error))]
+    counts = {path: len(prebuilt.keys(path)) for path in libraries}
+    listed = ", ".join(f"{count} kernels in {path}" for path, count in counts.items())
+    remedy = "a library without kernels is damaged or writable by others: write it again, and only by yourself"
+    return [Finding("ahead of time", all(counts.values()), listed or "no kernels for this CPU", remedy)]
 
 
 def _cache() -> list[Finding]:
@@ -53,18 +70,38 @@ def _cache() -> list[Finding]:
             pass
     except (OSError, RuntimeError) as error:
         remedy = "set the variable GATELAB_CACHE to a writable folder"
-        return [Finding("cache", False, f"is not writable: {error}", remedy)]
+        return [Finding("cache", not has_compiler(), f"is not writable: {error}", remedy)]
     kernels = [entry.stat().st_size for entry in os.scandir(folder) if entry.name.endswith(".so")]
     return [Finding("cache", True, f"{folder}, {len(kernels)} kernels, {sum(kernels) / 1e6:.1f} MB")]
 
 
+def has_compiler() -> bool:
+    """Whether there is a compiler, working or not."""
+    try:
+        return bool(compiler.command())
+    except compiler.NoCompilerError:
+        return False
+
+
+def _origin() -> str | None:
+    """Where the kernel of `gru` comes from; None if it has to be compiled first."""
+    source = Source(cells.gru).text
+    try:
+        if compiler.compiled_ahead(source) is not None:
+            return "compiled ahead"
+        return "from the cache" if compiler.cached(cells.gru.name, source) is not None else None
+    except (GatelabError, OSError, RuntimeError):  # which the other checks report
+        return None
+
+
 def _kernel() -> list[Finding]:
-    """Compile one cell and compare outputs and gradients with the eager engine in float64."""
+    """Load the kernel of one cell and compare outputs and gradients with the eager engine in float64."""
+    origin = _origin()
     started = time.perf_counter()
     try:
         compiled = kernel.kernel(cells.gru)
     except compiler.CompilerError as error:
-        return [Finding("kernel", False, "could not be compiled", str(error))]
+        return [Finding("kernel", False, "there is none for gru", str(error))]
     seconds = time.perf_counter() - started
     layer = Recurrent("gru", 5, 37)
     exact = Recurrent("gru", 5, 37, dtype=torch.float64)
@@ -77,7 +114,8 @@ def _kernel() -> list[Finding]:
     output_error = (output - expected).abs().max().item()
     pairs = list(zip(layer.parameters(), exact.parameters(), strict=True))
     gradient_error = max(((p.grad - q.grad).abs().max() / q.grad.abs().max()).item() for p, q in pairs)  # type: ignore[operator,union-attr]
-    details = f"gru in {seconds:.1f} s, largest error {output_error:.1e}, of gradients {gradient_error:.1e} (relative)"
+    origin = origin or f"compiled in {seconds:.1f} s"
+    details = f"gru {origin}, largest error {output_error:.1e}, of gradients {gradient_error:.1e} (relative)"
     remedy = "delete the cache folder and try again; if it persists, report it with the output of this command"
     threads = (
         f"{torch.get_num_threads()} (OpenMP)"

@@ -7,7 +7,11 @@
     forward.py    the C++ of the forward pass
     backward.py   the C++ of the backward pass
     runtime.hpp   hand-written C++ that every kernel includes: vectors, functions, matrix products
-    compiler.py   the compiler and the on-disk kernel cache
+    clang.cpp     clang's OpenMP on the runtime that torch has loaded
+    files.py      files of compiled kernels: checksums, who may write them, the cache folder
+    compiler.py   the compiler; a kernel compiled ahead, from the cache, or compiled now
+    prebuilt.py   kernels compiled ahead: where they are, which the CPU supports
+    ahead.py      compiling them
     buffers.py    a buffer pool for large tensors
     function.py   the kernel as a torch.autograd.Function
 

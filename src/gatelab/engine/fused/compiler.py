@@ -1,8 +1,11 @@
-"""Compile C++ source to a shared library, cache it on disk, and load it."""
+"""Compile C++ source to a shared library, cache it on disk, and load it.
+
+Kernels are linked to no OpenMP runtime: they use the one that torch has loaded, also where the system has none. A
+second one would have a thread pool of its own, and both would compete for the same cores.
+"""
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import functools
 import hashlib
@@ -13,15 +16,18 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
-import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gatelab.disk import cache_folder
+from gatelab.engine.fused import files, prebuilt
+from gatelab.errors import GatelabError
 
 RUNTIME = Path(__file__).with_name("runtime.hpp")
 PRODUCTS = Path(__file__).with_name("products.cpp")  # compiled once, and linked to every kernel
+CLANG = Path(__file__).with_name("clang.cpp")  # compiled together with it
 
 # No -ffast-math: NaN and infinity must propagate, and before GCC 13 it links start-up code that changes the
 # floating-point control register of the whole process. Its safe sub-options are listed one by one.
@@ -35,9 +41,9 @@ FLAGS = (
     "-ffp-contract=fast",
 )
 OPENMP = ("-fopenmp",)
+LINK = ("-shared", *(() if sys.platform == "linux" else OPENMP))
 TIMEOUT = 120  # seconds per compilation; an ordinary cell takes about two
 PROBE_TIMEOUT = 20  # seconds for questions about the compiler
-DIGEST = 32  # bytes of SHA-256 appended to a cached file; loader and linker ignore trailing bytes
 
 
 class CompilerError(RuntimeError):
@@ -46,6 +52,10 @@ class CompilerError(RuntimeError):
 
 class KernelError(CompilerError):
     """One particular kernel cannot be compiled; others may."""
+
+
+class NoCompilerError(CompilerError):
+    """There is no compiler; kernels that exist can be loaded."""
 
 
 @functools.cache
@@ -59,8 +69,9 @@ def command() -> tuple[str, ...]:
         raise CompilerError(
             f"CXX names {from_environment[0]!r}, which was not found: set CXX to an installed compiler, or unset it"
         )
-    raise CompilerError(
-        "no C++ compiler was found: install g++ or clang++ (`apt-get install g++`), or set the variable CXX"
+    raise NoCompilerError(
+        "no C++ compiler was found: install g++ or clang++ (`apt-get install g++`), set the variable CXX, or compile "
+        "the cell on another machine with `gatelab compile`"
     )
 
 
@@ -89,76 +100,120 @@ def cpu_name() -> str:
 
 
 def load(name: str, source: str) -> ctypes.CDLL:
-    """Load the compiled source from the cache; compile it first if it is missing or damaged."""
-    # Import torch first so that the kernel shares its OpenMP thread pool: two pools would compete for the same cores.
-    import torch  # noqa: F401
-
+    """Load the compiled source: compiled ahead, from the cache, or compiled now."""
     try:
-        path = _library_path(name, source, FLAGS + OPENMP)
-        if not _is_intact(path):
-            flags = FLAGS + (OPENMP if _has_openmp() else ())  # Apple's clang has no OpenMP: single-threaded then
-            path = _library_path(name, source, flags)
-            if not _is_intact(path):
-                _compile(name, source, (*flags, "-shared", str(_products(flags))), path)
-        return ctypes.CDLL(str(path))
+        if (ahead := compiled_ahead(source)) is not None:
+            return prebuilt.load(ahead, key(source))
+        return ctypes.CDLL(str(cached(name, source) or _compiled(name, source)))
+    except GatelabError as error:  # about GATELAB_KERNELS
+        raise CompilerError(str(error)) from error
     except CompilerError:
         raise
     except (OSError, RuntimeError) as error:  # folder not writable or mounted noexec, or no home directory
         raise CompilerError(f"{error}: set the variable GATELAB_CACHE to a writable folder") from error
 
 
-def _products(flags: tuple[str, ...]) -> Path:
-    """The object file of products.cpp; compiled first if it is missing or damaged."""
-    path = _library_path("products", PRODUCTS.read_text(), flags).with_suffix(".o")
-    if not _is_intact(path):
-        try:
-            _compile("products", PRODUCTS.read_text(), (*flags, "-c"), path)
-        except KernelError as error:  # no kernel can be compiled then
-            raise CompilerError(str(error)) from None
+def key(source: str) -> str:
+    """The digest of all the text that a kernel is compiled from. It contains neither the compiler nor the CPU."""
+    return _digest(source, *(path.read_text() for path in (RUNTIME, PRODUCTS, CLANG)), length=20)
+
+
+def compiled_ahead(source: str) -> Path | None:
+    """The library that was compiled ahead and contains the kernel of this source; None if there is none."""
+    return prebuilt.find(key(source)) if _openmp_is_loaded() else None
+
+
+def cached(name: str, source: str) -> Path | None:
+    """The kernel in the cache; None if it is missing or damaged. Without a compiler any kernel of this source that was
+    compiled on such a CPU will do: that of the compiler used last.
+    """
+    try:
+        # Apple's clang has no OpenMP; whether the compiler has it is only asked where there is no kernel that uses it.
+        paths = [_library_path(name, source, FLAGS + OPENMP)]
+        if not files.is_usable(paths[0]):
+            paths = [_library_path(name, source, _flags())]
+    except NoCompilerError:
+        paths = [path for path in files.cache().glob(f"{_stem(name, source)}-*.so") if files.is_usable(path)]
+        paths.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    return next(filter(files.is_usable, paths), None)
+
+
+def _compiled(name: str, source: str) -> Path:
+    """Compile into the cache."""
+    try:
+        flags = _flags()
+    except NoCompilerError as error:
+        if prebuilt.folders() or any(files.cache().glob("*.so")):  # other cells may have kernels
+            raise KernelError(f"the kernel {name!r} was neither compiled ahead nor cached, and {error}") from error
+        raise
+    path = _library_path(name, source, flags)
+    with _work(path.parent) as folder:
+        compile_object(name, source, flags, folder / "kernel.o")
+        link([folder / "kernel.o", _products(flags)], folder / "kernel.so")
+        files.seal(folder / "kernel.so")
+        os.replace(folder / "kernel.so", path)
     return path
 
 
+def _products(flags: tuple[str, ...]) -> Path:
+    """The object file of products.cpp in the cache; compiled first if it is missing or damaged."""
+    path = _library_path("products", "", flags).with_suffix(".o")
+    if not files.is_usable(path):
+        with _work(path.parent) as folder:
+            compile_products(flags, folder / "products.o")
+            files.seal(folder / "products.o")
+            os.replace(folder / "products.o", path)
+    return path
+
+
+def _flags() -> tuple[str, ...]:
+    """The flags of this machine's compiler; without OpenMP kernels are single-threaded."""
+    return FLAGS + (OPENMP if _has_openmp() and _openmp_is_loaded() else ())
+
+
+def _stem(name: str, source: str) -> str:
+    """How the names of a kernel's files in the cache begin, whatever compiled them; the CPU is part of it."""
+    return f"{re.sub(r'[^A-Za-z0-9_]+', '_', name)[:60]}-{key(source)}-{_digest(cpu())}"
+
+
 def _library_path(name: str, source: str, flags: tuple[str, ...]) -> Path:
-    inputs = (source, RUNTIME.read_text(), PRODUCTS.read_text(), version(), " ".join(flags), cpu())
-    key = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:20]
-    return _folder() / f"{re.sub(r'[^A-Za-z0-9_]+', '_', name)[:60]}-{key}.so"
+    return files.cache() / f"{_stem(name, source)}-{_digest(version(), ' '.join(flags))}.so"
 
 
-def _folder() -> Path:
-    """The cache folder. Its libraries are executed, so a folder that other users can write to is not used."""
-    folder = cache_folder("kernels")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder if _is_private(folder) else _private_folder(folder)
-
-
-@functools.cache
-def _private_folder(shared: Path) -> Path:
-    """A temporary folder for this process; kernels are recompiled into it."""
-    warnings.warn(
-        f"the kernel cache {shared} belongs to another user or is writable by others: it is not used, and kernels are "
-        f"recompiled. Remove the write permission (chmod go-w {shlex.quote(str(shared))}), or set GATELAB_CACHE to "
-        "another folder",
-        stacklevel=2,
-    )
-    folder = tempfile.mkdtemp(prefix="gatelab-kernels-")  # mode 0o700
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
-
-
-def _is_private(path: Path) -> bool:
-    """Whether only this user can write there."""
-    if not hasattr(os, "geteuid"):
-        return True
-    status = path.stat()
-    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+def _digest(*texts: str, length: int = 10) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:length]
 
 
 @functools.cache
 def _has_openmp() -> bool:
+    """Whether the compiler supports OpenMP."""
     with tempfile.TemporaryDirectory() as folder:
         probe = Path(folder) / "probe.cpp"
-        probe.write_text("#include <omp.h>\nint main() { return omp_get_max_threads() < 1; }\n")
-        return _run([*OPENMP, str(probe), "-o", str(Path(folder) / "probe")], PROBE_TIMEOUT).returncode == 0
+        probe.write_text("#if !defined(_OPENMP)\n#error no OpenMP\n#endif\n")
+        output = ["-fsyntax-only"] if sys.platform == "linux" else [*LINK, "-o", str(Path(folder) / "probe")]
+        return _run([*OPENMP, str(probe), *output], PROBE_TIMEOUT).returncode == 0
+
+
+def require_openmp() -> None:
+    """Raise `CompilerError` if there is no compiler, or if it does not support OpenMP."""
+    if not _has_openmp():
+        raise CompilerError(
+            f"{version()} does not support -fopenmp, which kernels need to use all cores: set CXX to g++ or clang++"
+        )
+
+
+@functools.cache
+def _openmp_is_loaded() -> bool:
+    """Whether kernels find the functions of an OpenMP runtime in this process: torch's, or else the system's."""
+    import torch  # noqa: F401 (loads it)
+
+    if sys.platform != "linux" or hasattr(ctypes.CDLL(None), "GOMP_parallel"):
+        return True
+    try:
+        ctypes.CDLL("libgomp.so.1", mode=ctypes.RTLD_GLOBAL)  # if it is loaded already, it only becomes visible
+    except OSError:
+        return False
+    return True
 
 
 def _run(arguments: list[str], seconds: float) -> subprocess.CompletedProcess[str]:
@@ -188,28 +243,41 @@ def _run(arguments: list[str], seconds: float) -> subprocess.CompletedProcess[st
     return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
-def _is_intact(path: Path) -> bool:
-    """Whether a cached library matches its digest: loading a truncated one can crash the process."""
+@contextmanager
+def _work(parent: Path) -> Iterator[Path]:
+    """A temporary folder beside the result, which is renamed: other processes see the complete file or none."""
+    with tempfile.TemporaryDirectory(dir=parent, prefix=".compiling-") as folder:
+        yield Path(folder)
+
+
+def compile_object(name: str, source: str, flags: tuple[str, ...], path: Path) -> None:
+    """Compile source to an object file; beside it remains its source."""
+    source_path = path.with_suffix(".cpp")
+    source_path.write_text(source)
+    done = _run([*flags, f"-I{RUNTIME.parent}", "-c", str(source_path), "-o", str(path)], TIMEOUT)
+    if done.returncode != 0:
+        raise KernelError(f"{version()} failed to compile the kernel {name!r}:\n{done.stderr[:2000]}")
+
+
+def compile_products(flags: tuple[str, ...], path: Path) -> None:
+    """Compile the part that all kernels have in common."""
     try:
-        if not _is_private(path):
-            return False
-        content = path.read_bytes()
-    except OSError:
-        return False
-    return len(content) > DIGEST and hashlib.sha256(content[:-DIGEST]).digest() == content[-DIGEST:]
+        compile_object("products", PRODUCTS.read_text() + CLANG.read_text(), flags, path)
+    except KernelError as error:  # no kernel can be compiled then
+        raise CompilerError(str(error)) from None
 
 
-def _compile(name: str, source: str, flags: tuple[str, ...], path: Path) -> None:
-    """Compile to a temporary folder and rename: other processes see the complete library or none."""
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{name}-") as folder:
-        source_path, library_path = Path(folder) / f"{name}.cpp", Path(folder) / f"{name}.so"
-        source_path.write_text(source)
-        done = _run([f"-I{RUNTIME.parent}", str(source_path), *flags, "-o", str(library_path)], TIMEOUT)
-        if done.returncode != 0:
-            raise KernelError(f"{version()} failed to compile the kernel {name!r}:\n{done.stderr[:2000]}")
-        library_path.chmod(0o700)
-        with library_path.open("ab") as file:
-            file.write(hashlib.sha256(library_path.read_bytes()).digest())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(library_path, path)
+def precompile_runtime(flags: tuple[str, ...], folder: Path) -> None:
+    """Precompile the header, which halves the time that GCC needs for a kernel; to be included from this folder. clang
+    does not look for it.
+    """
+    done = _run([*flags, "-x", "c++-header", str(RUNTIME), "-o", str(folder / "runtime.hpp.gch")], TIMEOUT)
+    if done.returncode != 0:
+        raise CompilerError(f"{version()} failed to compile {RUNTIME.name}:\n{done.stderr[:2000]}")
+
+
+def link(objects: list[Path], path: Path, flags: tuple[str, ...] = ()) -> None:
+    """Link object files to a shared library."""
+    done = _run([*map(str, objects), *LINK, *flags, "-o", str(path)], TIMEOUT)
+    if done.returncode != 0:
+        raise CompilerError(f"{version()} failed to link a kernel:\n{done.stderr[:2000]}")

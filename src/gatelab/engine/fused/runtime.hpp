@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #if defined(_OPENMP)
-#include <omp.h>
+extern "C" int omp_get_thread_num(), omp_get_num_threads();  // clang has no omp.h without libomp's
 #endif
 #if defined(__SSE__)
 #include <immintrin.h>
