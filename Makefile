@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: .venv test lint types imports pytest wheel test-wheel test-cluster campaigns test-hostile bench bench-engine bench-zoo format clean
+.PHONY: .venv test lint types imports pytest wheel test-wheel test-cluster campaigns test-hostile format clean \
+	bench bench-engine bench-zoo bench-streaming bench-resets bench-scans
 
 test: lint types imports pytest
 
@@ -55,6 +56,19 @@ bench-engine: $(INSTALLED)
 # A training step of every cell; about 25 minutes on two cores that do nothing else.
 bench-zoo: $(INSTALLED)
 	$(BIN)/python benchmarks/zoo.py --save docs/benchmarks.md
+
+# One step at a time, against ONNX Runtime among others, which is installed here.
+bench-streaming: $(INSTALLED)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[dev,bench]'
+	$(BIN)/python benchmarks/streaming.py --save docs/benchmarks.md
+
+# Recurrent reinforcement learning: sequences in which episodes start.
+bench-resets: $(INSTALLED)
+	$(BIN)/python benchmarks/resets.py --save docs/benchmarks.md
+
+# Cells without a recurrent matrix; BASELINE is a file that `benchmarks/scans.py --json` wrote with an earlier version.
+bench-scans: $(INSTALLED)
+	$(BIN)/python benchmarks/scans.py $(if $(BASELINE),--baseline $(BASELINE)) --save docs/benchmarks.md
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

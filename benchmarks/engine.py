@@ -222,8 +222,7 @@ def main() -> None:
     if options.save:
         options.save.parent.mkdir(parents=True, exist_ok=True)
         before = options.save.read_text() if options.save.exists() else ""
-        others = sections.find(before, sections.ALL_CELLS)
-        options.save.write_text(sections.replaced(text, sections.ALL_CELLS, others))
+        options.save.write_text(sections.with_others(text, before))
         print(f"saved {options.save}")
     return None
 

@@ -14,7 +14,6 @@ import json
 import statistics
 import sys
 import tempfile
-import textwrap
 import time
 import traceback
 from collections.abc import Callable
@@ -371,19 +370,14 @@ def section(results: Results, errors: dict[str, str]) -> str:
 
 Measured on {days} by `make bench-zoo` on: {engine.machine()}.
 
-{paragraph(measurement)}
+{sections.paragraph(measurement)}
 
-{paragraph(share)}
+{sections.paragraph(share)}
 
-{chr(10).join(paragraph(sentence, "- ") for sentence in findings(measured, errors))}
+{chr(10).join(sections.paragraph(sentence, "- ") for sentence in findings(measured, errors))}
 
 {engine.table([row(name, results) for name in names])}
 """
-
-
-def paragraph(text: str, bullet: str = "") -> str:
-    words, indent = " ".join(text.split()), " " * len(bullet)
-    return textwrap.fill(words, 120, initial_indent=bullet, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def parse() -> argparse.Namespace:
@@ -427,10 +421,7 @@ def main() -> int:
     text = section(results, errors)
     print(f"\n{text}\nSummary\n\n" + "\n".join(findings(list(results.values()), errors)))
     if options.save:
-        page = options.save.read_text() if options.save.exists() else ""
-        options.save.parent.mkdir(parents=True, exist_ok=True)
-        options.save.write_text(sections.replaced(page, sections.ALL_CELLS, text))
-        print(f"saved {options.save}")
+        sections.save(options.save, sections.ALL_CELLS, text)
     return 1 if errors else 0
 
 
