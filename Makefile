@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: .venv test lint types imports pytest test-cluster campaigns test-hostile bench bench-engine bench-zoo format clean
+.PHONY: .venv test lint types imports pytest test-cluster test-compiled campaigns test-hostile bench bench-engine bench-zoo format clean
 
 test: lint types imports pytest
 
@@ -24,6 +24,10 @@ pytest: $(INSTALLED)
 test-cluster: $(INSTALLED)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[dev,ray]'
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m cluster
+
+# Every cell on the compiled engine, with torch.compile's own code generator: about half an hour of one core.
+test-compiled: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m compiled -n auto --dist worksteal
 
 # Long checks that are run before a release: hostile input, damaged files, killed processes.
 campaigns: $(INSTALLED) test-hostile

@@ -26,7 +26,7 @@ def train(
     batch_size: Annotated[int | None, typer.Option(**WHOLE, help="Batch size.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
     seed: Annotated[int | None, typer.Option(**WHOLE, help="Random seed (initialization, order, dropout).")] = None,
-    engine: Annotated[str | None, typer.Option(help="Engine: auto, fused, native or eager.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Engine: auto, fused, native, compiled or eager.")] = None,
     threads: Annotated[int | None, typer.Option(**WHOLE, help="Number of CPU threads.")] = None,
     data_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Directory with one subdirectory per data set.")

@@ -82,10 +82,12 @@ def _activations(spec: RunSpec) -> int:
 
 
 def _kept_values(model: ModelSpec) -> int:
-    """Values per unit and step that the engine keeps, with output and gradient: eager keeps all but sums."""
+    """Values per unit and step that the engine keeps, with output and gradient: eager keeps all but sums, and
+    compiled at most that.
+    """
     graph = model.equations().lowered
     operations = [node.op for node in graph.nodes(*graph.new_states)]
-    if model.engine == "eager":
+    if model.engine in ("eager", "compiled"):
         return 2 + len(graph.randoms) + sum(op not in LEAVES and op not in ("add", "sub") for op in operations)
     kept = sum(op in EXPENSIVE and op != "product" for op in operations)
     return 3 + len(graph.states) + len(graph.randoms) + kept

@@ -114,7 +114,9 @@ class ModelSpec(Section):
     options: dict[str, Any] = Field(
         {}, description="hyperparameters of the cell, as {epsilon: 1.0, learnable_epsilon: false}"
     )
-    engine: Literal["auto", "fused", "native", "eager"] = Field("auto", description="the engine that runs the cell")
+    engine: Literal["auto", "fused", "native", "compiled", "eager"] = Field(
+        "auto", description="the engine that runs the cell"
+    )
 
     def equations(self) -> Cell:
         """The cell as it will run, without the removed gates."""
