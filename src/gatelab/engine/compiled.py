@@ -148,7 +148,9 @@ def _effective(matrix: Matrix, weights: dict[str, dict[str, Tensor]], options: d
         return weights[matrix.space][matrix.name]
 
     def number(by: Node) -> Tensor:
-        return evaluate(by, {leaf: _scalar(options[leaf.name], like) for leaf in walk([by]) if leaf.op == "scalar"})
+        leaves = {node: options[node.name] for node in walk([by]) if node.op == "scalar"}
+        leaves |= {node: node.value for node in walk([by]) if node.op == "constant"}
+        return evaluate(by, {node: _scalar(number, like) for node, number in leaves.items()})
 
     effective: Tensor = value(matrix, weights["U"], number)
     return effective

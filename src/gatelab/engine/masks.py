@@ -14,7 +14,9 @@ def draw(parameters: CellParameters, x: Tensor, hidden_size: int) -> dict[str, T
     """For each mask (T, B, H): 0 or 1 from torch's generator while training, otherwise the probability of 1."""
     masks, options = {}, parameters.scalars()
     for node in parameters.cell.lowered.randoms:
-        leaves = {n: torch.as_tensor(options[n.name], dtype=torch.float64) for n in walk([node]) if n.op == "scalar"}
+        leaves = {
+            n: torch.tensor(float(options[n.name]), dtype=torch.float64) for n in walk([node]) if n.op == "scalar"
+        }
         probability = float(evaluate(node.args[0], leaves))
         if not 0 <= probability <= 1:
             raise GatelabError(

@@ -85,6 +85,7 @@ class SequenceClassifier(nn.Module):
     ) -> Tensor:
         """The features for the head, (B, H × directions). `output` is zero in the padding."""
         ends = torch.full((len(x),), x.shape[1]) if lengths is None else torch.as_tensor(lengths)
+        ends = ends.to(output.device)
         if self.read == "mean":
             return output.sum(1) / ends.to(output).unsqueeze(1)
         layer = self.recurrent
@@ -92,7 +93,7 @@ class SequenceClassifier(nn.Module):
             # The final state equals the output at the end, and its gradient needs no (B, T, H) tensor of zeros.
             hidden = state[0] if isinstance(state, tuple) else state  # (L × directions, B, H)
             return torch.cat(list(hidden[-len(layer.directions) :]), 1)
-        last = output[torch.arange(len(x)), ends.to(x.device) - 1]  # (B, H × directions)
+        last = output[torch.arange(len(x), device=ends.device), ends - 1]  # (B, H × directions)
         if not layer.bidirectional:
             return last
         return torch.cat([last[:, : layer.hidden_size], output[:, 0, layer.hidden_size :]], 1)
