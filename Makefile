@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: .venv test lint types imports pytest test-cluster test-compiled campaigns test-hostile bench bench-engine bench-zoo format clean
+.PHONY: .venv test lint types imports pytest test-cluster test-compiled campaigns test-hostile bench bench-engine bench-zoo bench-compiled format clean
 
 test: lint types imports pytest
 
@@ -48,6 +48,10 @@ bench-engine: $(INSTALLED)
 # A training step of every cell; about 25 minutes on two cores that do nothing else.
 bench-zoo: $(INSTALLED)
 	$(BIN)/python benchmarks/zoo.py --save docs/benchmarks.md
+
+# The compiled engine beside the eager one; about half an hour on two cores that do nothing else, most of it compiling.
+bench-compiled: $(INSTALLED)
+	$(BIN)/python benchmarks/compiled.py --save docs/benchmarks.md
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

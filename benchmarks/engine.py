@@ -222,8 +222,10 @@ def main() -> None:
     if options.save:
         options.save.parent.mkdir(parents=True, exist_ok=True)
         before = options.save.read_text() if options.save.exists() else ""
-        others = sections.find(before, sections.ALL_CELLS)
-        options.save.write_text(sections.replaced(text, sections.ALL_CELLS, others))
+        for heading in (sections.ALL_CELLS, sections.COMPILED):
+            if others := sections.find(before, heading):
+                text = sections.replaced(text, heading, others)
+        options.save.write_text(text)
         print(f"saved {options.save}")
     return None
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-ALL_CELLS = "## All cells"  # by zoo.py, in the page that engine.py writes
+# In the page that engine.py writes.
+ALL_CELLS = "## All cells"  # by zoo.py
+COMPILED = "## The compiled engine"  # by compiled.py
 
 
 def find(page: str, heading: str) -> str:

@@ -99,7 +99,7 @@ def test_targets_at_every_step_of_sequences_of_unequal_length():
     goal, scores = Objective(task, TrainingSpec()), torch.randn(*batch.y.shape, task.output_size)
     results = []
     for device in ("cpu", "mps"):
-        with simulated(device):
+        with simulated("mps"):
             here, tally = devices.moved(batch, torch.device(device)), Tally(goal)
             tally.add(scores.to(device), here, goal.loss(scores.to(device), here).item())
             results.append(tally.metrics())
