@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ class StopAfter(Reporter):
     def batch(self, *arguments):
         self.left -= 1
         if not self.left:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
 
 CASES = {

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from gatelab.engine.recurrent import State
     from gatelab.training.spec import RunSpec
 
 
@@ -71,11 +70,6 @@ def of(model: nn.Module) -> torch.device:
 def moved(batch: Batch, device: torch.device) -> Batch:
     """A batch on a device."""
     return Batch(*(None if values is None else values.to(device) for values in batch))  # type: ignore[arg-type]
-
-
-def moved_state(state: State | None, device: torch.device) -> State | None:
-    """The state between two chunks on a device."""
-    return tuple(value.to(device) for value in state) if isinstance(state, tuple) else state and state.to(device)
 
 
 def seed(device: torch.device, number: int) -> None:

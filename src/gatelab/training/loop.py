@@ -348,13 +348,14 @@ def _begin(
         for change in changed:
             report.note(f"accepted: {change}")
         if run.checkpoint_path.is_file():
-            place, carried = checkpoint.read(run.checkpoint_path, model, optimizer, schedule)
+            place, saved = checkpoint.read(run.checkpoint_path, model, optimizer, schedule)
+            carried = tuple(value.to(device) for value in saved)
         gradients.read(run.path)
         manifest = run.resume(spec, current, changed, threads)  # not before all that it needs was read
         run.write_metrics(place.history)  # it may have run ahead of the checkpoint
     task = spec.task if spec.training.chunk_length(spec.task) is None else spec.task.in_streams()
     objective, state = Objective(task, spec.training), carried[0] if len(carried) == 1 else carried or None
-    begin, state = time.perf_counter(), devices.moved_state(state, device)
+    begin = time.perf_counter()
     return Work(
         spec, run, manifest, model, optimizer, schedule, objective, task, place, report, stop, begin, device, state
     )
