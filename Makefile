@@ -3,8 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: .venv test lint types imports pytest wheel test-wheel test-cluster campaigns test-hostile format clean \
-	bench bench-engine bench-zoo bench-streaming bench-resets bench-scans
+.PHONY: .venv test lint types imports pytest wheel test-wheel test-cluster test-compiled campaigns test-hostile format clean \
+	bench bench-engine bench-zoo bench-streaming bench-resets bench-scans bench-compiled
 
 test: lint types imports pytest
 
@@ -36,6 +36,10 @@ test-wheel: wheel
 test-cluster: $(INSTALLED)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[dev,ray]'
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m cluster
+
+# Every cell on the compiled engine, with torch.compile's own code generator: about half an hour of one core.
+test-compiled: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m compiled -n auto --dist worksteal
 
 # Long checks that are run before a release: hostile input, damaged files, killed processes.
 campaigns: $(INSTALLED) test-hostile
@@ -69,6 +73,10 @@ bench-resets: $(INSTALLED)
 # Cells without a recurrent matrix; BASELINE is a file that `benchmarks/scans.py --json` wrote with an earlier version.
 bench-scans: $(INSTALLED)
 	$(BIN)/python benchmarks/scans.py $(if $(BASELINE),--baseline $(BASELINE)) --save docs/benchmarks.md
+
+# The compiled engine beside the eager one; about half an hour on two cores that do nothing else, most of it compiling.
+bench-compiled: $(INSTALLED)
+	$(BIN)/python benchmarks/compiled.py --save docs/benchmarks.md
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

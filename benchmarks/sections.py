@@ -11,7 +11,8 @@ ALL_CELLS = "## All cells"  # by zoo.py
 STREAMING = "## One step at a time"  # by streaming.py
 RESETS = "## Sequences with resets"  # by resets.py
 SCANS = "## Recurrences without a matrix"  # by scans.py
-OTHERS = (ALL_CELLS, STREAMING, RESETS, SCANS)
+COMPILED = "## The compiled engine"  # by compiled.py
+OTHERS = (ALL_CELLS, STREAMING, RESETS, SCANS, COMPILED)
 
 
 def find(page: str, heading: str) -> str:

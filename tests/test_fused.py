@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from test_trace import EXPRESSIONS, NAMES
 
 from gatelab import I, Recurrent, cell, cells, cos, exp, from_torch, learned, relu, sigmoid, sin, softplus, tanh
+from gatelab.engine import choose
 from gatelab.engine.fused import buffers, compiler, function, passes
 from gatelab.engine.fused.kernel import Kernel
 
@@ -416,11 +417,17 @@ def test_non_contiguous_tensors(layout):
         assert_near(p.grad, q.grad, GRADIENTS, name)
 
 
-def test_double_precision_runs_on_eager():
-    for engine in ("auto", "fused"):
-        layer = Recurrent("gru", 3, 4, engine=engine, dtype=torch.float64)
-        layer(torch.randn(2, 5, 3, dtype=torch.float64))
-        assert layer.engine_in_use == "eager"
+def test_double_precision_runs_on_eager_and_says_so_if_fused_was_asked_for(monkeypatch):
+    monkeypatch.setattr(choose, "_warned", set())
+    x = torch.randn(2, 5, 3, dtype=torch.float64)
+    layer = Recurrent("gru", 3, 4, engine="auto", dtype=torch.float64)
+    layer(x)
+    assert layer.engine_in_use == "eager"
+    layer.engine = "fused"
+    with pytest.warns(UserWarning, match=r"computes in torch\.float32 and x is torch\.float64: the eager engine runs"):
+        layer(x)
+    assert layer.engine_in_use == "eager"
+    layer(x)  # said once
 
 
 def test_other_devices_are_refused():

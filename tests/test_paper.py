@@ -43,7 +43,7 @@ class Here:
     def __init__(self, leave_out: tuple[str, ...] = ()) -> None:
         self.leave_out = leave_out
 
-    detached, threads = False, 1
+    detached, is_local, threads = False, True, 1
 
     def execute(self, runs, directory, tick):
         for run in runs:

@@ -63,7 +63,7 @@ class Pruning(Reporter):
 class Here:
     """Runs in this process, in a given order, as soon as they do not depend on others."""
 
-    detached, threads = False, 1
+    detached, is_local, threads = False, True, 1
 
     def __init__(self, order=lambda runs: runs):
         self.order = order

@@ -40,8 +40,9 @@ def available() -> int | None:
 
 
 def is_exhausted(error: BaseException) -> bool:
-    """Whether an error means that memory ran out: Python's own, or torch's, which is a plain RuntimeError."""
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "allocate memory" in str(error))
+    """Whether an error means that memory ran out: Python's own, or torch's, which are RuntimeErrors."""
+    words = ("allocate memory", "out of memory")  # of the CPU, and of other devices
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(w in str(error) for w in words))
 
 
 def amount(bytes_: int) -> str:

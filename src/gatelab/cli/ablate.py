@@ -26,6 +26,7 @@ def ablate(
     hidden_size: experiment.HiddenSize = None,
     epochs: experiment.Epochs = None,
     runs: experiment.Runs = None,
+    device: experiment.Device = None,
     quick: experiment.Quick = False,
     data_dir: experiment.DataDir = None,
     change: experiment.Change = None,
@@ -45,6 +46,7 @@ def ablate(
         ("model", "cell"): cell,
         ("model", "hidden_size"): hidden_size,
         ("training", "num_epochs"): epochs,
+        ("training", "device"): device,
         ("runs",): runs,
     }
     changes = {key: value for key, value in changes.items() if value is not None} | settings(change or [])

@@ -24,6 +24,7 @@ def bench(
     hidden_size: experiment.HiddenSize = None,
     epochs: experiment.Epochs = None,
     runs: experiment.Runs = None,
+    device: experiment.Device = None,
     quick: experiment.Quick = False,
     data_dir: experiment.DataDir = None,
     change: experiment.Change = None,
@@ -36,6 +37,7 @@ def bench(
     changes: dict[Key, Any] = {
         ("task",): task,
         ("training", "num_epochs"): epochs,
+        ("training", "device"): device,
         ("runs",): runs,
         ("models",): _models(cells) if cells else None,
         ("model", "hidden_size"): hidden_size,

@@ -24,6 +24,7 @@ HiddenSize = Annotated[
     int | None, typer.Option("--hidden-size", **WHOLE, help="Hidden units per layer, for all models.")
 ]
 Epochs = Annotated[int | None, typer.Option("--epochs", **WHOLE, help="Maximum number of epochs.")]
+Device = Annotated[str | None, typer.Option("--device", help="Device of all runs: auto, cpu, cuda or mps.")]
 Runs = Annotated[int | None, typer.Option("--runs", **WHOLE, help="Number of runs (seeds) per model.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Quick trial: at most 2 runs, 2 epochs and 1,000 images.")]
 DataDir = Annotated[

@@ -26,8 +26,9 @@ def train(
     batch_size: Annotated[int | None, typer.Option(**WHOLE, help="Batch size.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
     seed: Annotated[int | None, typer.Option(**WHOLE, help="Random seed (initialization, order, dropout).")] = None,
-    engine: Annotated[str | None, typer.Option(help="Engine: auto, fused, native or eager.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Engine: auto, fused, native, compiled or eager.")] = None,
     threads: Annotated[int | None, typer.Option(**WHOLE, help="Number of CPU threads.")] = None,
+    device: Annotated[str | None, typer.Option(help="Device: auto, cpu, cuda or mps.")] = None,
     data_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Directory with one subdirectory per data set.")
     ] = None,
@@ -60,6 +61,7 @@ def train(
         ("training", "batch_size"): batch_size,
         ("training", "seed"): seed,
         ("training", "threads"): threads,
+        ("training", "device"): device,
         ("optimization", "learning_rate"): learning_rate,
     }
     changes = {key: value for key, value in flags.items() if value is not None} | settings(change or [])

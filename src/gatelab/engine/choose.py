@@ -9,7 +9,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from gatelab.engine import eager, native
+from gatelab.engine import compiled, eager, native
 from gatelab.engine.fused import compiler, function, ops
 from gatelab.engine.fused.kernel import kernel
 from gatelab.engine.layout import LAYOUTS
@@ -18,7 +18,7 @@ from gatelab.engine.scan import Scan
 from gatelab.errors import GatelabError, unknown
 from gatelab.lang import Cell
 
-ENGINES = ("auto", "fused", "native", "eager")
+ENGINES = ("auto", "fused", "native", "compiled", "eager")
 OVERRIDE = "GATELAB_ENGINE"
 
 
@@ -36,25 +36,54 @@ def check(engine: str, cell: Cell, where: str = "engine") -> None:
 def choose(engine: str, cell: Cell, x: Tensor, watch: bool, resets: bool = False) -> str:
     """The engine that will run; the environment variable GATELAB_ENGINE overrides the layer's.
 
-    "auto" is fused on the CPU, native on other devices where torch.nn has the cell, and eager otherwise; without a
-    working compiler it is eager, with a warning. Fused falls back to eager for dtypes other than float32, and is an
-    error without a compiler; native falls back when gates or resets are requested.
+    "auto" is fused for float32 on the CPU, native on other devices where torch.nn has the cell, compiled where it does
+    not, and eager otherwise; what does not work here is eager, with a warning. Fused is an error without a compiler,
+    and eager with a warning for dtypes other than float32; native is eager when gates or resets are requested.
     """
     override = os.environ.get(OVERRIDE)
     check(override or engine, cell, OVERRIDE if override else "engine")
     engine = override or engine
-    if engine == "fused" and x.device.type != "cpu":
-        raise GatelabError(f"engine 'fused' runs on the CPU and x is on {x.device}: use 'auto', 'native' or 'eager'")
     if engine == "auto":
-        engine = "fused" if x.device.type == "cpu" else "native" if native.supports(cell) else "eager"
-        if engine == "fused" and x.dtype == torch.float32 and (reason := _unavailable(cell, watch)) is not None:
-            _warn_once(cell, reason)
-            return "eager"
-    if engine == "fused" and x.dtype != torch.float32:
+        return _automatic(cell, x, watch, resets)
+    if engine == "native" and (watch or resets):
         return "eager"
-    if engine == "fused" and (reason := _unavailable(cell, watch)) is not None:
+    if engine != "fused":
+        return engine
+    if x.device.type != "cpu":
+        raise GatelabError(
+            f"engine 'fused' runs on the CPU and x is on {x.device}: use 'auto', 'native', 'compiled' or 'eager'"
+        )
+    if x.dtype != torch.float32:
+        _warn_once(
+            f"fused {x.dtype}",
+            f"engine 'fused' computes in torch.float32 and x is {x.dtype}: the eager engine runs instead, many times "
+            "slower. Convert the layer and x with .float(), or choose engine='auto' or 'eager'",
+        )
+        return "eager"
+    if (reason := _unavailable(cell, watch)) is not None:
         raise GatelabError(f"engine 'fused' is not available: {reason}. Use 'auto' or 'eager'; see `gatelab doctor`")
-    return "eager" if engine == "native" and (watch or resets) else engine
+    return engine
+
+
+def _automatic(cell: Cell, x: Tensor, watch: bool, resets: bool) -> str:
+    """What "auto" stands for."""
+    if x.device.type != "cpu":
+        if native.supports(cell) and not (watch or resets):
+            return "native"
+        if (failure := compiled.unavailable(cell, x.device.type)) is None:
+            return "compiled"
+        _warn_once(f"compiled {cell.name}", f"falling back to the eager engine, which is slower: {failure}")
+        return "eager"
+    if x.dtype != torch.float32:
+        return "eager"
+    if (reason := _unavailable(cell, watch)) is not None:
+        _warn_once(
+            cell.name if isinstance(reason, compiler.KernelError) else "this machine",
+            f"the fused engine is not available, falling back to eager, which is many times slower: {reason}. See "
+            "`gatelab doctor`; engine='native' is faster for gru, lstm and rnn",
+        )
+        return "eager"
+    return "fused"
 
 
 def _unavailable(cell: Cell, watch: bool) -> compiler.CompilerError | None:
@@ -82,16 +111,11 @@ _machine: list[compiler.CompilerError] = []  # why no kernel can be compiled her
 _warned: set[str] = set()
 
 
-def _warn_once(cell: Cell, reason: compiler.CompilerError) -> None:
-    """Once per machine, or once per cell that has no kernel."""
-    subject = cell.name if isinstance(reason, compiler.KernelError) else "this machine"
+def _warn_once(subject: str, message: str) -> None:
+    """Once per machine, dtype, or cell."""
     if subject not in _warned:
         _warned.add(subject)
-        warnings.warn(
-            f"the fused engine is not available, falling back to eager, which is many times slower: {reason}. See "
-            "`gatelab doctor`; engine='native' is faster for gru, lstm and rnn",
-            stacklevel=2,
-        )
+        warnings.warn(message, stacklevel=2)
 
 
 def scan(
@@ -113,7 +137,7 @@ def scan(
     starts = tuple(zeros if state is None else state for state in states)
     if engine == "native":
         return native.scan(parameters, x, starts, lengths)
-    return eager.scan(parameters, x, starts, lengths, watch, resets)
+    return {"compiled": compiled.scan}.get(engine, eager.scan)(parameters, x, starts, lengths, watch, resets)
 
 
 _TENSORS = (Tensor, torch.nn.Parameter)  # others are fake, or functions of tensors

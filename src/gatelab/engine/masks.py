@@ -45,4 +45,4 @@ def _probability(parameters: CellParameters, node: Node) -> float:
 
 def _evaluated(argument: Node, options: Mapping[str, Any]) -> float:
     leaves = (node for node in walk([argument]) if node.op == "scalar")
-    return float(evaluate(argument, {n: torch.as_tensor(options[n.name], dtype=torch.float64) for n in leaves}))
+    return float(evaluate(argument, {n: torch.tensor(float(options[n.name]), dtype=torch.float64) for n in leaves}))

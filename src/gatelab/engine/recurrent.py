@@ -35,8 +35,8 @@ class Recurrent(nn.Module):
         residual: add each layer's input to its output, from the second layer on.
         dropout: probability of dropout on the output of each layer but the last, during training.
         batch_first: whether sequences are (B, T, D) or (T, B, D). True by default, unlike in torch.nn.
-        engine: "auto", "fused" (compiled, on the CPU), "native" (torch.nn, if it has the cell) or "eager" (plain
-            PyTorch). The environment variable GATELAB_ENGINE overrides it.
+        engine: "auto", "fused" (C++, on the CPU), "native" (torch.nn, if it has the cell), "compiled" (torch.compile)
+            or "eager" (plain PyTorch). The environment variable GATELAB_ENGINE overrides it.
         init: "cell" (the cell's own initial values, otherwise uniform ±1/√H), "torch" (uniform ±1/√H) or "xavier"
             (Xavier W, orthogonal U, zero b). The last two are rules for matrices and biases: vectors that the equations
             multiply or divide by start as the cell says, if it does.

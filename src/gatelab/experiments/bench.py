@@ -22,7 +22,7 @@ from gatelab.experiments.results import Results, gather
 from gatelab.experiments.tuning import search
 from gatelab.experiments.worker import Finished, Worker
 from gatelab.formatting import counted
-from gatelab.training import footprint
+from gatelab.training import devices, footprint
 from gatelab.training.process import alone_in, sigterm_interrupts
 from gatelab.training.run import differences
 
@@ -47,7 +47,7 @@ class Watcher:
 
 def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher | None = None) -> Results:
     """Execute all runs that have not ended, and gather the results. The same call resumes an interrupted experiment."""
-    runs, family = checked(spec, directory), planned_family({"": spec})
+    runs, family = checked(spec, directory, executor.is_local), planned_family({"": spec})
     with alone_in(directory), sigterm_interrupts():
         write_plan(spec, runs, directory, executor.threads, family)
         return execute(runs, directory, executor, watcher or Watcher())
@@ -102,6 +102,7 @@ def take_part(
     runs = planned(experiment, task)
     if experiment["spec"].get("tune"):
         search.optuna()  # raises if it is missing here
+    refuse_devices(runs, directory)
     ended = [run for run in runs if has_ended(run.path, directory) is not None]
     statuses = []
     with sigterm_interrupts():
@@ -117,8 +118,8 @@ def take_part(
     return statuses
 
 
-def checked(spec: BenchSpec, directory: Path) -> list[Planned]:
-    """The plan, if it can be executed in this directory. Nothing is written."""
+def checked(spec: BenchSpec, directory: Path, is_local: bool = False) -> list[Planned]:
+    """The plan, if it can be executed in this directory, and if it is local, on this machine. Nothing is written."""
     if spec.task.in_memory:
         raise GatelabError(
             "a comparison runs in processes of its own, which do not have arrays of this one: save them, "
@@ -127,12 +128,21 @@ def checked(spec: BenchSpec, directory: Path) -> list[Planned]:
     if spec.tune:
         search.optuna()  # raises if it is missing
     runs = plan(spec)
+    if is_local:
+        refuse_devices(runs, directory)
     known = _refuse_another(spec, directory)
     for run in {run.model: run for run in runs}.values():
         footprint.refuse(run.spec, f"the model {run.model!r}: ")
     if spec.models.keys() - known:  # models already in the directory passed this check
         refuse_alike(spec, {run.model: run.spec.model for run in runs})
     return runs
+
+
+def refuse_devices(runs: list[Planned], directory: Path) -> None:
+    """Raise if a run that has not ended names a device that is not here; otherwise each of them would fail."""
+    for run in runs:
+        if has_ended(run.path, directory) is None:
+            devices.resolved(run.spec)
 
 
 def remarks(spec: BenchSpec, tests: int) -> list[str]:

@@ -23,7 +23,7 @@ def execute(
     specs: dict[str, BenchSpec], directory: Path, executor: Executor, watcher: Watcher | None = None
 ) -> list[Results]:
     """Execute all studies and gather their results. A single study has an empty name and uses the directory itself."""
-    plans = checked_plans(specs, directory)
+    plans = checked_plans(specs, directory, executor.is_local)
     with alone_in(directory), sigterm_interrupts():
         write_plans(specs, plans, directory, executor.threads)
         return [execute_study(runs, directory / name, executor, watcher or Watcher()) for name, runs in plans.items()]
@@ -46,12 +46,14 @@ def submit(specs: dict[str, BenchSpec], directory: Path, executor: Executor) -> 
     return plans
 
 
-def checked_plans(specs: dict[str, BenchSpec], directory: Path) -> dict[str, list[Planned]]:
-    """The plans of all studies, if they can be executed in this directory. Nothing is written."""
+def checked_plans(specs: dict[str, BenchSpec], directory: Path, is_local: bool = False) -> dict[str, list[Planned]]:
+    """The plans of all studies, if they can be executed in this directory, and if they are local, on this machine.
+    Nothing is written.
+    """
     plans = {}
     for name, spec in specs.items():
         try:
-            plans[name] = checked(spec, directory / name)
+            plans[name] = checked(spec, directory / name, is_local)
         except ValueError as error:
             raise GatelabError(f"in the study {name}: {error}" if name else str(error)) from error
     return plans

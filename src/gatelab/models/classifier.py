@@ -115,9 +115,10 @@ class SequenceClassifier(nn.Module):
             return torch.cat(list(hidden[-len(layer.directions) :]), 1)
         assert output is not None
         ends = torch.full((len(x),), x.shape[1]) if lengths is None else torch.as_tensor(lengths)
+        ends = ends.to(output.device)
         if self.read == "mean":
             return output.sum(1) / ends.to(output).unsqueeze(1)
-        last = output[torch.arange(len(x)), ends.to(x.device) - 1]  # (B, H × directions)
+        last = output[torch.arange(len(x), device=ends.device), ends - 1]  # (B, H × directions)
         if not layer.bidirectional:
             return last
         return torch.cat([last[:, : layer.hidden_size], output[:, 0, layer.hidden_size :]], 1)

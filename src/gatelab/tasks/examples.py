@@ -84,8 +84,8 @@ class Examples:
 def inside(values: Tensor, lengths: Tensor | None) -> Tensor:
     """Return the mask (B, T) of steps before the end of their sequence, for values (B, T, …)."""
     if lengths is None:
-        return torch.ones(values.shape[:2], dtype=torch.bool)
-    return torch.arange(values.shape[1]) < lengths[:, None]
+        return torch.ones(values.shape[:2], dtype=torch.bool, device=values.device)
+    return torch.arange(values.shape[1], device=values.device) < lengths[:, None]
 
 
 class Parts(NamedTuple):

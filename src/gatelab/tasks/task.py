@@ -146,8 +146,8 @@ class Task(BaseModel):
     def scored(self, targets: Tensor, lengths: Tensor | None) -> Tensor:
         """Return the mask of targets that count in the metrics: (B,), or (B, T) with a target at every step."""
         if not self.per_step:
-            return torch.ones(len(targets), dtype=torch.bool)
-        counts = torch.zeros(targets.shape[:2], dtype=torch.bool)
+            return torch.ones(len(targets), dtype=torch.bool, device=targets.device)
+        counts = torch.zeros(targets.shape[:2], dtype=torch.bool, device=targets.device)
         counts[:, self.scored_steps] = True
         return counts & inside(targets, lengths)
 

@@ -46,6 +46,7 @@ def write(
     tensors |= {f"optimizer.{name}": value for name, value in optimizers.tensors(optimizer).items()}
     states = () if carried is None else carried if isinstance(carried, tuple) else (carried,)
     tensors |= {f"carried.{i}": value for i, value in enumerate(states)}
+    tensors = {name: value.cpu() for name, value in tensors.items()}
     state = {"schema": SCHEMA, "place": asdict(place), "schedule": schedule.state()}
     write_tensors(path, tensors, state)
 
@@ -99,7 +100,8 @@ def read_place(path: Path) -> Place:
 
 def write_weights(path: Path, model: nn.Module, epoch: int) -> None:
     """The weights after this epoch."""
-    write_tensors(path, model.state_dict(), {"schema": SCHEMA, "epoch": epoch})
+    tensors = {name: value.cpu() for name, value in model.state_dict().items()}
+    write_tensors(path, tensors, {"schema": SCHEMA, "epoch": epoch})
 
 
 def read_weights(path: Path, model: nn.Module, epoch: int | None) -> None:

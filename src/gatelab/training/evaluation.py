@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 from gatelab.engine.recurrent import State
 from gatelab.models import StepPredictor
 from gatelab.tasks import Batch, Examples
-from gatelab.training import chunks
+from gatelab.training import chunks, devices
 from gatelab.training.objective import Metrics, Objective, Tally
 
 EVALUATED_AT_ONCE = 500  # sequences
@@ -21,7 +21,7 @@ KEPT = 5_000_000  # numbers of the predictions for one long sequence, those of t
 
 @torch.no_grad()
 def evaluate(model: nn.Module, part: Examples, objective: Objective, is_stream: bool = False) -> tuple[Metrics, Tensor]:
-    """The metrics on a part of the data, and the predictions. Nothing random, and nothing is changed."""
+    """The metrics on a part of the data, and the predictions, on the CPU. Nothing random, and nothing is changed."""
     training, _ = model.training, model.eval()
     try:
         return (_evaluate_stream if is_stream else _evaluate)(model, part, objective)
@@ -30,12 +30,12 @@ def evaluate(model: nn.Module, part: Examples, objective: Objective, is_stream: 
 
 
 def _evaluate(model: nn.Module, part: Examples, objective: Objective) -> tuple[Metrics, Tensor]:
-    tally, predictions = Tally(objective), []
+    tally, predictions, device = Tally(objective), [], devices.of(model)
     for index in torch.split(torch.arange(len(part)), EVALUATED_AT_ONCE):
-        batch = part.batch(index)
+        batch = devices.moved(part.batch(index), device)
         prediction: Tensor = model(batch.x, lengths=batch.lengths)
         tally.add(prediction, batch, objective.loss(prediction, batch).item())
-        predictions.append(_padded(prediction, part))
+        predictions.append(_padded(prediction.cpu(), part))
     return tally.metrics(), torch.cat(predictions)
 
 
@@ -47,13 +47,13 @@ def _padded(prediction: Tensor, part: Examples) -> Tensor:
 
 def _evaluate_stream(model: nn.Module, part: Examples, objective: Objective) -> tuple[Metrics, Tensor]:
     """One long sequence from its start to its end; the predictions are those of its first steps, (1, S, K)."""
-    tally, predictions, state = Tally(objective), list[Tensor](), None
+    tally, predictions, state, device = Tally(objective), list[Tensor](), None, devices.of(model)
     for chunk in chunks.in_time(part, torch.arange(1), STREAM_STEPS):
-        batch = part.batch(*chunk)
+        batch = devices.moved(part.batch(*chunk), device)
         prediction, state = run_chunk(model, batch, state)
         tally.add(prediction, batch, objective.loss(prediction, batch).item())
         if sum(earlier.numel() for earlier in predictions) < KEPT:
-            predictions.append(prediction)
+            predictions.append(prediction.cpu())
     return tally.metrics(), torch.cat(predictions, 1)
 
 

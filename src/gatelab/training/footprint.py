@@ -15,6 +15,7 @@ from typing import NamedTuple
 from gatelab import memory
 from gatelab.engine.fused.phases import EXPENSIVE, LEAVES
 from gatelab.tasks import Task
+from gatelab.training import devices
 from gatelab.training.evaluation import EVALUATED_AT_ONCE, KEPT, STREAM_STEPS
 from gatelab.training.spec import ModelSpec, RunSpec
 
@@ -34,6 +35,8 @@ def refuse(spec: RunSpec, where: str = "") -> None:
     """Raise an error if the run does not fit into memory: with the estimate, and what to make smaller."""
     spec.task.refuse_size()
     found = estimate(spec)
+    if spec.training.device == "cuda" or (spec.training.device == "auto" and devices.resolved(spec) == "cuda"):
+        found = found._replace(activations=0)  # they are in the device's own memory
     model, training = spec.model, spec.training
     if found.parameters == max(found):
         remedy = f"make model.hidden_size ({model.hidden_size:,}) or model.num_layers ({model.num_layers:,}) smaller"
@@ -82,10 +85,12 @@ def _activations(spec: RunSpec) -> int:
 
 
 def _kept_values(model: ModelSpec) -> int:
-    """Values per unit and step that the engine keeps, with output and gradient: eager keeps all but sums."""
+    """Values per unit and step that the engine keeps, with output and gradient: eager keeps all but sums, and
+    compiled at most that.
+    """
     graph = model.equations().lowered
     operations = [node.op for node in graph.nodes(*graph.new_states)]
-    if model.engine == "eager":
+    if model.engine in ("eager", "compiled"):
         return 2 + len(graph.randoms) + sum(op not in LEAVES and op not in ("add", "sub") for op in operations)
     kept = sum(op in EXPENSIVE and op != "product" for op in operations)
     return 3 + len(graph.states) + len(graph.randoms) + kept

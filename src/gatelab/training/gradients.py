@@ -15,6 +15,7 @@ from gatelab.engine.unroll import unroll
 from gatelab.models import Model
 from gatelab.tasks import Batch, Examples
 from gatelab.tasks.examples import inside
+from gatelab.training import devices
 from gatelab.training.objective import Objective
 
 FILE = "gradients.npz"
@@ -46,7 +47,7 @@ def gradient_norms(model: nn.Module, batch: Batch, objective: Objective) -> Step
 
     The derivative is through all later states as well; h and c of an LSTM are two states.
     """
-    network = cast(Model, model)
+    network, batch = cast(Model, model), devices.moved(batch, devices.of(model))
     training, _ = network.training, network.eval()
     try:
         with torch.enable_grad():
@@ -57,7 +58,9 @@ def gradient_norms(model: nn.Module, batch: Batch, objective: Objective) -> Step
             gradients = torch.autograd.grad(loss, nodes, allow_unused=True)
     finally:
         network.train(training)
-    norms = [torch.zeros(len(batch.x)) if value is None else value.norm(dim=1) for value in gradients]
+    rows = len(batch.x)
+    norms = [torch.zeros(rows) if g is None else torch.linalg.vector_norm(g, dim=1).cpu() for g in gradients]
+    batch = devices.moved(batch, torch.device("cpu"))
     T, B = batch.x.shape[1], len(batch.x)
     shape = (len(layers), T, len(network.recurrent.cell.states), B)  # (L, T, S, B)
     # The loss is a mean over all targets of the batch; an example's own loss is a mean over its own targets.

@@ -18,11 +18,11 @@ from gatelab.training.run import Run
 from gatelab.training.spec import RunSpec
 
 
-def identity(spec: RunSpec) -> dict[str, str]:
+def identity(spec: RunSpec, device: str = "cpu") -> dict[str, str]:
     """The engine that will run here, and checksums of the equations and of the data."""
     cell = spec.model.equations()
     return {
-        "engine": choose(spec.model.engine, cell, torch.zeros(1), watch=False),
+        "engine": choose(spec.model.engine, cell, torch.zeros(1, device=device), watch=False),
         "cell": digest(cell),
         "data": fingerprint(spec.task),
     }

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from gatelab.engine.recurrent import State
 from gatelab.errors import GatelabError
 from gatelab.tasks import Batch, Task
-from gatelab.training import build, checkpoint, chunks, footprint, gradients, optimizers, seeds
+from gatelab.training import build, checkpoint, chunks, devices, footprint, gradients, optimizers, seeds
 from gatelab.training.checkpoint import Place
 from gatelab.training.evaluation import evaluate, run_chunk
 from gatelab.training.identity import changed_cell, identity, refuse
@@ -70,6 +70,7 @@ class Work:
     report: Reporter
     stop: Stop
     saved: float  # when the last checkpoint was written
+    device: torch.device
     carried: State | None = None  # between two chunks of truncated back-propagation
 
     @property
@@ -98,19 +99,21 @@ def train(
     saves after the batch and then raises KeyboardInterrupt, as it would anywhere.
     """
     run, report = Run(Path(run_dir)), report or Reporter()
+    device = run.device() if run.exists() else devices.resolved(spec)
     spec = spec.model_copy(update={"task": spec.task.with_options()}) if run.exists() else spec  # data as it is now
     footprint.refuse(spec)
     if not run.exists():
         refuse_foreign(run.path)
         spec.task.parts  # noqa: B018 (data that is not here must not leave a directory behind)
-    with alone_in(run.path), prepared(spec.training, run) as threads, stoppable() as stop:
+    with alone_in(run.path), prepared(spec.training, run, device) as threads, stoppable() as stop:
         if run.exists():
             manifest = run.checked_against(spec, but=("training.num_epochs",) if extend else ())
             if _is_over(spec, run, manifest, report):
                 outcome = Outcome(manifest["status"], run, manifest.get("test", {}), manifest["best_epoch"])
                 report.known(outcome, manifest)
                 return outcome
-        work = _begin(spec, run, threads, report, stop, accept_changes)
+            devices.refuse_missing(device, run.path)
+        work = _begin(spec, run, threads, torch.device(device), report, stop, accept_changes)
         try:
             report.start(spec, work.manifest, work.place)
             _note_batch_size(work)
@@ -222,7 +225,7 @@ def train_epoch(work: Work) -> None:
         chunk = batches[place.batch]
         if not chunk.continues:
             work.carried = None
-        place.norm += train_step(work, part.batch(*chunk), rate, tally)
+        place.norm += train_step(work, devices.moved(part.batch(*chunk), work.device), rate, tally)
         place.batch += 1
         place.tally, place.seconds = checkpoint.saved_tally(tally), time.perf_counter() - begin
         work.report.batch(place.epoch, place.batch, len(batches), _seen(work, len(part), tally.targets), tally)
@@ -243,7 +246,7 @@ def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally) -> 
     model, optimizer, place = work.model, work.optimizer, work.place
     # Dropout, and masks that a cell draws, are seeded by position: there is no generator state to save, and nothing
     # else can disturb it.
-    torch.default_generator.manual_seed(seeds.number(work.spec.training.seed, "dropout", place.epoch, place.batch))
+    devices.seed(work.device, seeds.number(work.spec.training.seed, "dropout", place.epoch, place.batch))
     optimizer.zero_grad(set_to_none=True)
     if work.bptt is None:
         prediction: Tensor = model(batch.x, lengths=batch.lengths)
@@ -292,7 +295,7 @@ def _check_frozen(work: Work) -> None:
 def frozen_values(spec: ModelSpec, model: nn.Module) -> dict[str, str]:
     """A checksum of each parameter that the spec freezes, by name, from the spec alone."""
     return {
-        name: hashlib.sha256(value.detach().numpy().tobytes()).hexdigest()[:16]
+        name: hashlib.sha256(value.detach().cpu().numpy().tobytes()).hexdigest()[:16]
         for name, value in model.named_parameters()
         if any(f"{name}.".find(f".{wanted}.") >= 0 for wanted in spec.freeze)
     }
@@ -310,20 +313,30 @@ def _in_words(error: BaseException) -> str:
     return str(error) if isinstance(error, GatelabError) else f"{type(error).__name__}: {error}"
 
 
-def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, accept_changes: bool = False) -> Work:
+def _begin(
+    spec: RunSpec,
+    run: Run,
+    threads: int,
+    device: torch.device,
+    report: Reporter,
+    stop: Stop,
+    accept_changes: bool = False,
+) -> Work:
     """A new run, or an interrupted one at its last checkpoint."""
     if run.exists() and run.checkpoint_path.is_file():
         model = run.untrained(run.checkpoint_path)
     else:
         model = build.model(spec.model, spec.task, spec.training.seed)
+    model = model.to(device)  # initialized on the CPU: the initial weights do not depend on the device
     optimizer = optimizers.optimizer(spec.optimization, model)
     schedule = Schedule(spec.optimization, spec.training.num_epochs)
     place, carried = Place(), tuple[Tensor, ...]()
     if not run.exists():
         parameters = sum(parameter.numel() for parameter in model.parameters())
-        manifest = run.begin(spec, identity(spec), threads, parameters, frozen_values(spec.model, model))
+        current, frozen = identity(spec, device.type), frozen_values(spec.model, model)
+        manifest = run.begin(spec, current, threads, parameters, frozen, device.type)
     else:
-        current = identity(spec)
+        current = identity(spec, device.type)
         changed = _changes(spec, run, current, threads)
         if not accept_changes:
             refuse(run.path, changed, "to continue anyway; the changes are recorded in manifest.json")
@@ -335,7 +348,8 @@ def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, 
         for change in changed:
             report.note(f"accepted: {change}")
         if run.checkpoint_path.is_file():
-            place, carried = checkpoint.read(run.checkpoint_path, model, optimizer, schedule)
+            place, saved = checkpoint.read(run.checkpoint_path, model, optimizer, schedule)
+            carried = tuple(value.to(device) for value in saved)
         gradients.read(run.path)
         manifest = run.resume(spec, current, changed, threads)  # not before all that it needs was read
         run.write_metrics(place.history)  # it may have run ahead of the checkpoint
@@ -343,7 +357,7 @@ def _begin(spec: RunSpec, run: Run, threads: int, report: Reporter, stop: Stop, 
     objective, state = Objective(task, spec.training), carried[0] if len(carried) == 1 else carried or None
     begin = time.perf_counter()
     return Work(
-        spec, run, manifest, model, optimizer, schedule, objective, task, place, report, stop, begin, carried=state
+        spec, run, manifest, model, optimizer, schedule, objective, task, place, report, stop, begin, device, state
     )
 
 

@@ -36,6 +36,7 @@ class Machine(BaseModel):
     cpu: str
     cores: int | None
     system: str
+    accelerator: str | None = None  # the name of a device other than the CPU
 
 
 class Divergence(BaseModel):
@@ -68,6 +69,7 @@ class Facts(BaseModel):
     versions: dict[str, str]
     machine: Machine
     threads: int = Field(ge=1, le=1024)
+    device: Literal["cpu", "cuda", "mps"] = "cpu"  # runs of earlier versions do not say so
     engine: str
     identity: Identity
     started: str
@@ -123,9 +125,10 @@ def versions() -> dict[str, str]:
     }
 
 
-def machine() -> dict[str, Any]:
-    """The processor by name and size; no host name, no paths."""
-    return {"cpu": cpu_name(), "cores": os.cpu_count(), "system": platform.system()}
+def machine(accelerator: str | None = None) -> dict[str, Any]:
+    """The processor by name and size, and the device beside it; no host name, no paths."""
+    found = {"cpu": cpu_name(), "cores": os.cpu_count(), "system": platform.system()}
+    return found if accelerator is None else {**found, "accelerator": accelerator}
 
 
 def git_commit() -> dict[str, Any] | None:

@@ -86,7 +86,7 @@ class Tally:
             self.hits += int(right.sum())
             self.scored += len(right)
         else:
-            error = (goal.existing(prediction, batch) - targets).double()
+            error = (goal.existing(prediction, batch) - targets).cpu().double()  # mps has no float64
             self.squared += float(error.square().mean()) * len(targets)
             self.absolute += float(error.abs().mean()) * len(targets)
 

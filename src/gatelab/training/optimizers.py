@@ -71,6 +71,7 @@ def gradient_norm(optimizer: Optimizer, clip: float | None) -> float:
 
 def largest_gradients(model: nn.Module, count: int = 5) -> dict[str, float]:
     """The parameters with the largest gradient norms, those that are not finite first."""
-    norms = {name: float(p.grad.norm()) for name, p in model.named_parameters() if p.grad is not None}
+    trained = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    norms = {name: float(torch.linalg.vector_norm(gradient)) for name, gradient in trained.items()}
     ordered = sorted(norms, key=lambda name: (math.isfinite(norms[name]), -norms[name]))
     return {name: norms[name] for name in ordered[:count]}

@@ -16,7 +16,7 @@ from gatelab import sealed
 from gatelab.disk import clear_unfinished, foreign, read_regular, within
 from gatelab.engine import team
 from gatelab.errors import BusyError, DataError, GatelabError
-from gatelab.training import kept
+from gatelab.training import devices, kept
 from gatelab.training.run import CELL, CELL_HEADING, LOG, MODEL, PROGRESS, Run
 from gatelab.training.spec import TrainingSpec
 
@@ -73,8 +73,8 @@ def _is_ours(path: Path) -> bool:
 
 
 @contextmanager
-def prepared(spec: TrainingSpec, run: Run) -> Iterator[int]:
-    """Set threads and denormals for the run, and restore them and torch's generator afterwards. Yields the number of
+def prepared(spec: TrainingSpec, run: Run, device: str = "cpu") -> Iterator[int]:
+    """Set threads and denormals for the run, and restore them and torch's generators afterwards. Yields the number of
     threads that are granted.
 
     A resumed run asks for as many threads as before: sums in another order differ in the last bit.
@@ -82,14 +82,12 @@ def prepared(spec: TrainingSpec, run: Run) -> Iterator[int]:
     threads, before = spec.threads, torch.get_num_threads()
     if run.exists():
         threads = run.manifest()["threads"]  # as many as were granted, perhaps fewer than asked for
-    random = torch.get_rng_state()
     torch.set_num_threads(threads or before)
     try:
-        with team.of_fixed_size(), denormals_flushed():
+        with devices.generators_restored(device), team.of_fixed_size(), denormals_flushed():
             yield team.granted(torch.get_num_threads())
     finally:
         torch.set_num_threads(before)
-        torch.set_rng_state(random)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ from gatelab.disk import within, write_text
 from gatelab.errors import DataError, GatelabError, first_problem
 from gatelab.lang.document import digest
 from gatelab.tasks.preparation import Preparation
-from gatelab.training import build, checkpoint, kept
+from gatelab.training import build, checkpoint, devices, kept
 from gatelab.training.manifest import SCHEMA, checked, git_commit, machine, now, versions
 from gatelab.training.spec import RunSpec
 
@@ -132,6 +132,10 @@ class Run:
             )
         return manifest
 
+    def device(self) -> str:
+        """The device that the run began on: the CPU, if it was made before there was a choice."""
+        return str(self.manifest().get("device", "cpu"))
+
     def best_epoch(self) -> int | None:
         """The epoch whose weights are kept: from the manifest of an ended run, from the weights of a running one."""
         manifest = self.manifest()
@@ -182,7 +186,13 @@ class Run:
     # Writing.
 
     def begin(
-        self, spec: RunSpec, identity: dict[str, str], threads: int, parameters: int, frozen: dict[str, str]
+        self,
+        spec: RunSpec,
+        identity: dict[str, str],
+        threads: int,
+        parameters: int,
+        frozen: dict[str, str],
+        device: str = "cpu",
     ) -> dict[str, Any]:
         """Write the record of the model, then the manifest, with which the run exists."""
         preparation = spec.task.preparation
@@ -198,7 +208,8 @@ class Run:
             "parameters": parameters,
             "frozen": frozen,
             "versions": versions(),
-            "machine": machine(),
+            "machine": machine(devices.title(device)),
+            "device": device,
             "threads": threads,
             "engine": identity["engine"],
             "identity": identity,

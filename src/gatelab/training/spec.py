@@ -114,7 +114,9 @@ class ModelSpec(Section):
     options: dict[str, Any] = Field(
         {}, description="hyperparameters of the cell, as {epsilon: 1.0, learnable_epsilon: false}"
     )
-    engine: Literal["auto", "fused", "native", "eager"] = Field("auto", description="the engine that runs the cell")
+    engine: Literal["auto", "fused", "native", "compiled", "eager"] = Field(
+        "auto", description="the engine that runs the cell"
+    )
 
     def equations(self) -> Cell:
         """The cell as it will run, without the removed gates."""
@@ -230,6 +232,11 @@ class TrainingSpec(Section):
     test: bool = Field(True, description="evaluate the best epoch on the test set; false for a trial of a search")
     checkpoint_seconds: float = Field(60.0, gt=0, description="longest time between checkpoints, beside one per epoch")
     threads: int | None = Field(None, ge=1, le=1024, description="CPU threads; null leaves it to torch")
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field(
+        "auto",
+        description="where the model is trained: auto is cuda if torch finds it, else mps, else cpu; with the engine "
+        "fused it is cpu",
+    )
     record: tuple[str, ...] = Field(
         (),
         description="what to record every epoch beside the metrics, as [gradients]: gradient norms by step",
@@ -315,6 +322,9 @@ def disagreements(task: Task, model: ModelSpec, training: TrainingSpec) -> Itera
     if (training.loss == "cross_entropy") != (kind == "classes") and training.loss != "auto":
         why = f"{training.loss} does not fit the task {task.name!r}, whose targets are {kind}"
         yield Conflict(("training.loss", "task"), why)
+    if model.engine == "fused" and training.device in ("cuda", "mps"):
+        why = f"this is {training.device}, and model.engine is fused, which runs on the CPU: change one of them"
+        yield Conflict(("training.device", "model.engine"), why)
     if training.monitor == "accuracy" and kind == "numbers":
         why = f"the targets of the task {task.name!r} are numbers, which have no accuracy: use loss"
         yield Conflict(("training.monitor", "task"), why)

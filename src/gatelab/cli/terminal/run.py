@@ -31,8 +31,9 @@ class Lines(Reporter):
         """Print the task, the model and the epoch at which a run resumes."""
         self.epochs = spec.training.num_epochs
         model = f"{spec.model.cell}, {manifest['parameters']:,} parameters"
-        threads = counted(manifest["threads"], "thread")
-        self.say(f"{spec.task.short_name}: {model}, seed {spec.training.seed}, {threads}")
+        threads, device = counted(manifest["threads"], "thread"), manifest.get("device", "cpu")
+        where = threads if device == "cpu" else f"{threads}, on {device}"
+        self.say(f"{spec.task.short_name}: {model}, seed {spec.training.seed}, {where}")
         if place.epoch or place.batch:
             self.say(f"resuming in epoch {place.epoch + 1}, batch {place.batch + 1}")
 

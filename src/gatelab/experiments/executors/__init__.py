@@ -14,6 +14,7 @@ class Executor(Protocol):
     """Executes runs in the directory of an experiment, which holds its plan."""
 
     detached: bool  # whether runs are only submitted: `execute` returns before they end
+    is_local: bool  # whether runs are executed on this machine
     threads: int  # per run; results are the same bit for bit only for the same number
 
     def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:

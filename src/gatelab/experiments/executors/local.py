@@ -15,6 +15,7 @@ class LocalExecutor:
     """Executes `jobs` processes at a time; by default one per core. Other workers may help."""
 
     detached = False
+    is_local = True
 
     def __init__(self, jobs: int | None = None) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

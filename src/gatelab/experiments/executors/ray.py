@@ -39,6 +39,7 @@ class RayExecutor:
     """Executes as many runs at a time as the cluster has room for, each with `cpus_per_run` cores."""
 
     detached = False
+    is_local = False
     SEND_EVERY = 60.0  # seconds between two copies of a run directory that travels: a lost node costs at most these
     PROGRESS_EVERY = 5.0  # seconds between two copies of its progress
 

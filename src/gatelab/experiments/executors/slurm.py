@@ -30,6 +30,7 @@ class SlurmExecutor:
     """
 
     detached = True
+    is_local = False
 
     def __init__(
         self,

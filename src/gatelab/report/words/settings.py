@@ -145,10 +145,16 @@ def hardware(manifests: list[Facts]) -> list[tuple[str, str]]:
         f"{each['cpu']}, {counted(each['cores'] or 1, 'core')}, {each['system']}"
         for each in (m["machine"] for m in manifests)
     }
-    engines = {f"{m['engine']}, {counted(m['threads'], 'thread')} per run" for m in manifests}
+    engines = {f"{m['engine']}{_device(m)}, {counted(m['threads'], 'thread')} per run" for m in manifests}
     return [
         (name, "; ".join(sorted(values))) for name, values in (("machine", machines), ("engine", engines)) if values
     ]
+
+
+def _device(manifest: Facts) -> str:
+    """Where a run was trained, if not on the CPU."""
+    name, title = manifest.get("device", "cpu"), manifest["machine"].get("accelerator")
+    return "" if name == "cpu" else f" on {name}" if title is None else f" on {name} ({title})"
 
 
 def settings(results: Results, experiment: Facts, manifests: list[Facts]) -> list[tuple[str, str]]:
