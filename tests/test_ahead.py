@@ -260,7 +260,7 @@ def test_a_folder_that_cannot_be_used_is_an_error(tmp_path, monkeypatch, make, m
     monkeypatch.setenv("GATELAB_KERNELS", str(folder))
     with pytest.raises(compiler.CompilerError, match=f"GATELAB_KERNELS names '{folder}', which (?s:.)*{message}"):
         compiler.load("gru", Source(cells.gru).text)
-    choose._unavailable.cache_clear()
+    choose._tried.cache_clear()
 
 
 def test_a_library_that_cannot_be_loaded_says_so(tmp_path, monkeypatch):

@@ -212,7 +212,8 @@ def test_what_auto_is_on_other_devices(monkeypatch):
     monkeypatch.setattr(choose, "_warned", set())
     monkeypatch.setattr(compiled, "unavailable", lambda each, device: None)
     assert choose.choose("auto", cells.gru, x, watch=False) == "native"
-    assert choose.choose("auto", cells.gru, x, watch=True) == "eager"
+    assert choose.choose("auto", cells.gru, x, watch=True) == "compiled"  # torch.nn shows no gates
+    assert choose.choose("auto", cells.gru, x, watch=False, resets=True) == "compiled"
     assert choose.choose("auto", cells.agru, x, watch=True) == "compiled"
     assert choose.choose("compiled", cells.gru, x, watch=True) == "compiled"
     monkeypatch.setattr(compiled, "unavailable", lambda each, device: compiled.CompilationError("no Triton here"))

@@ -95,7 +95,8 @@ def test_generated_code_has_no_warnings(tmp_path):
     kernels = []
     for name in cells.names():
         text = Source(cells.get(name), watch=len(kernels) % 2 == 0).text
-        kernels.append(re.sub(r'(extern "C" void) (\w+)', rf"\1 \2_{name}", text))
+        functions = re.findall(r'^extern "C" \w+ (\w+)\(', text, re.MULTILINE)
+        kernels.append(re.sub(rf"\b({'|'.join(functions)})\((?=void|p, n)", rf"\1_{name}(", text))
     path.write_text("\n".join(kernels))
     flags = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-fopenmp", "-march=native"]
     done = subprocess.run(

@@ -6,6 +6,7 @@ second one would have a thread pool of its own, and both would compete for the s
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import hashlib
@@ -148,7 +149,7 @@ def _compiled(name: str, source: str) -> Path:
         raise
     path = _library_path(name, source, flags)
     with _work(path.parent) as folder:
-        compile_object(name, source, flags, folder / "kernel.o")
+        compile_object(name, source, (*flags, *_precompiled(flags)), folder / "kernel.o")
         link([folder / "kernel.o", _products(flags)], folder / "kernel.so")
         files.seal(folder / "kernel.so")
         os.replace(folder / "kernel.so", path)
@@ -265,6 +266,31 @@ def compile_products(flags: tuple[str, ...], path: Path) -> None:
         compile_object("products", PRODUCTS.read_text() + CLANG.read_text(), flags, path)
     except KernelError as error:  # no kernel can be compiled then
         raise CompilerError(str(error)) from None
+
+
+_compiled_before: set[tuple[str, ...]] = set()  # flags with which this process has compiled a kernel
+
+
+def _precompiled(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """Where the precompiled header is, from the second kernel on: for one alone it would not pay."""
+    if flags in _compiled_before:
+        return _header(flags)
+    _compiled_before.add(flags)
+    return ()
+
+
+@functools.cache
+def _header(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """In a folder of this process, where nobody can damage it."""
+    if "clang" in version():
+        return ()
+    folder = Path(tempfile.mkdtemp(prefix="gatelab-header-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    try:
+        precompile_runtime(flags, folder)
+    except CompilerError:  # then without
+        return ()
+    return (f"-I{folder}",)
 
 
 def precompile_runtime(flags: tuple[str, ...], folder: Path) -> None:

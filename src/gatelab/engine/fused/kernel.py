@@ -64,9 +64,8 @@ class Kernel:
         self.fingerprint = self.library.fingerprint
         self.fingerprint.argtypes, self.fingerprint.restype = [ctypes.c_void_p], ctypes.c_uint64
         # A step takes microseconds, and giving up the interpreter's lock would take a good part of one.
-        self.step = ctypes.PyDLL(self.library._name).step
-        self.step.argtypes = [ctypes.c_void_p] * (5 + 2 * len(self.source.states))
-        self.step.restype = ctypes.c_int
+        step = ctypes.PYFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * (5 + 2 * len(self.source.states)))
+        self.step = step(ctypes.cast(self.library.step, ctypes.c_void_p).value or 0)
 
     def call(self, name: str, pointers: Pointers, sizes: Mapping[str, int]) -> int:
         """Call a function; None becomes a null pointer."""

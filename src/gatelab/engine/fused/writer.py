@@ -186,8 +186,7 @@ extern "C" int {self.name}(void* const* p, const long* n) {{
 {indented(self._arrays("shared", shared), 4)}
 {indented(self._arrays("own", own), 4)}
     const long shared_floats = lay_out_shared(nullptr), own_floats = lay_out_own(nullptr);
-#pragma omp master
-    memory = arena.get(shared_floats + (team ? 1 : slab.threads) * own_floats);
+    if (slab.id == 0) memory = arena.get(shared_floats + (team ? 1 : slab.threads) * own_floats);
 #pragma omp barrier
     if (memory) {{
       lay_out_shared(memory);
