@@ -75,9 +75,10 @@ def measure(cell: str, shape: Shape, device: str, seconds: float) -> dict[str, s
 
 def section(rows: list[dict[str, str]], device: str) -> str:
     machine = compiler.cpu_name() if device == "cpu" else f"{torch.cuda.get_device_name()}, {compiler.cpu_name()}"
+    setting = f"{machine}, {torch.get_num_threads()} threads, torch {torch.__version__}"
     return f"""{sections.COMPILED}
 
-Measured on {date.today()} by `make bench-compiled` on: {machine}, {torch.get_num_threads()} threads, torch {torch.__version__}.
+Measured on {date.today()} by `make bench-compiled` on: {setting}.
 
 `engine="compiled"` beside `engine="eager"` on {device}. A training step is a forward pass, the sum of the output as the
 loss, and a backward pass for all parameters; the optimizer is not included. "×" is the time of the eager engine divided
