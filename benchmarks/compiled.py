@@ -7,6 +7,7 @@ the optimizer. Both engines take turns in one process, and their medians are com
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 import tempfile
@@ -74,10 +75,10 @@ def measure(cell: str, shape: Shape, device: str, seconds: float) -> dict[str, s
 
 def section(rows: list[dict[str, str]], device: str) -> str:
     machine = compiler.cpu_name() if device == "cpu" else f"{torch.cuda.get_device_name()}, {compiler.cpu_name()}"
+    setting = f"{machine}, {torch.get_num_threads()} threads, torch {torch.__version__}"
     return f"""{sections.COMPILED}
 
-Measured on {date.today()} by `make bench-compiled` on: {machine}, {torch.get_num_threads()} threads, torch
-{torch.__version__}.
+Measured on {date.today()} by `make bench-compiled` on: {setting}.
 
 `engine="compiled"` beside `engine="eager"` on {device}. A training step is a forward pass, the sum of the output as the
 loss, and a backward pass for all parameters; the optimizer is not included. "×" is the time of the eager engine divided
@@ -102,13 +103,11 @@ def main() -> int:
     options = parse()
     torch.set_flush_denormal(True)  # before any thread exists, since threads inherit it
     torch.set_num_threads(options.threads)
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-        rows = [
-            measure(cell.strip(), shape, options.device, options.budget)
-            for cell in options.cells.split(",")
-            for shape in SHAPES
-        ]
+    rows = []
+    for cell, shape in itertools.product(options.cells.split(","), SHAPES):
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+            rows.append(measure(cell.strip(), shape, options.device, options.budget))
     text = section(rows, options.device)
     print(f"\n{text}")
     if options.save:
