@@ -65,7 +65,7 @@ class Arguments:
     def size(self, name: str) -> str:
         """Append an integer argument; returns its C++ declaration."""
         self.sizes.append(name)
-        return f"const long {name} = n[{len(self.sizes) - 1}];"
+        return f"[[maybe_unused]] const long {name} = n[{len(self.sizes) - 1}];"
 
 
 class Source:

@@ -60,8 +60,9 @@ class Writer:
             value = pointwise.value(node)
             if node.shape == "scalar":
                 self.prepared[f"kept_{name}"] = "1"
-                self.initialization += [f"*kept_{name} = {value};", number := f"const float {name} = *kept_{name};"]
-                self.read.append(f"[[maybe_unused]] {number}")
+                number = f"[[maybe_unused]] const float {name} = *kept_{name};"
+                self.initialization += [f"*kept_{name} = {value};", number]
+                self.read.append(number)
             else:
                 self.prepared[name] = "Hp"
                 body = indented([*pointwise.lines, f"store({name} + j, {value});"], 2)
