@@ -36,7 +36,10 @@ def _kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
 class Here:
     """Runs in this process, one after the other: quick, where processes are not what is tested."""
 
-    detached, is_local, threads = False, True, 1
+    detached, is_local = False, True
+
+    def threads_for(self, runs: int) -> int:
+        return 1
 
     def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
         for run in runs:

@@ -6,6 +6,8 @@ import ctypes
 import gc
 import itertools
 import platform
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -262,7 +264,7 @@ def random_cell(matrices: list[str], gate: str, first: str, second: str):
         "@cell",
         "def random(x, h, c, W, U, b, *, rate=learned(0.7), gamma=learned(0.1)):",
         f"    z = sigmoid(W.z(x) + {gate})",
-        f"    n = tanh({matrices[0]}(z * h) + rate * tanh({first}) + gamma * b.n)",
+        f"    n = tanh({matrices[0]}(z * h) + rate * tanh({first}) + gamma * b.n + b.scale * b.shift)",
         f"    return z * h + (1 - z) * n, 0.5 * c + 0.5 * tanh({matrices[1]}(n) - c + {second})",
     ]
     exec("\n".join(lines), space)
@@ -275,6 +277,8 @@ RANDOM_CASES = [  # threads, whether they share out columns, shape, lengths
     (2, False, (9, 4, 1, 37), [1, 4, 3, 4, 2, 4, 4, 1, 3]),
     (3, False, (7, 3, 2, 16), None),
     (3, True, (2, 4, 2, 70), [2, 4]),
+    (8, False, (33, 3, 2, 20), None),
+    (17, True, (2, 3, 2, 40), [3, 2]),
 ]
 
 
@@ -307,17 +311,46 @@ def test_results_are_bit_identical(two_threads):
         assert all(torch.equal(gradients[n], again_gradients[n]) for n in gradients)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_any_number_of_threads(threads):
+@pytest.mark.parametrize("threads", [1, 2, 3, 8, 17])
+def test_any_number_of_threads(threads, monkeypatch):
+    """More than there are cores, too: by rows; by units, where the loop over time has no products; and with weight
+    gradients that all threads sum in one place, since as many sums as threads would take too much memory.
+    """
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)
-        layer, exact = pair("agru", 3, 20)
-        for B in (1, 5, 16, 33):
-            compare(layer, exact, torch.randn(B, 6, 3), random_states(layer, B))
+        for name, sizes in (("agru", (5, 33)), ("lru", (1, 9)), ("qrnn", (3,))):
+            layer, exact = pair(name, 3, 20)
+            for B, together in itertools.product(sizes, (False, True)):
+                monkeypatch.setattr(passes, "SUMS_BYTES", 0 if together else 1 << 28)
+                lengths = [1 + b % 6 for b in range(B)] if together else None
+                x, states = torch.randn(B, 6, 3), random_states(layer, B)
+                compare(layer, exact, x, states, lengths=lengths, gates=not together)
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
+
+
+NO_MEMORY = """
+import resource, torch, gatelab
+layer, x = gatelab.Recurrent("lstm", 2, 2000).requires_grad_(False), torch.zeros(1, 64, 2)
+layer(x[:, :1])  # prepares the weights
+used = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize"))
+resource.setrlimit(resource.RLIMIT_AS, (used * 1024 + (1 << 20),) * 2)
+try:
+    layer(x, output=False)
+except gatelab.GatelabError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the address space as Linux does")
+def test_too_little_memory_is_an_error():
+    done = subprocess.run([sys.executable, "-c", NO_MEMORY], capture_output=True, text=True)
+    wanted = (
+        "there is not enough memory for the forward pass of cell 'lstm' with B=1, T=64, D=2, H=2000: make the batch"
+    )
+    assert done.stdout.startswith(wanted), done.stderr
 
 
 @pytest.mark.parametrize("own", ["gru", "lstm", "agru", nested_twice, three_states], ids=str)

@@ -43,7 +43,10 @@ class Here:
     def __init__(self, leave_out: tuple[str, ...] = ()) -> None:
         self.leave_out = leave_out
 
-    detached, is_local, threads = False, True, 1
+    detached, is_local = False, True
+
+    def threads_for(self, runs: int) -> int:
+        return 1
 
     def execute(self, runs, directory, tick):
         for run in runs:

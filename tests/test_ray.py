@@ -161,7 +161,7 @@ class Quick(RayExecutor):
 def local(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("local") / "experiment"
     executor = LocalExecutor(2)
-    assert executor.threads == 1
+    assert executor.threads_for(5) == 1
     bench(spec_of(LONG), directory, executor)
     return directory
 

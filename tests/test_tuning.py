@@ -63,7 +63,10 @@ class Pruning(Reporter):
 class Here:
     """Runs in this process, in a given order, as soon as they do not depend on others."""
 
-    detached, is_local, threads = False, True, 1
+    detached, is_local = False, True
+
+    def threads_for(self, runs: int) -> int:
+        return 1
 
     def __init__(self, order=lambda runs: runs):
         self.order = order

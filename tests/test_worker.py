@@ -89,12 +89,12 @@ def test_workers_share_an_experiment_and_one_that_is_killed_loses_nothing(tmp_pa
 
 def test_a_worker_takes_no_more_than_it_is_told_and_stops_when_asked(tmp_path):
     directory = tmp_path / "experiment"
-    studies.plan_only({"": spec(training={**CONTENT["training"], "num_epochs": 2})}, directory, 1)
+    studies.plan_only({"": spec(training={**CONTENT["training"], "num_epochs": 2})}, directory, lambda runs: 1)
     assert take_part(directory, jobs=2, most=1) == ["done"]
     assert sorted(run.status for run in Watch(directory).look()) == ["done", "waiting", "waiting", "waiting"]
     long = {**CONTENT["training"], "num_epochs": 2000}
     other = tmp_path / "long"
-    studies.plan_only({"": spec(training=long, runs=1)}, other, 1)
+    studies.plan_only({"": spec(training=long, runs=1)}, other, lambda runs: 1)
     process = started(other)
     run = other / plan(spec(runs=1))[0].path
     wait_for(lambda: (run / "checkpoint.safetensors").is_file())
@@ -108,18 +108,18 @@ def test_a_plan_can_be_read_back_as_it_was(tmp_path):
     tuned = spec(tune={"trials": 3, "space": {"learning_rate": {"log": [1e-3, 1e-2]}}})
     for number, one in enumerate((spec(), tuned)):
         directory = tmp_path / str(number)
-        plans = studies.plan_only({"": one}, directory, 3)
+        plans = studies.plan_only({"": one}, directory, lambda runs: 3)
         experiment = read_experiment(directory)
         assert experiment["threads"] == 3
         again = planned(experiment)
         assert [run.title for run in again] == [run.title for run in plans[""]]
         assert [run.spec.document() for run in again] == [run.spec.document() for run in plans[""]]
-        studies.plan_only({"": one}, directory, 1)  # the number of threads stays that of the first plan
+        studies.plan_only({"": one}, directory, lambda runs: 1)  # the number of threads stays that of the first plan
         assert read_experiment(directory)["threads"] == 3
 
 
 def test_code_of_the_users_is_executed_only_where_it_is_named(tmp_path):
-    studies.plan_only({"": spec()}, tmp_path / "experiment", 1)
+    studies.plan_only({"": spec()}, tmp_path / "experiment", lambda runs: 1)
     path = tmp_path / "experiment" / "experiment.json"
     content = sealed.read_json(path)
     content["spec"]["task"] = {"name": "evil.py:Task"}

@@ -79,7 +79,7 @@ def execute(studies: dict[str, BenchSpec], directory: Path, execution: Execution
         return
     if execution.plan_only or executor.detached:
         if execution.plan_only:
-            plans = experiments.plan_only(studies, directory, executor.threads)
+            plans = experiments.plan_only(studies, directory, executor.threads_for)
         else:
             plans = experiments.submit(studies, directory, executor)
         place = shlex.quote(str(directory))

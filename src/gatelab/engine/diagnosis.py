@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import torch
 
-from gatelab import cells
+from gatelab import cells, waiting
 from gatelab.disk import cache_folder
-from gatelab.engine import eager
+from gatelab.engine import eager, team
 from gatelab.engine.fused import compiler, function, kernel, prebuilt
 from gatelab.engine.fused.source import Source
 from gatelab.engine.recurrent import Recurrent
@@ -33,7 +33,7 @@ class Finding(NamedTuple):
 def findings() -> list[Finding]:
     """The results of all checks, up to the first that fails."""
     results: list[Finding] = []
-    for check in (_ahead, _compiler, _cache, _kernel, _denormals):
+    for check in (_ahead, _compiler, _cache, _waiting, _kernel, _denormals):
         results += check()
         if not all(finding.good for finding in results):
             break
@@ -92,6 +92,13 @@ def _origin() -> str | None:
         return "from the cache" if compiler.cached(cells.gru.name, source) is not None else None
     except (GatelabError, OSError, RuntimeError):  # which the other checks report
         return None
+
+
+def _waiting() -> list[Finding]:
+    """How threads wait for each other, which decides how training goes beside other processes."""
+    sleeps, message = waiting.description()
+    advice = "" if sleeps else ": import gatelab first, or set OMP_WAIT_POLICY=passive, if others use the machine"
+    return [Finding("waiting", True, f"{message}{advice}; {team.idle_cores():.1f} cores are idle now")]
 
 
 def _kernel() -> list[Finding]:

@@ -7,6 +7,8 @@ OpenMP library that torch has loaded, which the compiled kernels share.
 from __future__ import annotations
 
 import ctypes
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -33,6 +35,28 @@ def granted(requested: int) -> int:
 
     library.GOMP_parallel(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(member), None, requested, 0)
     return sizes[0]
+
+
+def idle_cores(seconds: float = 0.2) -> float:
+    """How many of the cores that this process may use have nothing to do at the moment; all, if that is unknown."""
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    before = _times(cores)
+    time.sleep(seconds)
+    spent = [(after[0] - first[0], after[1] - first[1]) for first, after in zip(before, _times(cores), strict=False)]
+    total = sum(all_ for _, all_ in spent)
+    return len(cores) * sum(idle for idle, _ in spent) / total if total else float(len(cores))
+
+
+def _times(cores: set[int]) -> list[tuple[int, int]]:
+    """For each core, the ticks that it was idle, and all ticks. Empty where the system does not tell."""
+    try:
+        with open("/proc/stat") as file:
+            lines = [line.split() for line in file if line.startswith("cpu")]
+    except OSError:
+        return []
+    fields = {line[0]: [int(field) for field in line[1:9]] for line in lines}
+    known = (fields.get(f"cpu{core}") for core in sorted(cores))
+    return [(times[3] + times[4], sum(times)) for times in known if times is not None]
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher
     """Execute all runs that have not ended, and gather the results. The same call resumes an interrupted experiment."""
     runs, family = checked(spec, directory, executor.is_local), planned_family({"": spec})
     with alone_in(directory), sigterm_interrupts():
-        write_plan(spec, runs, directory, executor.threads, family)
+        write_plan(spec, runs, directory, executor.threads_for(len(runs)), family)
         return execute(runs, directory, executor, watcher or Watcher())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from gatelab import sealed
@@ -25,21 +26,23 @@ def execute(
     """Execute all studies and gather their results. A single study has an empty name and uses the directory itself."""
     plans = checked_plans(specs, directory, executor.is_local)
     with alone_in(directory), sigterm_interrupts():
-        write_plans(specs, plans, directory, executor.threads)
+        write_plans(specs, plans, directory, executor.threads_for)
         return [execute_study(runs, directory / name, executor, watcher or Watcher()) for name, runs in plans.items()]
 
 
-def plan_only(specs: dict[str, BenchSpec], directory: Path, threads: int) -> dict[str, list[Planned]]:
+def plan_only(
+    specs: dict[str, BenchSpec], directory: Path, threads_for: Callable[[int], int]
+) -> dict[str, list[Planned]]:
     """Write the plans, for workers that are started by others."""
     plans = checked_plans(specs, directory)
     with alone_in(directory):
-        write_plans(specs, plans, directory, threads)
+        write_plans(specs, plans, directory, threads_for)
     return plans
 
 
 def submit(specs: dict[str, BenchSpec], directory: Path, executor: Executor) -> dict[str, list[Planned]]:
     """Write the plans, and submit their runs to an executor that is detached. What failed is tried again."""
-    plans = plan_only(specs, directory, executor.threads)
+    plans = plan_only(specs, directory, executor.threads_for)
     for name, runs in plans.items():
         forget_failures(runs, directory / name)
         list(executor.execute(runs, directory / name, lambda: None))
@@ -59,13 +62,15 @@ def checked_plans(specs: dict[str, BenchSpec], directory: Path, is_local: bool =
     return plans
 
 
-def write_plans(specs: dict[str, BenchSpec], plans: dict[str, list[Planned]], directory: Path, threads: int) -> None:
+def write_plans(
+    specs: dict[str, BenchSpec], plans: dict[str, list[Planned]], directory: Path, threads_for: Callable[[int], int]
+) -> None:
     """Write checked plans, from which workers on any machine can execute them."""
     if "" not in specs:
         _register(directory, list(specs))
     family = planned_family(specs)
     for name, runs in plans.items():
-        write_plan(specs[name], runs, directory / name, threads, family)
+        write_plan(specs[name], runs, directory / name, threads_for(len(runs)), family)
 
 
 def directories(directory: Path) -> dict[str, Path]:

@@ -77,11 +77,14 @@ def prepared(spec: TrainingSpec, run: Run, device: str = "cpu") -> Iterator[int]
     """Set threads and denormals for the run, and restore them and torch's generators afterwards. Yields the number of
     threads that are granted.
 
-    A resumed run asks for as many threads as before: sums in another order differ in the last bit.
+    A resumed run asks for as many threads as before: sums in another order differ in the last bit. A new one that asks
+    for no number gets as many as there are idle cores, for threads that have to share one make all others wait.
     """
     threads, before = spec.threads, torch.get_num_threads()
     if run.exists():
         threads = run.manifest()["threads"]  # as many as were granted, perhaps fewer than asked for
+    if threads is None and before > 1:
+        threads = max(1, min(before, round(team.idle_cores())))
     torch.set_num_threads(threads or before)
     try:
         with devices.generators_restored(device), team.of_fixed_size(), denormals_flushed():

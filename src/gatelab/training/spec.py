@@ -231,7 +231,9 @@ class TrainingSpec(Section):
     )
     test: bool = Field(True, description="evaluate the best epoch on the test set; false for a trial of a search")
     checkpoint_seconds: float = Field(60.0, gt=0, description="longest time between checkpoints, beside one per epoch")
-    threads: int | None = Field(None, ge=1, le=1024, description="CPU threads; null leaves it to torch")
+    threads: int | None = Field(
+        None, ge=1, le=1024, description="CPU threads; null for as many as there are idle cores at the start"
+    )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
         "auto",
         description="where the model is trained: auto is cuda if torch finds it, else mps, else cpu; with the engine "

@@ -15,7 +15,9 @@ class Executor(Protocol):
 
     detached: bool  # whether runs are only submitted: `execute` returns before they end
     is_local: bool  # whether runs are executed on this machine
-    threads: int  # per run; results are the same bit for bit only for the same number
+
+    def threads_for(self, runs: int) -> int:
+        """Threads of each of so many runs; results are the same bit for bit only for the same number."""
 
     def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
         """Yield each run when it ends, in any order; call `tick` several times per second."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gatelab.errors import GatelabError
 from gatelab.experiments.planned import Planned
+from gatelab.experiments.record import read_experiment
 from gatelab.experiments.worker import Finished, Worker
 
 
@@ -22,10 +23,15 @@ class LocalExecutor:
         limit = os.environ.get("OMP_NUM_THREADS", "")  # as in torch
         if jobs is not None and jobs < 1:
             raise GatelabError(f"jobs is {jobs}: expected at least one process")
-        self.jobs = jobs or cores
-        # With at least as many runs as cores, one thread per process is fastest: threads need no synchronization.
-        self.threads = max(1, min(cores // self.jobs, int(limit) if limit.isdecimal() else cores))
+        self.jobs, self.cores = jobs or cores, min(cores, int(limit)) if limit.isdecimal() else cores
+
+    def threads_for(self, runs: int) -> int:
+        """With at least as many runs as cores, one thread per process is fastest: threads need no synchronization.
+        Fewer runs share the cores.
+        """
+        return max(1, self.cores // max(1, min(self.jobs, runs)))
 
     def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
         """Yield each run when it ends. If the caller stops, SIGTERM makes the others save and exit."""
-        return Worker(runs, directory, self.jobs, self.threads).work(tick)
+        threads = read_experiment(directory).get("threads") or 1
+        return Worker(runs, directory, self.jobs, threads).work(tick)

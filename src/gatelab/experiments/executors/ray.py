@@ -57,6 +57,10 @@ class RayExecutor:
             )
         self.address, self.threads, self.shared_folder = address, cpus_per_run, shared_folder
 
+    def threads_for(self, runs: int) -> int:
+        """As many as were asked for."""
+        return self.threads
+
     def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
         """Yield each run when it ends. If the caller stops, all others save and exit, and are in the directory."""
         import ray

@@ -59,6 +59,10 @@ class SlurmExecutor:
         self.partition, self.minutes, self.array_parallel = partition, minutes, array_parallel
         self.threads, self.sbatch_options, self.dry_run = cpus_per_run, sbatch_options, dry_run
 
+    def threads_for(self, runs: int) -> int:
+        """As many as were asked for."""
+        return self.threads
+
     def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
         """Submit the runs that have not ended, and print the number of the job. Nothing is waited for or yielded."""
         remaining = [run for run in runs if has_ended(run.path, directory) is None]
