@@ -12,7 +12,7 @@ import sys
 
 SPINS = "GOMP_SPINCOUNT"  # rounds of spinning before a thread sleeps
 OWN = ("OMP_WAIT_POLICY", SPINS)  # settings of the user's, which are respected
-SHORT = 1000  # a few microseconds
+SHORT = 3000  # some ten microseconds: fewer make a quiet machine slower, more a busy one
 
 _set_here = False
 

@@ -211,7 +211,7 @@ class Recurrent(nn.Module):
         """
         states = state if state is None or isinstance(state, tuple) else (state,)
         stepper = self._stepper
-        stepped = stepper(x, states) if stepper is not None and stepper.suits(self, x, states) else None
+        stepped = None if stepper is None else stepper(self.training, x, states)
         if stepped is None:  # the first step, or something has changed
             return self._prepared_step(x, states)
         output, final = stepped
@@ -229,7 +229,7 @@ class Recurrent(nn.Module):
         output, final = self(x.unsqueeze(time), states)
         parameters = list(self.cell_parameters())
         if self.engine_in_use == "fused" and Stepper.is_possible(parameters):
-            self._stepper = Stepper(self, parameters, tuple(x.shape[:-1]))
+            self._stepper = Stepper(parameters, tuple(x.shape[:-1]), self.residual)
         return output.squeeze(time), final
 
     def stacked(self) -> list[Mapping[str, CellParameters]]:

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+
 
 def _openmp() -> Any | None:
     """The loaded OpenMP library; None if it is neither GNU's nor LLVM's, or not visible."""
-    import torch  # noqa: F401 (loads it)
-
     library = ctypes.CDLL(None)
     names = ("GOMP_parallel", "omp_get_num_threads", "omp_get_dynamic", "omp_set_dynamic")
     return library if all(hasattr(library, name) for name in names) else None
@@ -35,6 +35,19 @@ def granted(requested: int) -> int:
 
     library.GOMP_parallel(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(member), None, requested, 0)
     return sizes[0]
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Inside this context torch uses one thread: for small work, threads cost more than they save."""
+    threads = torch.get_num_threads()
+    if threads > 1:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if threads > 1:
+            torch.set_num_threads(threads)
 
 
 def idle_cores(seconds: float = 0.2) -> float:

@@ -261,7 +261,7 @@ def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally) -> 
         what = f"the loss is {value:.3g}" if not value < DIVERGED else f"the gradient norm is {norm}"
         raise DivergenceError(what, place.epoch + 1, place.batch + 1, optimizers.largest_gradients(model))
     optimizers.set_learning_rate(optimizer, learning_rate)
-    optimizer.step()
+    optimizers.step(optimizer)
     tally.add(prediction, batch, value)
     return norm
 

@@ -9,8 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 
+from gatelab.engine import team
 from gatelab.errors import GatelabError
 from gatelab.training.spec import OptimizationSpec
+
+WORTH_THREADS = 1 << 18  # entries of a parameter; a step over as many takes about 100 microseconds
 
 
 def optimizer(spec: OptimizationSpec, model: nn.Module) -> Optimizer:
@@ -26,6 +29,16 @@ def optimizer(spec: OptimizationSpec, model: nn.Module) -> Optimizer:
     if spec.optimizer == "sgd":
         return SGD(trainable, rate, momentum=spec.momentum, weight_decay=decay, fused=fused)
     return RMSprop(trainable, rate, momentum=spec.momentum, weight_decay=decay)
+
+
+def step(optimizer: Optimizer) -> None:
+    """Change the parameters. torch's fused optimizers begin threads for each of them, which a small one is not worth."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    if max(parameter.numel() for parameter in parameters) < WORTH_THREADS:
+        with team.alone():
+            optimizer.step()
+    else:
+        optimizer.step()
 
 
 def set_learning_rate(optimizer: Optimizer, rate: float) -> None:

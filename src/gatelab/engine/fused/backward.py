@@ -71,8 +71,8 @@ class _Backward(Writer):
         own |= {f"E_{s}": "most * Hp" for s in self.source.live}
         own |= {f"S_{s}": "resets ? most * Hp : 0" for s in self.source.live}
         shared = {f"sums_{operand}": f"copies * {self._size(node)}" for node, operand in self.source.operands.items()}
-        shared["small_sums"] = f"slab.threads * {len(self.sums)} * Hp"
-        shared["scratches"] = "slab.threads * Hp"
+        shared["small_sums"] = f"threads * {len(self.sums)} * Hp"
+        shared["scratches"] = "threads * Hp"
         sizes_of_sums = " + ".join([self._size(node) for node in self.source.operands] or ["0"])
         before = [
             "long chunk = (chunk_rows + most - 1) / most;  // steps with about chunk_rows rows",
@@ -82,18 +82,20 @@ class _Backward(Writer):
             f"const long ldg = spread({max(len(self.adjoints), 1)} * Hp);",
             "// Each thread sums weight gradients over its own rows, unless that takes too much memory: then it sums",
             "// its own columns over the rows of all threads.",
-            f"const bool pooled = !team && slab.threads > 1 && slab.threads * ({sizes_of_sums}) > most_floats;",
+            f"const bool pooled = !team && threads > 1 && threads * ({sizes_of_sums}) > most_floats;",
             "const bool together = team || pooled;",
-            "const long copies = together ? 1 : slab.threads, copy_id = together ? 0 : slab.id;",
-            "const long turns = together ? slab.threads : 1;",
+            "const long copies = together ? 1 : threads, turns = together ? threads : 1;",
         ]
         return self.text(parameters, sizes, pointers, shared, own, before, self._body())
 
     def _body(self) -> str:
         return "\n".join(
             [
+                "const long copy_id = together ? 0 : slab.id;",
                 *self._start(),
+                "if (together) {",
                 "#pragma omp barrier",
+                "}",
                 "for (long after = T, before; after > 0; after = before) {",
                 "  before = after > chunk ? after - chunk : 0;",
                 indented(self._ahead(), 2),

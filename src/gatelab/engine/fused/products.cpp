@@ -173,13 +173,14 @@ extern "C" void add_rows(float* out, const float* a, const float* b, long floats
 }
 
 extern "C" uint64_t fingerprint(const Sampled* parameters) {
-  uint64_t hash = 0;
+  uint64_t hash = 0, factor = 0x9E3779B97F4A7C15u;
   for (long i = 0; i < parameters->count; i++) {
-    const long size = parameters->sizes[i], samples = size < 16 ? size : 16;
-    for (long k = 0; k < samples; k++) {
+    const float* values = parameters->tensors[i];
+    const long size = parameters->sizes[i], distance = size / 16 + 1;
+    for (long k = distance / 2; k < size; k += distance, factor += 0x632BE59BD9B4E018u) {  // sums do not wait for sums
       uint32_t bits;
-      memcpy(&bits, parameters->tensors[i] + (2 * k + 1) * size / (2 * samples), 4);
-      hash = (hash ^ bits) * 0x9E3779B97F4A7C15u + (hash >> 29);
+      memcpy(&bits, values + k, 4);
+      hash += (bits + 1) * factor;
     }
   }
   return hash;

@@ -174,34 +174,59 @@ extern "C" int {self.name}(void* const* p, const long* n) {{
 {indented(pointers, 2)}
   {declared}
 {indented([lay_out, "lay_out((float*)prepared);", *self.read], 2)}
-  const long threads = team ? wanted_threads : useful_threads(wanted_threads, B);
-  float* memory = nullptr;
-#pragma omp parallel num_threads(threads)
-  {{
-    FlushDenormals flush;
-    const Slab slab = slab_of(thread_id(), team_size(), B, team);
-    [[maybe_unused]] const long rows = slab.rows(), most = most_rows(slab.threads, B, team);
-    [[maybe_unused]] const long first_unit = slab.first_unit(Hp), last_unit = slab.last_unit(Hp);
-    [[maybe_unused]] const long units = last_unit < H ? last_unit - first_unit : H > first_unit ? H - first_unit : 0;
+  long threads = team ? wanted_threads : useful_threads(wanted_threads, B);
+  // Memory for all threads is taken before they begin, so that they need not wait for it. If fewer of them are granted,
+  // their slabs are larger: then once again with as many as there are.
+  for (long granted;; threads = granted) {{
+    const long most = most_rows(threads, B, team);
 {indented(before, 4)}
 {indented(self._arrays("shared", shared), 4)}
 {indented(self._arrays("own", own), 4)}
     const long shared_floats = lay_out_shared(nullptr), own_floats = lay_out_own(nullptr);
-    if (slab.id == 0) memory = arena.get(shared_floats + (team ? 1 : slab.threads) * own_floats);
-#pragma omp barrier
-    if (memory) {{
-      lay_out_shared(memory);
-      lay_out_own(memory + shared_floats + (team ? 0 : slab.id) * own_floats);
+    float* const memory = arena.get(shared_floats + (team ? 1 : threads) * own_floats);
+    if (!memory) return 1;
+    granted = threads;
+    auto work = [&](const Slab slab) __attribute__((noinline)) {{
+      if (slab.threads != threads) {{
+        if (slab.id == 0) granted = slab.threads;
+        return;
+      }}
+      FlushDenormals flush;
+      [[maybe_unused]] const long rows = slab.rows();
+      [[maybe_unused]] const long first_unit = slab.first_unit(Hp), last_unit = slab.last_unit(Hp);
+      [[maybe_unused]] const long units = last_unit < H ? last_unit - first_unit : H > first_unit ? H - first_unit : 0;
+{indented([self._pieces("shared", shared, "memory")], 6)}
+{indented([self._pieces("own", own, "memory + shared_floats + (team ? 0 : slab.id) * own_floats")], 6)}
 {indented([body], 6)}
+    }};
+    if (threads == 1) {{  // a step of a stream takes hardly longer than the beginning of a parallel region
+      work(slab_of(0, 1, B, team));
+    }} else {{
+#pragma omp parallel num_threads(threads)
+      work(slab_of(thread_id(), team_size(), B, team));
     }}
+    if (granted == threads) return 0;
   }}
-  return memory ? 0 : 1;
 }}
 """
 
     def _arrays(self, group: str, arrays: dict[str, str]) -> list[str]:
-        names = ", ".join(f"*{name}" for name in arrays)
-        return [*([f"[[maybe_unused]] float {names};"] if arrays else []), self._layout(f"lay_out_{group}", arrays)]
+        """A function that returns the number of floats of these arrays, and sets pointers to them."""
+        listed = "".join(f", float*& {name}" for name in arrays)
+        takes = indented([f"{name} = c.take({floats});" for name, floats in arrays.items()], 2)
+        counted = indented([self._pieces(group, arrays, "from", True)], 2)
+        return [
+            f"auto place_{group} = [&](float* from{listed}) {{",
+            f"  Allocator c{{from}};\n{takes}\n  return (long)c.used;\n}};",
+            f"auto lay_out_{group} = [&](float* from) {{\n{counted}\n}};",
+        ]
+
+    @staticmethod
+    def _pieces(group: str, arrays: dict[str, str], memory: str, returns: bool = False) -> str:
+        """Declare the pointers to these arrays, and set them."""
+        declared = f"[[maybe_unused]] float {', '.join(f'*{name}' for name in arrays)};\n" if arrays else ""
+        listed = "".join(f", {name}" for name in arrays)
+        return f"{declared}{'return ' if returns else ''}place_{group}({memory}{listed});"
 
     @staticmethod
     def _layout(name: str, arrays: dict[str, str]) -> str:
