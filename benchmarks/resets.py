@@ -50,7 +50,7 @@ class Way(NamedTuple):
 def ways(starts: Tensor) -> dict[str, Way]:
     """All with the same weights, inputs and initial states."""
     lstm = nn.LSTM(D, H, batch_first=True)
-    x, states = torch.randn(B, T, D), (torch.randn(1, B, H).tanh(), torch.randn(1, B, H))
+    x, states = torch.randn(B, T, D), (torch.zeros(1, B, H), torch.zeros(1, B, H))
     layer = from_torch(lstm)
     made = {"gatelab": Way(layer, lambda: layer(x, states, resets=starts)[0])}
     for name, run in OTHERS.items():

@@ -32,7 +32,7 @@ def optimizer(spec: OptimizationSpec, model: nn.Module) -> Optimizer:
 
 
 def step(optimizer: Optimizer) -> None:
-    """Change the parameters. torch's fused optimizers begin threads for each of them, which a small one is not worth."""
+    """Change the parameters. torch's fused optimizers start threads for each of them, too many for small ones."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if max(parameter.numel() for parameter in parameters) < WORTH_THREADS:
         with team.alone():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+
 import torch
 from torch import Size, Tensor, empty_like, float32, is_grad_enabled
 
@@ -73,11 +74,8 @@ class Stepper:
             return None
         output = empty_like(self._output)
         x_at, out_at = x.data_ptr(), output.data_ptr()
-        if not self._last:
-            done = self._layers[0].run(x_at, out_at, places)
-        else:
-            done = self._run_stack(x_at, out_at, places)
-        return (output, tuple(finals)) if done else None
+        run = self._run_stack if self._last else self._layers[0].run
+        return (output, tuple(finals)) if run(x_at, out_at, places) else None
 
     def _run_stack(self, x_at: int, out_at: int, places: list[int | None]) -> bool:
         """The output of a layer is its first state; where connections are residual, it is added up in the output."""
