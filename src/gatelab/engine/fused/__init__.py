@@ -13,7 +13,12 @@
     prebuilt.py   kernels compiled ahead: where they are, which the CPU supports
     ahead.py      compiling them
     buffers.py    a buffer pool for large tensors
+    kernel.py     a compiled kernel, its functions called by name
+    passes.py     forward and backward pass: tensors in, tensors out
+    weights.py    a layer's parameters, prepared once for as long as they do not change
     function.py   the kernel as a torch.autograd.Function
+    ops.py        the same as operators of torch, for its graphs
+    streaming.py  one step of a stack of layers
 
 Nothing in here is specific to a cell.
 """

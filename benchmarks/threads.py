@@ -1,0 +1,77 @@
+"""How long training takes beside another process, by the number of threads and how they wait.
+
+MNIST by rows in small: 313 batches of 32 sequences, 28 steps of 28 numbers, a GRU of 128 units. The settings of OpenMP
+are read when torch is loaded, so that each measurement is a process of its own. `python benchmarks/threads.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+
+WAYS = {  # threads, environment
+    "one thread": (1, {"GOMP_SPINCOUNT": "3000"}),
+    "two threads, spinning as torch would": (2, {"GOMP_SPINCOUNT": "300000"}),
+    "two threads, sleeping soon": (2, {"GOMP_SPINCOUNT": "3000"}),
+    "two threads, sleeping at once": (2, {"OMP_WAIT_POLICY": "passive"}),
+}
+BUSY = "while True: pass"
+
+
+def measure(threads: int) -> None:
+    """Print the seconds of three epochs."""
+    import torch
+
+    from gatelab.models import SequenceClassifier
+    from gatelab.training import optimizers
+
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)
+    torch.manual_seed(0)
+    model = SequenceClassifier("gru", 28, 128, 10, num_layers=1, dropout=0.0)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3, fused=True)
+    x, y = torch.randn(313, 32, 28, 28), torch.randint(0, 10, (313, 32))
+
+    def epoch(batches: int) -> None:
+        for i in range(batches):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(x[i]), y[i])
+            loss.backward()
+            optimizers.step(optimizer)
+            loss.item()
+
+    epoch(30)
+    for _ in range(3):
+        begin = time.perf_counter()
+        epoch(len(x))
+        print(f"{time.perf_counter() - begin:.2f}", end=" ", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        return measure(options.measure)
+    clean = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    for busy in (0, 1):
+        print(f"{busy} other busy processes")
+        others = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(busy)]
+        try:
+            for _ in range(options.rounds):
+                for name, (threads, environment) in WAYS.items():
+                    command = [sys.executable, __file__, "--measure", str(threads)]
+                    done = subprocess.run(command, env=clean | environment, capture_output=True, text=True, check=True)
+                    print(f"  {name:40} {done.stdout}", flush=True)
+        finally:
+            for other in others:
+                other.kill()
+    return None
+
+
+if __name__ == "__main__":
+    main()
