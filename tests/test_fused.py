@@ -379,9 +379,14 @@ def test_only_required_gradients_are_computed(monkeypatch):
     monkeypatch.setattr(Kernel, "call", lambda *args: calls.append(args) or original(*args))
     layer(torch.randn(6, 5, 3))[0].sum().backward()
     compiled, name, pointers, sizes = calls[-1]
+    arguments = compiled.source.arguments[name]
+    pointers, sizes = (
+        dict(zip(*each, strict=True)) for each in ((arguments.pointers, pointers), (arguments.sizes, sizes))
+    )
     assert (name, pointers["d_x"], sizes["Dp"]) == ("backward", None, 0)
     names = [*compiled.source.matrix_names.values(), *(f"b_{name}" for name in compiled.source.graph.b)]
-    wanted = {name for name, flag in zip(names, pointers["wanted"], strict=True) if flag}
+    flags = (ctypes.c_uint8 * len(names)).from_address(pointers["wanted"])
+    wanted = {name for name, flag in zip(names, flags, strict=True) if flag}
     assert wanted == {"U_r", "U_n", "W_r", "W_z", "b_z", "b_n", "b_hn"}
 
 

@@ -108,6 +108,9 @@ class CellParameters(nn.Module):
 
     def like(self) -> Tensor:
         """Any of its tensors, for dtype and device."""
+        for family in self._modules.values():
+            for tensor in family._parameters.values():  # type: ignore[union-attr]
+                return tensor  # type: ignore[return-value]
         return self.sources()[0]
 
     def sources(self) -> list[Tensor]:

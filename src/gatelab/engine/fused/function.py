@@ -130,9 +130,8 @@ def differentiated(
     made = passes.backward(compiled, parameters, given, H, tape, (grads[0], grads[1], grads[2]), [needs_x, *wanted])
     gradients: list[Tensor | None] = [made.x]
     gradients += [made.starts[k] if needed else None for k, needed in enumerate(needs[1 : 1 + S])]
-    offset = 0
-    for shape, is_wanted in zip(passes.parameter_shapes(source, D, H), wanted, strict=True):
-        strides = (shape[1], 1) if len(shape) == 2 else (1,) * len(shape)
-        gradients.append(made.parameters.as_strided(shape, strides, offset) if is_wanted else None)
-        offset += shape[0] * strides[0] if shape else 1
+    parts = torch.split(made.parameters, passes.parameter_sizes(source, D, H))
+    shapes = passes.parameter_shapes(source, D, H)
+    for part, shape, is_wanted in zip(parts, shapes, wanted, strict=True):
+        gradients.append(None if not is_wanted else part if len(shape) == 1 else part.view(shape))
     return gradients

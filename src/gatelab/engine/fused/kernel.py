@@ -1,10 +1,10 @@
-"""A cell's compiled kernel, and its functions called with tensors and sizes by name."""
+"""A cell's compiled kernel, and its functions."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -13,8 +13,6 @@ from gatelab.engine.fused import compiler
 from gatelab.engine.fused.source import Source
 from gatelab.errors import GatelabError
 from gatelab.lang import Cell
-
-Pointers = Mapping[str, "Tensor | ctypes.Array[Any] | int | None"]
 
 LANES = 16  # of the widest vectors; rows are padded to this on every machine, so that memory layouts agree
 
@@ -59,7 +57,7 @@ class Kernel:
             function.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
             function.restype = ctypes.c_long if name.startswith("prepare") else ctypes.c_int
             arrays = ctypes.c_void_p * len(arguments.pointers), ctypes.c_long * len(arguments.sizes)
-            self._functions[name] = (function, arguments.pointers, arguments.sizes, *arrays)
+            self._functions[name] = (function, *arrays)
         self.library.add_rows.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_long]
         self.fingerprint = self.library.fingerprint
         self.fingerprint.argtypes, self.fingerprint.restype = [ctypes.c_void_p], ctypes.c_uint64
@@ -67,31 +65,29 @@ class Kernel:
         step = ctypes.PYFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * (5 + 2 * len(self.source.states)))
         self.step = step(ctypes.cast(self.library.step, ctypes.c_void_p).value or 0)
 
-    def call(self, name: str, pointers: Pointers, sizes: Mapping[str, int]) -> int:
-        """Call a function; None becomes a null pointer."""
-        function, names, size_names, addresses, numbers = self._functions[name]
-        return function(  # type: ignore[no-any-return]
-            addresses(*[_address(pointers[name]) for name in names]), numbers(*[sizes[name] for name in size_names])
-        )
+    def call(self, name: str, pointers: Sequence[int | None], sizes: Sequence[int]) -> int:
+        """Call a function with addresses and sizes in the order of its arguments (`source.arguments`)."""
+        function, addresses, numbers = self._functions[name]
+        return function(addresses(*pointers), numbers(*sizes))  # type: ignore[no-any-return]
 
-    def run(self, name: str, pointers: Pointers, sizes: Mapping[str, int]) -> None:
-        """Call `forward` or `backward`, which need memory of their own."""
+    def run(self, name: str, pointers: Sequence[int | None], sizes: Sequence[int]) -> None:
+        """Call `forward` or `backward`, which need memory of their own; their first sizes are T, B, D and H."""
         if self.call(name, pointers, sizes):
             self.refuse(name, sizes)
 
-    def refuse(self, name: str, sizes: Mapping[str, int]) -> None:
+    def refuse(self, name: str, sizes: Sequence[int]) -> None:
         """There was no memory."""
-        shape = ", ".join(f"{letter}={sizes[letter]}" for letter in "BTDH")
+        T, B, D, H = sizes[:4]
+        shape = f"B={B}, T={T}, D={D}, H={H}"
         raise GatelabError(
             f"there is not enough memory for the {name} pass of cell {self.source.cell.name!r} with {shape}: "
             "make the batch or the hidden size smaller, or use fewer threads (torch.set_num_threads)"
         )
 
 
-def _address(value: Tensor | ctypes.Array[Any] | int | None) -> int | None:
-    if value is None or isinstance(value, int):
-        return value
-    return value.data_ptr() if isinstance(value, Tensor) else ctypes.addressof(value)
+def address(tensor: Tensor | None) -> int | None:
+    """Where a tensor is; null if there is none."""
+    return None if tensor is None else tensor.data_ptr()
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from gatelab.engine.fused import buffers
-from gatelab.engine.fused.kernel import Kernel, padded
+from gatelab.engine.fused.kernel import Kernel, address, padded
 from gatelab.engine.fused.source import Source
 
 CHUNK_ROWS = 128  # rows of adjoints per weight-gradient product: enough for efficiency, few enough for the cache
@@ -68,22 +68,28 @@ def parameter_shapes(source: Source, D: int, H: int) -> list[tuple[int, ...]]:
     return [*matrices, *([(H,)] * len(source.graph.b)), *([()] * len(source.graph.scalars))]
 
 
+@functools.cache
+def parameter_sizes(source: Source, D: int, H: int) -> list[int]:
+    """The numbers of entries of all parameters of a kernel."""
+    return [prod(shape) for shape in parameter_shapes(source, D, H)]
+
+
 def prepare(kernel: Kernel, pass_: str, parameters: Sequence[Tensor], D: int, H: int, with_x: bool = True) -> Tensor:
     """What a pass needs of the parameters: packed matrices, padded vectors. They are not needed afterwards."""
     name, Dp = f"prepare_{pass_}", padded(D) if with_x else 0
     floats = _prepared_size(kernel, name, D, H, Dp)
     memory = buffers.empty(floats)
-    pointers = dict(zip(kernel.source.arguments[name].pointers, (*parameters, memory), strict=True))
     threads = max(1, min(torch.get_num_threads(), floats // PACKING_WORK))
-    kernel.call(name, pointers, {"D": D, "H": H, "Hp": padded(H), "Dp": Dp, "wanted_threads": threads})
+    pointers = [*[tensor.data_ptr() for tensor in parameters], memory.data_ptr()]
+    kernel.call(name, pointers, (D, H, padded(H), Dp, threads))
     return memory
 
 
 @functools.cache
 def _prepared_size(kernel: Kernel, name: str, D: int, H: int, Dp: int) -> int:
     """The number of floats; the function itself knows its layout."""
-    nothing = dict.fromkeys(kernel.source.arguments[name].pointers)
-    return kernel.call(name, nothing, {"D": D, "H": H, "Hp": padded(H), "Dp": Dp, "wanted_threads": 1})
+    nothing = [None] * len(kernel.source.arguments[name].pointers)
+    return kernel.call(name, nothing, (D, H, padded(H), Dp, 1))
 
 
 def forward(
@@ -99,15 +105,14 @@ def forward(
     finals = buffers.empty(len(source.states), B, H)
     gates = buffers.empty(len(source.gates), T, B, Hp) if source.gates else None
     tape = buffers.empty(tape_size(source, T, B, H)) if keep else None
-    pointers: dict[str, Any] = {"prepared": prepared, "x": x, "lengths": given.lengths, "resets": given.resets}
-    pointers |= {"output": output, "gates": gates, "tape": tape}
-    first = finals.data_ptr()
-    for k, state in enumerate(source.states):
-        pointers[f"start_{state}"], pointers[f"final_{state}"] = given.starts[k], first + 4 * k * B * H
-    pointers |= {name: whole_rows(mask, Hp) for name, mask in zip(source.masks, given.masks, strict=True)}
+    masks = [whole_rows(mask, Hp) for mask in given.masks]
+    first, size = finals.data_ptr(), 4 * B * H
+    pointers = [prepared.data_ptr(), x.data_ptr(), address(given.lengths), address(given.resets)]
+    pointers += [address(start) for start in given.starts]
+    pointers += [first + k * size for k in range(len(source.states))]
+    pointers += [address(output), address(gates), address(tape), *[mask.data_ptr() for mask in masks]]
     threads, team = threads_for(source, B, T, weights, is_forward=True)
-    sizes = {"T": T, "B": B, "D": D, "H": H, "Hp": Hp, "x_t": x.stride(0), "x_b": x.stride(1), "keep": int(keep)}
-    kernel.run("forward", pointers, sizes | {"team": int(team), "wanted_threads": threads})
+    kernel.run("forward", pointers, (T, B, D, H, Hp, *x.stride()[:2], keep, team, threads))
     return Results(output, finals, gates, tape)
 
 
@@ -130,20 +135,18 @@ def backward(
     prepared = prepare(kernel, "backward", parameters, D, H, with_x=needs_x)
     d_x = buffers.empty(T, B, D) if needs_x else None
     d_starts = buffers.empty(len(source.states), B, H)
-    gradients = buffers.empty(sum(map(prod, parameter_shapes(source, D, H))))
+    gradients = buffers.empty(sum(parameter_sizes(source, D, H)))
     if d_output is not None and d_output.stride(2) != 1:
         d_output = d_output.contiguous()
-    pointers: dict[str, Any] = {"prepared": prepared, "x": x, "tape": tape, "lengths": given.lengths}
-    pointers |= {"resets": given.resets, "d_output": d_output, "d_x": d_x, "d_starts": d_starts}
-    pointers |= {"d_finals": None if d_finals is None else d_finals.contiguous(), "gradients": gradients}
-    pointers |= {"d_gates": None if d_gates is None else d_gates.contiguous(), "wanted": _flags(tuple(wanted[1:]))}
-    pointers |= {name: whole_rows(mask, Hp) for name, mask in zip(source.masks, given.masks, strict=True)}
+    d_finals = None if d_finals is None else d_finals.contiguous()
+    d_gates = None if d_gates is None else d_gates.contiguous()
+    masks, flags = [whole_rows(mask, Hp) for mask in given.masks], _flags(tuple(wanted[1:]))
+    pointers = [prepared.data_ptr(), x.data_ptr(), tape.data_ptr(), address(given.lengths), address(given.resets)]
+    pointers += [address(d_output), address(d_finals), address(d_gates), address(d_x), d_starts.data_ptr()]
+    pointers += [gradients.data_ptr(), ctypes.addressof(flags), *[mask.data_ptr() for mask in masks]]
     threads, team = threads_for(source, B, T, weights, is_forward=False)
-    sizes = {"T": T, "B": B, "D": D, "H": H, "Hp": Hp, "Dp": padded(D) if needs_x else 0}
-    sizes |= {"x_t": x.stride(0), "x_b": x.stride(1), "chunk_rows": CHUNK_ROWS, "most_floats": SUMS_BYTES // 4}
-    sizes |= {"d_output_t": 0, "d_output_b": 0, "team": int(team), "wanted_threads": threads}
-    if d_output is not None:
-        sizes |= {"d_output_t": d_output.stride(0), "d_output_b": d_output.stride(1)}
+    strides = (*x.stride()[:2], *((0, 0) if d_output is None else d_output.stride()[:2]))
+    sizes = (T, B, D, H, Hp, padded(D) if needs_x else 0, *strides, team, threads, CHUNK_ROWS, SUMS_BYTES // 4)
     kernel.run("backward", pointers, sizes)
     return Gradients(d_x, d_starts, gradients)
 

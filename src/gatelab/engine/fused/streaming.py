@@ -102,11 +102,9 @@ class _Step:
         masks = draw(parameters, torch.empty(1, B, D), H).values() if source.masks else ()
         memory = [prepared.memory, *(passes.whole_rows(mask, padded(H)) for mask in masks)]
         threads, team = passes.threads_for(source, B, 1, weights.count, is_forward=True)
-        self._sizes = {"T": 1, "B": B, "D": D, "H": H, "Hp": padded(H), "x_t": B * D, "x_b": D, "keep": 0}
-        self._sizes |= {"team": int(team), "wanted_threads": threads}
-        names = source.arguments["forward"].sizes
+        self._sizes = (1, B, D, H, padded(H), B * D, D, False, team, threads)  # as in `passes.forward`
         fixed = (ctypes.c_void_p * len(memory))(*(each.data_ptr() for each in memory))
-        numbers = (ctypes.c_long * len(names))(*(self._sizes[name] for name in names))
+        numbers = (ctypes.c_long * len(self._sizes))(*self._sizes)
         self._kept = prepared, memory, fixed, numbers
         self._fixed, self._numbers = ctypes.addressof(fixed), ctypes.addressof(numbers)
         self._sampled = ctypes.addressof(prepared.sampled)

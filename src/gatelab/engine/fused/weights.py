@@ -61,10 +61,11 @@ class Weights:
     def fit(self, compiled: Kernel, sources: list[Tensor]) -> bool:
         """Whether these are the weights of such parameters, whose values may have changed."""
         is_same = self.compiled is compiled and len(sources) == len(self.sources)
-        if not (is_same and all(map(is_, sources, self.sources)) and all(t.dtype is torch.float32 for t in sources)):
+        if not (is_same and all(map(is_, sources, self.sources))):
             return False
-        is_evaluated = self._prepared is not None and not torch.is_grad_enabled() and self._prepared.is_current()
-        return self.are_parameters or is_evaluated
+        if self.are_parameters:
+            return all(source.dtype is torch.float32 for source in sources)
+        return self._prepared is not None and not torch.is_grad_enabled() and self._prepared.is_current()
 
     def prepared(self) -> Prepared:
         """What the forward pass needs of them."""
