@@ -91,7 +91,10 @@ def kind_of(file: Path) -> str:
 class Here:
     """Runs in this process, one after the other: processes are not what is tested."""
 
-    detached, threads = False, 1
+    detached, is_local = False, True
+
+    def threads_for(self, runs: int) -> int:
+        return 1
 
     def execute(self, runs, directory, tick) -> Iterator[Finished]:
         for run in runs:

@@ -680,7 +680,8 @@ def place_of(run: Run) -> tuple[int, int]:
     return place["epoch"], place["batch"]
 
 
-def test_a_continued_run_has_the_threads_it_began_with(tmp_path):
+def test_a_continued_run_has_the_threads_it_began_with(tmp_path, monkeypatch):
+    monkeypatch.setattr("gatelab.engine.team.idle_cores", lambda: 2.0)
     threads, seen = torch.get_num_threads(), []
 
     class Watch(StopAfter):

@@ -32,7 +32,7 @@ DESCRIBED = "from gatelab import waiting; import os; print(waiting.description()
 @pytest.mark.parametrize(
     ("code", "environment", "wanted"),
     [
-        (DESCRIBED, {}, "(True, 'idle threads sleep soon (X"),
+        (DESCRIBED, {}, "(True, 'idle threads sleep soon (GOMP_SPINCOUNT=3000)') 3000"),
         (DESCRIBED, {"OMP_WAIT_POLICY": "active"}, "as the environment says (OMP_WAIT_POLICY=active)') None"),
         (DESCRIBED, {"GOMP_SPINCOUNT": "7"}, "as the environment says (GOMP_SPINCOUNT=7)') 7"),
         (
