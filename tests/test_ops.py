@@ -126,6 +126,39 @@ def test_an_exported_program_runs_in_another_process(tmp_path):
     loss.backward()
 
 
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True}], ids=["one", "both"])
+def test_export_with_lengths_and_resets(options):
+    layer, x = Recurrent("gru", 3, 6, **options).eval(), torch.randn(4, 9, 3)
+    batch, steps = torch.export.Dim("batch", min=2, max=64), torch.export.Dim("steps", min=3, max=512)
+    shapes = {"x": {0: batch, 1: steps}, "lengths": {0: batch}, "resets": {0: batch, 1: steps}}
+    given = {"lengths": torch.tensor([9, 2, 5, 1]), "resets": torch.rand(4, 9) < 0.3}
+    program = torch.export.export(layer, (x,), given, dynamic_shapes=shapes).module()
+    other = {"lengths": torch.tensor([13, 2, 5]), "resets": torch.rand(3, 13) < 0.3}
+    x = torch.randn(3, 13, 3)
+    torch.testing.assert_close(program(x, **other)[0], layer(x, **other)[0], atol=1e-6, rtol=1e-6)
+    with pytest.raises(ValueError, match="lengths range from 2 to 14: expected 1 to 13"):
+        program(x, lengths=torch.tensor([14, 2, 5]), resets=other["resets"])
+
+
+def test_a_second_derivative_is_refused():
+    layer = Recurrent("gru", 3, 6)
+    x, states, tensors, *rest = arguments(layer, 4, 3)
+    output, *_ = torch.ops.gatelab.scan(x, states, tensors, *rest)
+    (gradient,) = torch.autograd.grad(output.sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="engine='eager'"):
+        gradient.sum().backward()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own code
+def test_forward_mode_is_refused():
+    layer = Recurrent("gru", 3, 6).requires_grad_(False)
+    x = torch.randn(2, 5, 3)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+        with pytest.raises(ValueError, match="no forward-mode derivatives"):
+            layer(dual)
+
+
 def test_fake_tensors_need_no_kernel():
     layer = Recurrent("lstm", 3, 6, 2)
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:

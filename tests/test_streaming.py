@@ -7,10 +7,11 @@ import pickle
 
 import pytest
 import torch
-from torch.nn.utils import parametrizations
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.utils import parametrizations, parametrize, prune
 
 from gatelab import Recurrent, cells
-from gatelab.engine.fused import buffers
+from gatelab.engine.fused import buffers, passes
 
 CELLS = ["gru", "lstm", "lru", "antisymmetric_rnn", "zoneout_lstm", "layer_norm_gru", "phased_lstm", "indrnn"]
 
@@ -99,13 +100,38 @@ def changes():
     def again(layer):
         layer.reset_parameters(torch.Generator().manual_seed(1))
 
-    return [optimizer, one_entry, behind, assigned, replaced, loaded, parametrized, again]
+    def assigned_on_loading(layer):
+        layer.load_state_dict({name: value * 0.5 for name, value in layer.state_dict().items()}, assign=True)
+
+    def transposed(layer):
+        parameter = layer.layers[0]["fwd"].U["n"]
+        parameter.data = parameter.data.t()
+
+    def pruned(layer):
+        for family, name in (("b", "r"), ("U", "n"), ("W", "n")):
+            prune.random_unstructured(getattr(layer.layers[0]["fwd"], family), name, 0.5)
+
+    def pruned_for_good(layer):
+        pruned(layer)
+        prune.remove(layer.layers[0]["fwd"].b, "r")
+
+    def parametrized_and_back(layer):
+        family = layer.layers[0]["fwd"].b
+        parametrize.register_parametrization(family, "r", torch.nn.Tanh())
+        parametrize.remove_parametrizations(family, "r")
+        with torch.no_grad():
+            family["r"].add_(1.0)
+
+    changed = [optimizer, one_entry, behind, assigned, replaced, loaded, parametrized, again]
+    return [*changed, assigned_on_loading, transposed, pruned, pruned_for_good, parametrized_and_back]
 
 
 @pytest.mark.parametrize("change", changes(), ids=lambda change: change.__name__)
 def test_changed_weights_are_noticed(change):
     layer, x = Recurrent("gru", 3, 12, engine="fused").eval(), torch.randn(2, 5, 3)
     with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.normal_(std=0.5)
         before, _ = stream(layer, x)
         torch.testing.assert_close(layer(x)[0], before, atol=1e-6, rtol=1e-6)
     change(layer)
@@ -144,6 +170,59 @@ def test_steps_of_changing_sizes_and_modes():
             torch.manual_seed(0)
             assert torch.equal(layer.step(x[:, 0])[0], drawn)
             assert not torch.equal(layer.step(x[:, 0])[0], drawn)
+
+
+def test_dropout_between_layers_is_drawn_in_every_step():
+    layer, x = Recurrent("gru", 3, 16, 2, dropout=0.5), torch.randn(1, 3)
+    with torch.no_grad():
+        assert len({float(layer.step(x)[0].sum()) for _ in range(5)}) > 1
+        layer.eval()
+        assert len({float(layer.step(x)[0].sum()) for _ in range(5)}) == 1
+
+
+def test_thawed_parameters_have_gradients():
+    layer, x = Recurrent("gru", 3, 12).requires_grad_(False), torch.randn(1, 3)
+    for _ in range(2):
+        assert not layer.step(x)[0].requires_grad
+    assert layer.requires_grad_(True).step(x)[0].requires_grad
+
+
+def test_parameters_of_a_functional_call():
+    class Steps(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = Recurrent("gru", 3, 12)
+
+        def forward(self, x):
+            return self.layer.step(x)[0]
+
+    model, x = Steps(), torch.randn(1, 3)
+    halved = {name: 0.5 * value.detach() for name, value in model.named_parameters()}
+    with torch.no_grad():
+        wanted = model(x)
+        other = torch.func.functional_call(model, halved, (x,))
+        assert (other - wanted).abs().max() > 1e-3
+        assert torch.equal(model(x), wanted)
+        assert torch.equal(torch.func.functional_call(model, halved, (x,)), other)
+
+
+def test_fake_tensors_step_too():
+    layer, x = Recurrent("gru", 3, 12), torch.randn(1, 3)
+    with torch.no_grad():
+        layer.step(x)
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            assert layer.step(mode.from_tensor(x))[0].shape == (1, 12)
+            assert layer.step(x)[0].shape == (1, 12)
+
+
+def test_batches_of_changing_size_are_prepared_once(monkeypatch):
+    layer = Recurrent("gru", 3, 12, engine="fused")
+    with torch.no_grad():
+        layer(torch.randn(2, 5, 3))
+        monkeypatch.setattr(passes, "prepare", lambda *_, **__: pytest.fail("prepares again"))
+        for batch in (1, 2, 1, 2):
+            layer.step(torch.randn(batch, 3))
+        layer(torch.randn(2, 5, 3))
 
 
 def test_only_the_result_is_allocated(monkeypatch):

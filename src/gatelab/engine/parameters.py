@@ -58,7 +58,7 @@ class Family(nn.Module):
 
     def values(self) -> list[Tensor]:
         """The parameters and given values in the order of the equations."""
-        if len(self._parameters) == len(self.names):  # the usual case, and quick
+        if tuple(self._parameters) == self.names:  # the usual case, and quick
             return list(self._parameters.values())  # type: ignore[arg-type]
         return [self[name] for name in self.names]
 

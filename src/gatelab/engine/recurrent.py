@@ -47,6 +47,8 @@ class Recurrent(nn.Module):
     Parameters are named by the equations: `layers.0.fwd.W.z`, `layers.0.bwd.b.r`, `layers.1.fwd.epsilon`.
     """
 
+    _stepper: Stepper | None = None  # what the last step prepared
+
     def __init__(
         self,
         cell: str | Cell,
@@ -84,7 +86,6 @@ class Recurrent(nn.Module):
         self.gate_bias = dict(gate_bias) if isinstance(gate_bias, Mapping) else gate_bias
         self.chrono = chrono
         self.engine_in_use: str | None = None  # the engine of the last call
-        self._stepper: Stepper | None = None
         options = resolve_options(self.cell, cell_options)
         self.layers = nn.ModuleList()
         later = hidden_size * len(self.directions)
@@ -209,7 +210,7 @@ class Recurrent(nn.Module):
         The state is shaped as in `forward`, (L, B, H) or (L, H). Without gradients (`torch.inference_mode()`,
         `torch.no_grad()`, or frozen parameters) a step takes microseconds; with them it is a sequence of one step.
         """
-        states = state if state is None or isinstance(state, tuple) else (state,)
+        states = None if state is None else (state,) if isinstance(state, Tensor) else tuple(state)
         stepper = self._stepper
         stepped = None if stepper is None else stepper(self.training, x, states)
         if stepped is None:  # the first step, or something has changed
@@ -228,7 +229,8 @@ class Recurrent(nn.Module):
         time = 0 if x.dim() == 1 or not self.batch_first else 1
         output, final = self(x.unsqueeze(time), states)
         parameters = list(self.cell_parameters())
-        if self.engine_in_use == "fused" and Stepper.is_possible(parameters):
+        drops = self.training and self.dropout > 0 and self.num_layers > 1
+        if self.engine_in_use == "fused" and not drops and Stepper.is_possible(parameters):
             self._stepper = Stepper(parameters, tuple(x.shape[:-1]), self.residual)
         return output.squeeze(time), final
 
@@ -269,7 +271,7 @@ def _stacked(values: Sequence[Tensor]) -> Tensor:
 
 
 def _cast(state: State | None, dtype: torch.dtype) -> State | None:
-    if isinstance(state, tuple):
+    if isinstance(state, (tuple, list)):
         return tuple(value.to(dtype) for value in state)
     return state.to(dtype) if isinstance(state, Tensor) else state
 

@@ -52,7 +52,7 @@ def scan_layers(
     if lengths is not None:
         x = _repeat_last(x, lengths)
         if resets is not None:  # nothing happens after the end of a row
-            resets = resets & (torch.arange(len(x), device=x.device).unsqueeze(1) < lengths)
+            resets = resets & (torch.arange(x.shape[0], device=x.device).unsqueeze(1) < lengths)
     for number, layer in enumerate(layers):
         if number > 0 and dropout:
             x = functional.dropout(x, dropout, training=True)
@@ -93,7 +93,8 @@ def _scan_direction(
 
 def _ends(resets: Tensor) -> Tensor:
     """Where the backward direction begins anew: at the last step before each reset."""
-    return torch.cat([resets[1:], torch.zeros_like(resets[:1])])
+    T = resets.shape[0]
+    return resets.roll(-1, 0) & (torch.arange(T, device=resets.device) < T - 1).unsqueeze(1)
 
 
 def _reversed(values: Tensor, lengths: Tensor | None) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from gatelab.engine.fused import passes
 from gatelab.engine.fused.kernel import Kernel, kernel
@@ -14,6 +15,7 @@ from gatelab.engine.fused.weights import Weights, weights_of
 from gatelab.engine.masks import draw
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
+from gatelab.errors import GatelabError
 
 
 def scan(
@@ -33,6 +35,11 @@ def scan(
     x = x if x.stride(2) == 1 or x.shape[2] == 1 else x.contiguous()
     starts = [None if state is None else state.contiguous() for state in states]
     inputs = (x, *starts, *weights.tensors)
+    if forward_ad._current_level >= 0 and any(
+        t is not None and forward_ad.unpack_dual(t).tangent is not None  # type: ignore[no-untyped-call]
+        for t in inputs
+    ):
+        raise GatelabError("the fused engine has no forward-mode derivatives: create the layer with engine='eager'")
     needs_grad = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
     if needs_grad:
         output, finals, gates = _Fused.apply(  # type: ignore[no-untyped-call]
@@ -91,10 +98,7 @@ class _Fused(torch.autograd.Function):
             gradients = differentiated(compiled, parameters, given, ctx.H, tape, grads, needs)
         if torch.is_grad_enabled():  # create_graph=True: a second derivative may follow
             sources = [t for t in (*rest[M:], *grads) if t is not None]
-            gradients = [
-                g if g is None else _Once.apply(g, *sources)  # type: ignore[no-untyped-call]
-                for g in gradients
-            ]
+            gradients = [None if g is None else once(g, sources) for g in gradients]
         return (*(None,) * _Fused.FIRST, *gradients)
 
 
@@ -110,6 +114,12 @@ class _Once(torch.autograd.Function):
         raise RuntimeError(
             "the fused engine computes first derivatives only: for higher ones, create the layer with engine='eager'"
         )
+
+
+def once(gradient: Tensor, sources: Sequence[Tensor]) -> Tensor:
+    """A gradient that raises where somebody differentiates it again."""
+    marked: Tensor = _Once.apply(gradient, *sources)  # type: ignore[no-untyped-call]
+    return marked
 
 
 def differentiated(

@@ -90,7 +90,11 @@ def address(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-@functools.cache
 def kernel(cell: Cell, watch: bool = False) -> Kernel:
     """The kernel of a cell, compiled on first use; raises `CompilerError` where that is impossible."""
+    return _kernel(cell, watch)
+
+
+@functools.cache
+def _kernel(cell: Cell, watch: bool) -> Kernel:
     return Kernel(cell, watch)

@@ -19,12 +19,14 @@ import torch
 from torch import Tensor
 
 from gatelab.engine.fused import passes
+from gatelab.engine.fused.function import once
 from gatelab.engine.fused.kernel import Kernel, kernel, padded
 from gatelab.engine.fused.source import Source
 from gatelab.engine.fused.weights import tensors_of
 from gatelab.engine.masks import draw
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
+from gatelab.errors import GatelabError
 from gatelab.lang import document
 
 _ARGUMENTS = (
@@ -64,6 +66,11 @@ def _forward(
     output: bool,
 ) -> tuple[Tensor, ...]:
     compiled = _kernel(cell, gates)
+    if lengths is not None and not (int(lengths.min()) >= 1 and int(lengths.max()) <= x.shape[0]):
+        raise GatelabError(
+            f"lengths range from {int(lengths.min())} to {int(lengths.max())}: expected 1 to {x.shape[0]}, the number "
+            "of steps in x"
+        )
     given, parameters = _given(x, states, lengths, resets, masks), [p.contiguous() for p in parameters]
     H, weights = states[0].shape[1], sum(p.numel() for p in parameters)
     prepared = passes.prepare(compiled, "forward", parameters, x.shape[2], H)
@@ -171,6 +178,9 @@ class _Taped(torch.autograd.Function):
             part = flat.narrow(0, offset, parameter.numel()).view(parameter.shape) if is_wanted else None
             gradients.append(part)
             offset += parameter.numel()
+        if torch.is_grad_enabled():  # create_graph=True: a second derivative may follow
+            sources = [t for t in (x, *states, *parameters, *grads) if t is not None]
+            gradients = [None if g is None else once(g, sources) for g in gradients]
         return (*gradients, *(None,) * (2 + len(masks)))
 
 

@@ -37,7 +37,7 @@ class Stepper:
         first, B = parameters[0], batch[0] if batch else 1
         self._layers, self._residual = [_Step(each, B) for each in parameters], residual
         self._training, self._last = first.training, len(parameters) - 1
-        self._needs_grad = any(source.requires_grad for each in parameters for source in each.sources())
+        self._parameters = parameters
         self._x_shape = Size((*batch, first.input_size))
         # `empty_like` takes half of the time of `empty`.
         self._output = torch.empty((*batch, first.hidden_size), dtype=torch.float32, device="cpu")
@@ -48,18 +48,30 @@ class Stepper:
     def __call__(self, training: bool, x: Tensor, states: Sequence[Tensor | None] | None) -> Stepped | None:
         """Output and new states; None if this is not what was prepared for. What is wrong then is said elsewhere."""
         grad, shape = is_grad_enabled(), self._state_shape
-        if training is not self._training or (grad and self._needs_grad):
+        if training is not self._training or self._parameters[0].training is not training:
+            return None
+        if grad and any(source.requires_grad for each in self._parameters for source in each.sources()):
+            return None
+        output = empty_like(self._output)
+        if type(output) is not Tensor:  # under a mode that makes others
             return None
         finals: list[Tensor] = []
         places: list[int | None] = []  # for each state: where it is, and where it is going to be
         try:
-            if x.shape != self._x_shape or x.dtype is not float32 or not x.is_contiguous() or not x.is_cpu:
+            if (
+                type(x) is not Tensor
+                or x.shape != self._x_shape
+                or x.dtype is not float32
+                or not x.is_contiguous()
+                or not x.is_cpu
+            ):
                 return None
             if grad and x.requires_grad:
                 return None
             for state in self._zeros if states is None else states:
                 if state is not None and (
-                    state.shape != shape
+                    type(state) is not Tensor
+                    or state.shape != shape
                     or state.dtype is not float32
                     or not (state.is_contiguous() and state.is_cpu)
                     or (grad and state.requires_grad)
@@ -72,7 +84,6 @@ class Stepper:
             return None
         if len(finals) != len(self._zeros):
             return None
-        output = empty_like(self._output)
         x_at, out_at = x.data_ptr(), output.data_ptr()
         run = self._run_stack if self._last else self._layers[0].run
         return (output, tuple(finals)) if run(x_at, out_at, places) else None
@@ -108,11 +119,11 @@ class _Step:
         self._kept = prepared, memory, fixed, numbers
         self._fixed, self._numbers = ctypes.addressof(fixed), ctypes.addressof(numbers)
         self._sampled = ctypes.addressof(prepared.sampled)
-        self._is_unchanged, self._step = prepared.is_unchanged, compiled.step
+        self._is_unchanged, self._sources, self._step = prepared.is_unchanged, parameters.sources, compiled.step
 
     def run(self, x: int, output: int | None, states: list[int | None]) -> bool:
         """Whether the step was done; not if the parameters have changed."""
-        if not self._is_unchanged():
+        if not self._is_unchanged(self._sources()):
             return False
         status = self._step(self._fixed, self._numbers, self._sampled, x, output, *states)
         if status and status != CHANGED:

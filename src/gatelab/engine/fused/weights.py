@@ -32,14 +32,18 @@ class Prepared:
             self.sampled.expected = self._fingerprint(ctypes.addressof(self.sampled))
         self.memory = passes.prepare(weights.compiled, "forward", weights.tensors, weights.D, weights.H)
 
-    def is_unchanged(self) -> bool:
-        """Whether torch knows of no change: it counts them, unless somebody assigns or changes `p.data`."""
-        sources = self._sources
-        return list(map(version, sources)) == self._versions and list(map(place, sources)) == self._places
+    def is_unchanged(self, sources: list[Tensor]) -> bool:
+        """Whether these are the same parameters, and torch knows of no change: it counts them, unless somebody changes
+        `p.data`.
+        """
+        if len(sources) != len(self._sources) or not all(map(is_, sources, self._sources)):
+            return False
+        is_same = list(map(version, sources)) == self._versions and list(map(place, sources)) == self._places
+        return is_same and all(map(Tensor.is_contiguous, sources))  # `p.data = p.data.t()` is in the same place
 
     def is_current(self) -> bool:
         """Whether the parameters are as they were; a sample of their values shows other changes."""
-        if self.sampled is None or not self.is_unchanged():
+        if self.sampled is None or not self.is_unchanged(self._sources):
             return False
         return bool(self._fingerprint(ctypes.addressof(self.sampled)) == self.sampled.expected)
 
@@ -50,7 +54,7 @@ class Weights:
     def __init__(self, parameters: CellParameters, compiled: Kernel, sources: list[Tensor]) -> None:
         self.compiled, self.sources = compiled, sources
         self.tensors = [tensor.contiguous() for tensor in tensors_of(parameters)]
-        self.D, self.H = parameters.input_size, parameters.hidden_size
+        self.D, self.H, self.options = parameters.input_size, parameters.hidden_size, dict(parameters.options)
         self.count = sum(tensor.numel() for tensor in self.tensors)
         contiguous = all(source.is_contiguous() for source in sources)
         # Neither evaluated nor copied: the kernel reads the parameters themselves.
@@ -58,13 +62,13 @@ class Weights:
         self.are_tracked = contiguous and not any(source.is_inference() for source in sources)
         self._prepared: Prepared | None = None
 
-    def fit(self, compiled: Kernel, sources: list[Tensor]) -> bool:
+    def fit(self, compiled: Kernel, parameters: CellParameters, sources: list[Tensor]) -> bool:
         """Whether these are the weights of such parameters, whose values may have changed."""
-        is_same = self.compiled is compiled and len(sources) == len(self.sources)
-        if not (is_same and all(map(is_, sources, self.sources))):
+        is_same = self.compiled is compiled and self.options == parameters.options
+        if not (is_same and len(sources) == len(self.sources) and all(map(is_, sources, self.sources))):
             return False
         if self.are_parameters:
-            return all(source.dtype is torch.float32 for source in sources)
+            return all(source.dtype is torch.float32 and source.is_contiguous() for source in sources)
         return self._prepared is not None and not torch.is_grad_enabled() and self._prepared.is_current()
 
     def prepared(self) -> Prepared:
@@ -81,9 +85,10 @@ def weights_of(parameters: CellParameters, compiled: Kernel) -> Weights:
     """The weights of a layer in one direction."""
     sources = parameters.sources()
     weights = _known.get(parameters)
-    if weights is None or not weights.fit(compiled, sources):
+    if weights is None or not weights.fit(compiled, parameters, sources):
         weights = Weights(parameters, compiled, sources)
-        if weights.are_parameters or not torch.is_grad_enabled():  # otherwise they belong to the graph of one call
+        # Otherwise they belong to the graph of one call.
+        if (weights.are_parameters or not torch.is_grad_enabled()) and all(source.is_leaf for source in sources):
             _known[parameters] = weights
     return weights
 
