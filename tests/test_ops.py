@@ -93,6 +93,7 @@ def test_compiled_equals_eager_mode(name, options):
     assert "gatelab.scan" in called
 
 
+@pytest.mark.compiled  # with torch's own compiler, which takes long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own code
 def test_a_whole_model_in_inductor():
     model = SequenceClassifier("gru", 3, 16, 4).eval()
