@@ -111,8 +111,15 @@ def lengths(lengths: Tensor | Sequence[int], x: Tensor) -> Tensor:
         raise GatelabError(f"lengths is {lengths!r}: expected {B} integers") from error
     if rows.shape != (B,) or rows.is_floating_point() or rows.dtype == torch.bool:
         raise GatelabError(f"lengths is {rows.dtype} of shape {tuple(rows.shape)}: expected {B} integers")
-    if not torch.compiler.is_compiling() and (rows.min() < 1 or rows.max() > T):  # values are unknown to a tracer
-        raise GatelabError(
-            f"lengths range from {int(rows.min())} to {int(rows.max())}: expected 1 to {T}, the number of steps in x"
-        )
+    if not torch.compiler.is_compiling():  # values are unknown to a tracer
+        within_steps(rows, T)
     return rows.long().contiguous()
+
+
+def within_steps(lengths: Tensor, T: int) -> None:
+    """Refuse lengths that are no numbers of steps of x."""
+    if lengths.min() < 1 or lengths.max() > T:
+        raise GatelabError(
+            f"lengths range from {int(lengths.min())} to {int(lengths.max())}: expected 1 to {T}, the number of steps "
+            "in x"
+        )

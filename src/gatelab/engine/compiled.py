@@ -20,9 +20,8 @@ from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
 from gatelab.errors import GatelabError
 from gatelab.lang import Cell
-from gatelab.lang.graph import Matrix, Node, Weight, evaluate, mask_name, walk
+from gatelab.lang.graph import Matrix, Node, mask_name, walk
 from gatelab.lang.operations import POINTWISE, REDUCTIONS
-from gatelab.lang.tensors import value
 
 States = tuple[Tensor, ...]
 STEPS = 16  # of a chunk: enough that calling it costs little, few enough to be compiled in a minute
@@ -115,16 +114,15 @@ class Program:
     def prepared(self, parameters: CellParameters, x: Tensor, states: States) -> tuple[list[Tensor], list[Tensor]]:
         """What all steps need: values that they share, and values by step (T, B, …)."""
         options, masks = parameters.scalars(), draw(parameters, x, states[0].shape[1])
-        weights: dict[str, dict[str, Tensor]] = {space: dict(getattr(parameters, space).items()) for space in "WU"}
 
         def stacked(vector: Node) -> Tensor:
-            matrices = [_effective(matrix, weights, options, x) for matrix in self.products[vector]]
+            matrices = [parameters.effective(matrix) for matrix in self.products[vector]]
             return torch.cat(matrices) if len(matrices) > 1 else matrices[0]
 
         def leaf(node: Node) -> Tensor:
             if node.op == "random":
                 return masks[mask_name(node)]
-            return parameters.b[node.name] if node.op == "vector" else _scalar(options[node.name], x)
+            return parameters.b[node.name] if node.op == "vector" else parameters.number(options[node.name])
 
         matrices = [stacked(vector) for vector in self.first]
         values = self.preparation(x, states[0], *matrices, *(leaf(node) for node in self.leaves))
@@ -140,25 +138,6 @@ def _program(cell: Cell, watch: bool) -> Program:
         raise CompilationError(
             f"engine 'compiled': the cell {cell.name!r} is nested too deeply: use engine='eager'"
         ) from error
-
-
-def _effective(matrix: Matrix, weights: dict[str, dict[str, Tensor]], options: dict[str, Any], like: Tensor) -> Tensor:
-    """A matrix expression, computed once per call; torch differentiates it."""
-    if isinstance(matrix, Weight):
-        return weights[matrix.space][matrix.name]
-
-    def number(by: Node) -> Tensor:
-        leaves = {node: options[node.name] for node in walk([by]) if node.op == "scalar"}
-        leaves |= {node: node.value for node in walk([by]) if node.op == "constant"}
-        return evaluate(by, {node: _scalar(number, like) for node, number in leaves.items()})
-
-    effective: Tensor = value(matrix, weights["U"], number)
-    return effective
-
-
-def _scalar(option: Any, like: Tensor) -> Tensor:
-    """A hyperparameter as a tensor, made on the device: a copy would wait for it."""
-    return option if isinstance(option, Tensor) else torch.full((), option, dtype=like.dtype, device=like.device)
 
 
 class Kind(NamedTuple):

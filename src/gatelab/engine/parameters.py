@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from gatelab.lang import Cell, Option
 from gatelab.lang.document import to_document
-from gatelab.lang.graph import mask_name
-from gatelab.lang.tensors import TensorMaps, TensorVectors
+from gatelab.lang.graph import Matrix, Node, Weight, evaluate, mask_name, walk
+from gatelab.lang.tensors import TensorMaps, TensorVectors, value
 
 
 class Family(nn.Module):
@@ -105,6 +105,25 @@ class CellParameters(nn.Module):
         recipes = {name: self.cell.given.get(f"{space}.{name}") for name in names}
         given = {name: recipe.make(size) for name, recipe in recipes.items() if recipe is not None}
         return Family(dict.fromkeys(names, size), given, factory)
+
+    def effective(self, matrix: Matrix) -> Tensor:
+        """A matrix expression, evaluated once per call; torch differentiates it."""
+        if isinstance(matrix, Weight):
+            return self._modules[matrix.space][matrix.name]  # type: ignore[index,no-any-return]
+        options = self.scalars()
+
+        def number(by: Node) -> Tensor:
+            leaves = {node: options[node.name] for node in walk([by]) if node.op == "scalar"}
+            leaves |= {node: node.value for node in walk([by]) if node.op == "constant"}
+            return evaluate(by, {node: self.number(each) for node, each in leaves.items()})
+
+        effective: Tensor = value(matrix, dict(self.U.items()), number)
+        return effective
+
+    def number(self, option: Any) -> Tensor:
+        """A hyperparameter as a tensor, made on the device: a copy would wait for it."""
+        like = self.like()
+        return option if isinstance(option, Tensor) else torch.full((), option, dtype=like.dtype, device=like.device)
 
     def like(self) -> Tensor:
         """Any of its tensors, for dtype and device."""

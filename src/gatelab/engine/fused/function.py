@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch.autograd import forward_ad
 
 from gatelab.engine.fused import passes
 from gatelab.engine.fused.kernel import Kernel, kernel
+from gatelab.engine.fused.source import Source
 from gatelab.engine.fused.weights import Weights, weights_of
 from gatelab.engine.masks import draw
 from gatelab.engine.parameters import CellParameters
@@ -32,7 +33,7 @@ def scan(
     weights = weights_of(parameters, compiled)
     H, source = parameters.hidden_size, compiled.source
     masks = list(draw(parameters, x, H).values()) if source.masks else []
-    x = x if x.stride(2) == 1 or x.shape[2] == 1 else x.contiguous()
+    x = passes.readable(x)
     starts = [None if state is None else state.contiguous() for state in states]
     inputs = (x, *starts, *weights.tensors)
     if forward_ad._current_level >= 0 and any(
@@ -95,7 +96,12 @@ class _Fused(torch.autograd.Function):
         given = passes.Given(x, starts, lengths, resets, masks)
         needs = ctx.needs_input_grad[_Fused.FIRST :]
         with torch.no_grad():
-            gradients = differentiated(compiled, parameters, given, ctx.H, tape, grads, needs)
+            gradients = differentiated(
+                compiled.source,
+                parameters,
+                needs,
+                lambda wanted: passes.backward(compiled, parameters, given, ctx.H, tape, grads, wanted),  # type: ignore[arg-type]
+            )
         if torch.is_grad_enabled():  # create_graph=True: a second derivative may follow
             sources = [t for t in (*rest[M:], *grads) if t is not None]
             gradients = [None if g is None else once(g, sources) for g in gradients]
@@ -123,25 +129,19 @@ def once(gradient: Tensor, sources: Sequence[Tensor]) -> Tensor:
 
 
 def differentiated(
-    compiled: Kernel,
+    source: Source,
     parameters: Sequence[Tensor],
-    given: passes.Given,
-    H: int,
-    tape: Tensor,
-    grads: Sequence[Tensor | None],  # of output, final states and gates
     needs: Sequence[bool],  # of x, states and parameters
+    backward: Callable[[list[bool]], tuple[Tensor | None, Tensor, Tensor]],  # wanted → `passes.Gradients`
 ) -> list[Tensor | None]:
     """The gradients of x, states and parameters; None where none is needed, or where nothing depends on it."""
-    source = compiled.source
-    S, D = len(source.states), given.x.shape[2]
+    S = len(source.states)
     needs_x = needs[0] and bool(source.graph.W or source.graph.uses_input_itself)
-    has = source.has_gradient
-    wanted = [needed and exists for needed, exists in zip(needs[1 + S :], has, strict=True)]
-    made = passes.backward(compiled, parameters, given, H, tape, (grads[0], grads[1], grads[2]), [needs_x, *wanted])
-    gradients: list[Tensor | None] = [made.x]
-    gradients += [made.starts[k] if needed else None for k, needed in enumerate(needs[1 : 1 + S])]
-    parts = torch.split(made.parameters, passes.parameter_sizes(source, D, H))
-    shapes = passes.parameter_shapes(source, D, H)
-    for part, shape, is_wanted in zip(parts, shapes, wanted, strict=True):
-        gradients.append(None if not is_wanted else part if len(shape) == 1 else part.view(shape))
+    wanted = [needed and exists for needed, exists in zip(needs[1 + S :], source.has_gradient, strict=True)]
+    d_x, d_states, flat = backward([needs_x, *wanted])
+    gradients = [d_x if needs_x else None]
+    gradients += [d_states[k] if needed else None for k, needed in enumerate(needs[1 : 1 + S])]
+    parts = torch.split(flat, [parameter.numel() for parameter in parameters])
+    for part, parameter, is_wanted in zip(parts, parameters, wanted, strict=True):
+        gradients.append(part.view(parameter.shape) if is_wanted else None)
     return gradients

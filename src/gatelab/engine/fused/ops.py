@@ -18,15 +18,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gatelab.engine import checks
 from gatelab.engine.fused import passes
-from gatelab.engine.fused.function import once
+from gatelab.engine.fused.function import differentiated, once
 from gatelab.engine.fused.kernel import Kernel, kernel, padded
 from gatelab.engine.fused.source import Source
 from gatelab.engine.fused.weights import tensors_of
 from gatelab.engine.masks import draw
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
-from gatelab.errors import GatelabError
 from gatelab.lang import document
 
 _ARGUMENTS = (
@@ -66,11 +66,8 @@ def _forward(
     output: bool,
 ) -> tuple[Tensor, ...]:
     compiled = _kernel(cell, gates)
-    if lengths is not None and not (int(lengths.min()) >= 1 and int(lengths.max()) <= x.shape[0]):
-        raise GatelabError(
-            f"lengths range from {int(lengths.min())} to {int(lengths.max())}: expected 1 to {x.shape[0]}, the number "
-            "of steps in x"
-        )
+    if lengths is not None:
+        checks.within_steps(lengths, x.shape[0])
     given, parameters = _given(x, states, lengths, resets, masks), [p.contiguous() for p in parameters]
     H, weights = states[0].shape[1], sum(p.numel() for p in parameters)
     prepared = passes.prepare(compiled, "forward", parameters, x.shape[2], H)
@@ -104,10 +101,9 @@ def _backward(
 
 
 def _given(x: Tensor, states: list[Tensor], lengths: Any, resets: Any, masks: list[Tensor]) -> passes.Given:
-    x = x if x.stride(2) == 1 or x.shape[2] == 1 else x.contiguous()
     rows = None if lengths is None else lengths.contiguous()
     begins = None if resets is None else resets.contiguous()
-    return passes.Given(x, [state.contiguous() for state in states], rows, begins, masks)
+    return passes.Given(passes.readable(x), [state.contiguous() for state in states], rows, begins, masks)
 
 
 _library.impl("scan", functools.partial(_forward, False), "CPU")
@@ -164,24 +160,18 @@ class _Taped(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         tape, *tensors = ctx.saved_tensors
         x, states, parameters, (lengths, resets, *masks) = _split(ctx.sizes, tensors)
-        S, source = len(states), _source(*ctx.options[:2])
-        needs_x, *needs = ctx.needs_input_grad[2 : 3 + S + len(parameters)]
-        needs_x = needs_x and bool(source.graph.W or source.graph.uses_input_itself)
-        wanted = [needed and exists for needed, exists in zip(needs[S:], source.has_gradient, strict=True)]
-        d_x, d_states, flat = torch.ops.gatelab.scan_backward(
-            x, states, parameters, lengths, resets, masks, *ctx.options, tape, *grads, [needs_x, *wanted]
+        gradients = differentiated(
+            _source(*ctx.options[:2]),
+            parameters,
+            ctx.needs_input_grad[2 : 3 + len(states) + len(parameters)],
+            lambda wanted: torch.ops.gatelab.scan_backward(
+                x, states, parameters, lengths, resets, masks, *ctx.options, tape, *grads, wanted
+            ),
         )
-        gradients: list[Tensor | None] = [None, None, d_x if needs_x else None]
-        gradients += [d_states[k] if needed else None for k, needed in enumerate(needs[:S])]
-        offset = 0
-        for parameter, is_wanted in zip(parameters, wanted, strict=True):
-            part = flat.narrow(0, offset, parameter.numel()).view(parameter.shape) if is_wanted else None
-            gradients.append(part)
-            offset += parameter.numel()
         if torch.is_grad_enabled():  # create_graph=True: a second derivative may follow
             sources = [t for t in (x, *states, *parameters, *grads) if t is not None]
             gradients = [None if g is None else once(g, sources) for g in gradients]
-        return (*gradients, *(None,) * (2 + len(masks)))
+        return (None, None, *gradients, *(None,) * (2 + len(masks)))
 
 
 def _split(sizes: tuple[int, int, int], tensors: Sequence[Any]) -> tuple[Any, ...]:

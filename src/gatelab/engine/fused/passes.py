@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
-from math import prod
 from typing import Any, NamedTuple
 
 import torch
@@ -61,17 +60,9 @@ def tape_size(source: Source, T: Any, B: Any, H: Any) -> Any:
     return states + T * B * (len(source.saved) * padded(H) + len(source.saved_rows))
 
 
-@functools.cache
-def parameter_shapes(source: Source, D: int, H: int) -> list[tuple[int, ...]]:
-    """The shapes of all parameters of a kernel."""
-    matrices: list[tuple[int, ...]] = [(H, D) if source.is_input_matrix(m) else (H, H) for m in source.matrices]
-    return [*matrices, *([(H,)] * len(source.graph.b)), *([()] * len(source.graph.scalars))]
-
-
-@functools.cache
-def parameter_sizes(source: Source, D: int, H: int) -> list[int]:
-    """The numbers of entries of all parameters of a kernel."""
-    return [prod(shape) for shape in parameter_shapes(source, D, H)]
+def readable(x: Tensor) -> Tensor:
+    """With features that lie side by side, as a kernel reads them; copied only if necessary."""
+    return x if x.stride(2) == 1 or x.shape[2] == 1 else x.contiguous()
 
 
 def prepare(kernel: Kernel, pass_: str, parameters: Sequence[Tensor], D: int, H: int, with_x: bool = True) -> Tensor:
@@ -135,7 +126,7 @@ def backward(
     prepared = prepare(kernel, "backward", parameters, D, H, with_x=needs_x)
     d_x = buffers.empty(T, B, D) if needs_x else None
     d_starts = buffers.empty(len(source.states), B, H)
-    gradients = buffers.empty(sum(parameter_sizes(source, D, H)))
+    gradients = buffers.empty(weights)
     if d_output is not None and d_output.stride(2) != 1:
         d_output = d_output.contiguous()
     d_finals = None if d_finals is None else d_finals.contiguous()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import weakref
 from operator import attrgetter, is_
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,8 +13,7 @@ from gatelab.engine.fused import passes
 from gatelab.engine.fused.kernel import Kernel, Sampled
 from gatelab.engine.parameters import CellParameters
 from gatelab.errors import GatelabError
-from gatelab.lang.graph import Matrix, Node, Weight, evaluate, walk
-from gatelab.lang.tensors import value
+from gatelab.lang.graph import Weight
 
 version, place = attrgetter("_version"), Tensor.data_ptr
 
@@ -95,27 +93,12 @@ def weights_of(parameters: CellParameters, compiled: Kernel) -> Weights:
 
 def tensors_of(parameters: CellParameters) -> list[Tensor]:
     """The matrices, vectors and scalars of a layer's kernel."""
-    options = parameters.scalars()
-    families: dict[str, dict[str, Tensor]] = {s: dict(getattr(parameters, s).items()) for s in "WU"}
-    tensors = [_effective(matrix, families, options) for matrix in parameters.matrices]
+    tensors = [parameters.effective(matrix) for matrix in parameters.matrices]
     tensors += parameters.b.values()
-    tensors += [torch.as_tensor(v, dtype=torch.float32) for v in options.values()]
+    tensors += [torch.as_tensor(option, dtype=torch.float32) for option in parameters.scalars().values()]
     if any(t.dtype != torch.float32 for t in tensors):
         dtypes = ", ".join(sorted({str(t.dtype) for t in tensors} | {"torch.float32"}))
         raise GatelabError(
             f"the layer's parameters and input have different dtypes ({dtypes}): expected torch.float32 for all"
         )
     return tensors
-
-
-def _effective(matrix: Matrix, families: dict[str, dict[str, Tensor]], options: dict[str, Any]) -> Tensor:
-    """Evaluate a matrix expression; torch differentiates it."""
-    if isinstance(matrix, Weight):
-        return families[matrix.space][matrix.name]
-
-    def number(by: Node) -> Tensor:
-        leaves = (node for node in walk([by]) if node.op == "scalar")
-        return evaluate(by, {leaf: torch.as_tensor(options[leaf.name]) for leaf in leaves})
-
-    effective: Tensor = value(matrix, families["U"], number)
-    return effective
