@@ -17,6 +17,7 @@ from gatelab.cli import (
     cells,
     config,
     doctor,
+    export,
     forecast,
     inspect,
     predict,
@@ -42,6 +43,7 @@ app.command("status")(status.status)
 app.command("report")(report.report)
 app.command("inspect")(inspect.inspect)
 app.command("predict")(predict.predict)
+app.command("export")(export.export)
 app.command("forecast")(forecast.forecast)
 app.command("sample")(sample.sample)
 app.command("verify")(verify.verify)

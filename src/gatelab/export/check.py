@@ -1,0 +1,153 @@
+"""Whether an exported network computes what the model computes: both run on random sequences, whole and in pieces."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gatelab.engine.recurrent import Recurrent
+from gatelab.errors import GatelabError
+from gatelab.export.network import Exportable, Network, model_of
+from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
+
+TOLERANCE = 1e-5  # of the largest output
+LENGTHS, BATCHES = (1, 2, 50), (1, 7)
+
+Carried = dict[str, np.ndarray]  # as in `Network.carried`
+
+
+class Runner(Protocol):
+    """An exported network, loaded in its own runtime."""
+
+    def __call__(self, x: np.ndarray, carried: Carried) -> tuple[np.ndarray, Carried]:
+        """The answers for sequences, numbers (B, T, D) in float32 or tokens (B, T) in int64, and what is carried on."""
+        ...
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The outcome of a check."""
+
+    difference: float  # the largest, relative to the largest answer
+    sequences: int
+
+    def __str__(self) -> str:
+        return f"largest difference {self.difference:.1e} of the largest output, {self.sequences} random sequences"
+
+
+def check(source: Exportable, network: Network, runner: Runner, tolerance: float = TOLERANCE) -> Checked:
+    """Compare a runner with the model, by the eager engine in float64; an error if they differ by more than that."""
+    reference, generator = Reference(source, network), np.random.default_rng(0)
+    largest, difference, sequences = 0.0, 0.0, 0
+    for steps in LENGTHS:
+        for batch in BATCHES:
+            x = _random_input(network, batch, steps, generator)
+            expected, final = reference(x)
+            for pieces in {1, min(steps, 3)} if network.carried else {1}:
+                got, carried = in_pieces(network, runner, x, pieces)
+                difference = max(difference, _difference(got, expected, "the answer"))
+                largest = max(largest, float(np.abs(expected).max(initial=0.0)))
+                for name, value in final.items():
+                    scale = max(1.0, float(np.abs(value).max()))  # a state may be far larger than the answer
+                    own = _difference(carried[name], value, f"the state {name}") / scale
+                    if not own <= tolerance:
+                        raise GatelabError(f"the state {name} differs by {own:.1e} of its largest value, T = {steps}")
+            sequences += batch
+    relative = difference / (largest or 1.0)
+    if not relative <= tolerance:  # also if it is NaN
+        raise GatelabError(
+            f"the answers differ from those of the model by {relative:.1e} of the largest one: expected at most "
+            f"{tolerance:g}"
+        )
+    return Checked(relative, sequences)
+
+
+def in_pieces(network: Network, runner: Runner, x: np.ndarray, pieces: int = 1) -> tuple[np.ndarray, Carried]:
+    """Run over a batch in one or several pieces of time."""
+    carried, answers = beginning(network, len(x)), []
+    for piece in np.array_split(x, pieces, axis=1):
+        answer, carried = runner(piece, carried)
+        answers.append(np.asarray(answer))
+    return (np.concatenate(answers, 1) if network.read == "steps" else answers[-1]), carried
+
+
+def beginning(network: Network, batch: int) -> Carried:
+    """What a network carries at the beginning: zeros."""
+    shapes = {name: [batch if size == 0 else size for size in shape] for name, shape in network.carried.items()}
+    return {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+
+
+def _difference(got: np.ndarray, expected: np.ndarray, what: str) -> float:
+    if got.shape != expected.shape:
+        raise GatelabError(f"{what} has the shape {got.shape}: expected {expected.shape}")
+    return float(np.abs(got.astype(np.float64) - expected).max(initial=0.0))
+
+
+def _random_input(network: Network, batch: int, steps: int, generator: np.random.Generator) -> np.ndarray:
+    if network.tokens:
+        return generator.integers(0, network.input_size, (batch, steps))
+    x = generator.standard_normal((batch, steps, network.input_size))
+    if network.input_scale is not None and not network.differenced:
+        x = x * network.input_scale.deviation + network.input_scale.mean
+    return x.astype(np.float32)
+
+
+class Reference:
+    """The model itself, by the eager engine in float64, with the input and output of the exported network."""
+
+    def __init__(self, source: Exportable, network: Network) -> None:
+        model = copy.deepcopy(model_of(source)).double().eval()
+        self.model: Any = model.predictor if isinstance(model, Forecaster) else model
+        self.layers: Any = self.model if isinstance(self.model, Recurrent) else self.model.recurrent
+        self.layers.engine, self.layers.batch_first = "eager", True
+        self.network = network
+
+    @torch.no_grad()
+    def __call__(self, x: np.ndarray) -> tuple[np.ndarray, Mapping[str, np.ndarray]]:
+        """The answers for whole sequences, and what is carried at their end."""
+        network = self.network
+        encoded = self._encoded(x)
+        output, states = self.layers(encoded)
+        if isinstance(self.model, SequenceClassifier):
+            answer = self.model.answer(output, states, encoded, None)
+        elif isinstance(self.model, StepPredictor):
+            answer = self.model.head(output)
+        else:
+            answer = output
+        values = answer.numpy()
+        if network.output_scale is not None:
+            values = values * network.output_scale.deviation + network.output_scale.mean
+        if network.differenced:
+            values = values + x[..., : network.differenced]
+        return values, self._carried(x, output, states)
+
+    def _encoded(self, x: np.ndarray) -> Tensor:
+        network = self.network
+        if network.tokens:
+            return self.model.inputs(torch.from_numpy(x))  # type: ignore[no-any-return]
+        values = x.astype(np.float64)
+        if count := network.differenced:
+            values[:, 1:, :count] = np.diff(values[..., :count], axis=1)
+            values[:, 0, :count] = 0.0
+        if network.input_scale is not None:
+            values = (values - network.input_scale.mean) / network.input_scale.deviation
+        return torch.from_numpy(values)
+
+    def _carried(self, x: np.ndarray, output: Tensor, states: Tensor | tuple[Tensor, ...]) -> dict[str, np.ndarray]:
+        network = self.network
+        if not network.carried:
+            return {}
+        listed = (states,) if isinstance(states, Tensor) else states
+        carried = {name: state.numpy() for name, state in zip(network.graph.states, listed, strict=True)}
+        extra = {"total": output.sum(1).numpy()}
+        if network.differenced:
+            extra["before"] = x[:, -1, : network.differenced]
+        extra["steps"] = np.full((len(x), 1), x.shape[1], np.float64)
+        named = {network.extra(name): value for name, value in extra.items()}
+        return carried | {name: value for name, value in named.items() if name in network.carried}

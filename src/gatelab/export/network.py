@@ -1,0 +1,269 @@
+"""A trained model as an exporter needs it: sizes, weights and names as plain arrays, nothing of torch.
+
+Weights are those that the equations apply: a matrix expression such as U − Uᵀ − γI is one matrix here. A mask that a
+cell draws while training is its probability.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gatelab.engine import Recurrent
+from gatelab.engine.parameters import CellParameters
+from gatelab.errors import GatelabError
+from gatelab.lang import Cell
+from gatelab.lang.graph import Graph, Matrix, Node, Weight, evaluate, walk
+from gatelab.lang.tensors import value
+from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
+from gatelab.tasks.preparation import Preparation
+from gatelab.training import Run
+
+Exportable = nn.Module | Run | Path | str  # a model or layer, or a run directory
+Read = Literal["last", "mean", "steps"]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer in one direction."""
+
+    number: int  # from 0
+    direction: str  # "fwd" or "bwd"
+    weights: dict[str, np.ndarray]  # "W.z" (H, D), "U.z" (H, H)
+    vectors: dict[str, np.ndarray]  # (H,), by the name in the equations: "z" for b.z
+    scalars: dict[str, float]
+    matrices: dict[Matrix, np.ndarray]  # what the equations apply: weights, or expressions of them
+
+    @classmethod
+    def of(
+        cls,
+        number: int,
+        direction: str,
+        weights: dict[str, np.ndarray],
+        vectors: dict[str, np.ndarray],
+        scalars: dict[str, float],
+        graph: Graph,
+    ) -> Layer:
+        """Compute the matrix expressions, in float64."""
+        recurrent = {name[2:]: torch.from_numpy(w).double() for name, w in weights.items() if name.startswith("U.")}
+        numbers = {name: torch.tensor(value, dtype=torch.float64) for name, value in scalars.items()}
+
+        def number_of(by: Node) -> Tensor:
+            return evaluate(by, {node: numbers[node.name] for node in walk([by]) if node.op == "scalar"})
+
+        matrices = {
+            matrix: weights[f"{matrix.space}.{matrix.name}"]
+            if isinstance(matrix, Weight)
+            else _array(value(matrix, recurrent, number_of))
+            for matrix in graph.matrices
+        }
+        return cls(number, direction, weights, vectors, scalars, matrices)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Standardization of features: (value − mean) / deviation."""
+
+    mean: np.ndarray  # (D,) float64
+    deviation: np.ndarray
+
+
+@dataclass(frozen=True)
+class Head:
+    """The linear map from the layers' output to scores or values."""
+
+    weight: np.ndarray  # (K, H × directions)
+    bias: np.ndarray  # (K,)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A whole model. The input x is in raw units, numbers (B, T, D) or tokens (B, T).
+
+    It answers with (B, K) after the last step (`read` is "last" or "mean"), or (B, T, K) at every step ("steps"). What
+    it carries from one piece of a sequence to the next is in `carried`; all of it is zero at the beginning.
+    """
+
+    name: str  # of files and functions
+    cell: Cell
+    hidden_size: int
+    layers: tuple[tuple[Layer, ...], ...]  # each a tuple of directions
+    residual: bool
+    read: Read
+    input_size: int  # D, or the size of the vocabulary
+    tokens: bool = False
+    embedding: np.ndarray | None = None  # (vocabulary, size) of tokens; one-hot vectors without it
+    input_scale: Scale | None = None
+    differenced: int = 0  # the number of columns, the first ones, that are read as changes from the step before
+    head: Head | None = None  # None: the answer is the output of the layers
+    output_scale: Scale | None = None  # answers are returned in the units of the data
+    preparation: Preparation | None = field(default=None, compare=False)  # of a run: names of classes and columns
+
+    @property
+    def bidirectional(self) -> bool:
+        """Whether layers also run backwards in time. Such a network reads whole sequences only."""
+        return len(self.layers[0]) == 2
+
+    @property
+    def output_size(self) -> int:
+        """K, the number of scores or values."""
+        return self.hidden_size * len(self.layers[0]) if self.head is None else len(self.head.bias)
+
+    @property
+    def every_layer(self) -> Iterator[Layer]:
+        """All layers and directions, in the order of the states: 0 fwd, 0 bwd, 1 fwd, …"""
+        return (layer for directions in self.layers for layer in directions)
+
+    @property
+    def graph(self) -> Graph:
+        """One step of the cell, without random masks."""
+        return inference_graph(self.cell)
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The names of the classes, if the answers are their scores."""
+        return None if self.preparation is None else self.preparation.classes
+
+    @property
+    def carried(self) -> dict[str, tuple[int, ...]]:
+        """What is carried from piece to piece: name → shape, whose B is written as 0.
+
+        The states of the layers, (L, B, H) each; `total`, the sum of the outputs, for a mean over the steps; `before`,
+        the last input, for changes; `steps`, the number of steps so far, where one of these needs it.
+        """
+        if self.bidirectional:
+            return {}
+        shapes: dict[str, tuple[int, ...]] = {s: (len(self.layers), 0, self.hidden_size) for s in self.graph.states}
+        extra: dict[str, tuple[int, ...]] = {}
+        if self.read == "mean":
+            extra["total"] = (0, self.hidden_size)
+        if self.differenced:
+            extra["before"] = (0, self.differenced)
+        if extra:
+            extra["steps"] = (0, 1)
+        for name, shape in extra.items():
+            shapes[self.extra(name)] = shape
+        return shapes
+
+    def extra(self, name: str) -> str:
+        """The name of `total`, `before` or `steps` among the carried values: no state of the cell has it."""
+        while name in self.graph.states:
+            name += "_"
+        return name
+
+
+@functools.cache
+def inference_graph(cell: Cell) -> Graph:
+    """One step of a cell in use: earlier values and the index are states, a mask is its probability."""
+
+    def replacement(node: Node, args: tuple[Node, ...]) -> Node | None:
+        return Node("stop_gradient", "vector", args) if node.op == "random" else None
+
+    return cell.lowered.replaced(replacement)
+
+
+def network(source: Exportable, name: str | None = None) -> Network:
+    """The network of a model, a recurrent layer, or a run directory (with the weights of its best epoch)."""
+    if isinstance(source, (str, Path)):
+        source = Run(source)
+    if isinstance(source, Run):
+        return _of_model(model_of(source), source.preparation, name or source.path.resolve().name)
+    return _of_model(source, None, name or "network")
+
+
+def model_of(source: Exportable) -> nn.Module:
+    """The model itself, in evaluation mode as it is used."""
+    if isinstance(source, nn.Module):
+        return source
+    return (source if isinstance(source, Run) else Run(source)).model()
+
+
+def _of_model(model: nn.Module, preparation: Preparation | None, name: str) -> Network:
+    if isinstance(model, Forecaster):
+        model = model.predictor
+    if isinstance(model, Recurrent):
+        return _of_layers(model, name, "steps")
+    if not isinstance(model, (SequenceClassifier, StepPredictor)):
+        raise GatelabError(
+            f"a {type(model).__name__} cannot be exported: expected a Recurrent, SequenceClassifier, StepPredictor or "
+            "Forecaster, or a run directory"
+        )
+    read: Read = "steps"
+    if isinstance(model, SequenceClassifier):
+        read = "mean" if model.read == "mean" else "last"
+    linear = model.head[-1]
+    assert isinstance(linear, nn.Linear)
+    embedding = model.input_layer.weight
+    base = _of_layers(model.recurrent, name, read)
+    return Network(
+        **{
+            **vars(base),
+            "input_size": model.input_layer.input_size,
+            "tokens": embedding is not None or (preparation is not None and preparation.kind == "tokens"),
+            "embedding": None if embedding is None else _array(embedding),
+            "head": Head(_array(linear.weight), _array(linear.bias)),
+            "preparation": preparation,
+            **({} if preparation is None else _scales(preparation)),
+        }
+    )
+
+
+def _of_layers(layers: Recurrent, name: str, read: Read) -> Network:
+    return Network(
+        name=identifier(name),
+        cell=layers.cell,
+        hidden_size=layers.hidden_size,
+        layers=tuple(
+            tuple(_of_parameters(number, direction, parameters) for direction, parameters in directions.items())
+            for number, directions in enumerate(layers.stacked())
+        ),
+        residual=layers.residual and layers.num_layers > 1,
+        read=read,
+        input_size=layers.input_size,
+    )
+
+
+def _of_parameters(number: int, direction: str, parameters: CellParameters) -> Layer:
+    spaces = {"W": parameters.W, "U": parameters.U}
+    return Layer.of(
+        number,
+        direction,
+        {f"{space}.{name}": _array(each) for space, family in spaces.items() for name, each in family.items()},
+        {name: _array(each) for name, each in parameters.b.items()},
+        {name: _number(each) for name, each in parameters.scalars().items()},
+        inference_graph(parameters.cell),
+    )
+
+
+def _scales(preparation: Preparation) -> dict[str, object]:
+    """The scaling of inputs and outputs, per feature."""
+    scaling, targets = preparation.scaling, preparation.target_scaling
+    scales: dict[str, object] = {"differenced": preparation.output_size if preparation.differenced else 0}
+    if scaling is not None:
+        each = 1 if preparation.kind == "numbers" else preparation.input_size  # one for all pixels
+        scales["input_scale"] = Scale(np.repeat(scaling.mean, each), np.repeat(scaling.deviation, each))
+    if targets is not None:
+        scales["output_scale"] = Scale(np.array(targets.mean), np.array(targets.deviation))
+    return scales
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    array: np.ndarray = np.ascontiguousarray(tensor.detach().cpu().numpy(), np.float32)
+    return array
+
+
+def _number(option: Any) -> float:
+    return float(option.detach() if isinstance(option, Tensor) else option)
+
+
+def identifier(text: str) -> str:
+    """A name as an identifier of C, JavaScript and Python: letters, digits and underscores of ASCII."""
+    name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in text) or "network"
+    return f"_{name}" if name[0].isdigit() else name
