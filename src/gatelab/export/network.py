@@ -161,10 +161,12 @@ class Network:
 
 @functools.cache
 def inference_graph(cell: Cell) -> Graph:
-    """One step of a cell in use: earlier values and the index are states, a mask is its probability."""
+    """One step of a cell in use: earlier values and the index are states, a mask is its probability, and of a value
+    with another one's derivative the value is left.
+    """
 
     def replacement(node: Node, args: tuple[Node, ...]) -> Node | None:
-        return Node("stop_gradient", "vector", args) if node.op == "random" else None
+        return Node("stop_gradient", "vector", args[:1]) if node.op in ("random", "surrogate") else None
 
     return cell.lowered.replaced(replacement)
 

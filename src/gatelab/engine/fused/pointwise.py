@@ -20,6 +20,8 @@ class Pass:
     reads a value, or None if it must be computed.
     """
 
+    vector_type, number_type = "const V", "const float"  # of a value for each unit, and of one for all of them
+
     def __init__(
         self, program: Program, starts: list[Node], load: Load, column: Column, names: Mapping[Node, str]
     ) -> None:
@@ -38,7 +40,7 @@ class Pass:
         expression = self._load(node) or self._computed(node)
         if node.shape == "row":
             name = f"r{len(self._known)}"
-            self.row_lines.append(f"const float {name} = {_stripped(expression)};")
+            self.row_lines.append(f"{self.number_type} {name} = {stripped(expression)};")
             expression = name
         is_number = (
             node.shape == "row"
@@ -47,7 +49,7 @@ class Pass:
         )
         if not is_number and (self._uses[node] > 1 or node in self._names):
             name = self._names.get(node) or f"v{len(self._known)}"
-            self.lines.append(f"const V {name} = {_stripped(expression)};")
+            self.lines.append(f"{self.vector_type} {name} = {stripped(expression)};")
             expression = name
         self._known[node] = expression
         return expression
@@ -58,7 +60,11 @@ class Pass:
     def _computed(self, node: Node) -> str:
         args = [self.value(arg) for arg in self._program.operands(node)]
         if linear := self._program.linear_of(node):
-            return f"({' + '.join([self._column(linear), *args])})"
+            return f"({' + '.join([self._column(linear), *args])})" if args else self._column(linear)
+        return self.operation(node, args)
+
+    def operation(self, node: Node, args: list[str]) -> str:
+        """The text of one pointwise operation."""
         return operation(node, args)
 
 
@@ -73,13 +79,13 @@ def operation(node: Node, args: list[str]) -> str:
     if node.op == "stop_gradient":
         return args[0]
     if node.op == "surrogate":
-        return args[0] if node.args[0].shape == node.shape else f"all({_stripped(args[0])})"
+        return args[0] if node.args[0].shape == node.shape else f"all({stripped(args[0])})"
     if node.op == "power":
-        return f"power({_stripped(args[0])}, {int(node.value)})"
+        return f"power({stripped(args[0])}, {int(node.value)})"
     assert node.op not in LEAVES, f"{node.op} {node.name} is a leaf that `load` does not know"
     mixed = len({arg.shape for arg in node.args}) > 1 and node.shape == "vector"
     listed = [
-        f"all({_stripped(arg)})" if mixed and of.shape != "vector" else _stripped(arg)
+        f"all({stripped(arg)})" if mixed and of.shape != "vector" else stripped(arg)
         for arg, of in zip(args, node.args, strict=True)
     ]
     return f"{FUNCTIONS.get(node.op, node.op)}({', '.join(listed)})"
@@ -90,7 +96,7 @@ def literal(value: float) -> str:
     return f"{value!r}f" if value >= 0 else f"({value!r}f)"
 
 
-def _stripped(expression: str) -> str:
+def stripped(expression: str) -> str:
     """Removes parentheses that enclose the whole expression."""
     if not expression.startswith("("):
         return expression
