@@ -1,0 +1,69 @@
+"""Models of every kind that can be exported, for the tests of all targets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import nn
+
+import gatelab
+from gatelab import cell, cells, learned, sigmoid, tanh
+from gatelab.export.network import Network, Scale, network
+from gatelab.models import SequenceClassifier, StepPredictor
+
+# One of each kind: native and not, two states, earlier values and the index, sums over units, matrix expressions, masks,
+# spikes, input without a map.
+SAMPLE = (
+    "gru", "gru_cho", "lstm", "peephole_lstm", "layer_norm_lstm", "zoneout_lstm", "qrnn", "clockwork_rnn", "agru",
+    "exprnn", "lif", "rwkv4", "sru", "lru",
+)  # fmt: skip
+D, H, K = 5, 8, 3
+
+
+@cell
+def own(x, h, W, U, b, *, rate=learned(0.3)):
+    """Gates with names that mean something in C, JavaScript, Python or the generated code."""
+    float = sigmoid(W.float(x) + U.float(h) + b.float)  # noqa: A001
+    sums = tanh(W.sums(x) + U.sums(float * h))
+    function, j, r1, state, forward = sums + rate, sums * 0.5, float * 0.5, sums - h, float + 0.1
+    α = tanh(function + j + r1 + state + forward + U.α(sums))
+    return float * h + (1 - float) * α
+
+
+def classifier(name: object, layers: int, **options: object) -> SequenceClassifier:
+    """A classifier of a cell, by name or itself."""
+    torch.manual_seed(1)
+    equations = cells.get(name) if isinstance(name, str) else name
+    size = H if equations.lowered.uses_input_itself else D
+    return SequenceClassifier(equations, size, H, K, layers, **{"dropout": 0.0, **options}).eval()
+
+
+def kinds() -> dict[str, tuple[nn.Module, Network]]:
+    """Models that differ in all but the cell, by what is special about them."""
+    scale, targets = Scale(np.linspace(900, 1000, D), np.linspace(0.5, 2, D)), Scale(np.ones(K), np.full(K, 3.0))
+    plain = StepPredictor("lstm", D, H, K, 2)
+    series = StepPredictor("gru", K, H, K, 1)
+    models = {
+        "mean": classifier("lstm", 2, read="mean"),
+        "residual": classifier("gru", 3, residual=True),
+        "bidirectional": classifier("gru", 2, bidirectional=True, residual=True),
+        "bidirectional mean": classifier("agru", 1, bidirectional=True, read="mean"),
+        "bidirectional steps": StepPredictor("lstm", D, H, K, 1, bidirectional=True),
+        "embedding": classifier("agru", 1, embedding_size=4),
+        "layers alone": gatelab.Recurrent("lstm", D, H, 2),
+        "time first": gatelab.Recurrent("gru", D, H, 2, batch_first=False),
+    }
+    found = {name: (model, network(model)) for name, model in models.items()}
+    found["tokens"] = (plain, replace(network(plain), tokens=True))
+    found["scaled"] = (plain, replace(network(plain), input_scale=scale, output_scale=targets))
+    changes = Scale(np.zeros(K), np.full(K, 0.5))
+    found["differenced"] = (
+        series,
+        replace(network(series), differenced=K, input_scale=changes, output_scale=Scale(changes.mean, changes.deviation)),
+    )
+    return found
+
+
+KINDS = tuple(kinds())

@@ -1,0 +1,160 @@
+"""Exported C, compiled by real compilers: the numbers of the eager engine, and code that strict flags accept."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import exported
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from test_fused import EXPRESSIONS, MATRICES, random_cell
+
+from gatelab import cells
+from gatelab.errors import GatelabError
+from gatelab.export import to_c
+from gatelab.export.c_code import write
+from gatelab.export.c_runner import FLAGS, runner
+from gatelab.export.check import Reference, check
+from gatelab.export.network import network
+from gatelab.export.target import Settings
+
+ARM = Path(__file__).parent / "arm"
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+@pytest.mark.parametrize("name", exported.SAMPLE)
+def test_cells(name, tmp_path):
+    assert to_c(exported.classifier(name, 2), tmp_path / "c").checked.difference < 1e-5
+
+
+@pytest.mark.export
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("name", cells.names())
+def test_every_cell(name, layers, tmp_path):
+    assert to_c(exported.classifier(name, layers), tmp_path / "c").checked.difference < 1e-5
+
+
+def test_names_of_the_users_own(tmp_path):
+    assert to_c(exported.classifier(exported.own, 2), tmp_path / "c").checked.difference < 1e-5
+
+
+@pytest.mark.parametrize("kind", exported.KINDS)
+def test_kinds_of_models(kind, tmp_path):
+    model, whole = exported.kinds()[kind]
+    write(whole, tmp_path / "c", Settings())
+    assert check(model, whole, runner(whole, tmp_path / "c")).difference < 1e-5
+
+
+@settings(max_examples=5, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(st.permutations(MATRICES), EXPRESSIONS, EXPRESSIONS, EXPRESSIONS)
+def test_random_cells(tmp_path_factory, matrices, gate, first, second):
+    made = random_cell(matrices, gate, first, second)
+    to_c(exported.classifier(made, 2), tmp_path_factory.mktemp("random") / "c")
+
+
+def test_int8_reports_its_error(tmp_path):
+    model = exported.classifier("gru", 1)
+    done = to_c(model, tmp_path / "c", int8=True)
+    assert 1e-5 < done.checked.difference < 0.05
+    text = (tmp_path / "c" / "network.c").read_text()
+    assert "int8_t layer0_products0" in text
+    assert np.abs([int(n) for n in re.search(r"static const int8_t .*?\{(.*?)\}", text, re.S)[1].split(",")]).max() == 127
+
+
+def test_the_struct_step_and_run_agree(tmp_path):
+    """A program of somebody who reads the header only: begin, step, and a run in two pieces."""
+    to_c(exported.classifier("lstm", 2, read="mean"), tmp_path, check=False)
+    program = """
+    #include <stdio.h>
+    #include "network.h"
+    int main(void)
+    {
+        float x[6 * NETWORK_INPUTS], by_step[NETWORK_OUTPUTS], in_pieces[NETWORK_OUTPUTS];
+        network_state a, b;
+        for (int i = 0; i < 6 * NETWORK_INPUTS; i++)
+            x[i] = (float)(i % 7) / 7.0f;
+        network_begin(&a), network_begin(&b);
+        for (int t = 0; t < 6; t++)
+            network_step(x + t * NETWORK_INPUTS, &a, by_step);
+        network_run(x, 2, &b, in_pieces);
+        network_run(x + 2 * NETWORK_INPUTS, 4, &b, in_pieces);
+        for (int k = 0; k < NETWORK_OUTPUTS; k++)
+            printf("%.9g %.9g\\n", by_step[k], in_pieces[k]);
+        return 0;
+    }
+    """
+    (tmp_path / "main.c").write_text(program)
+    files = [tmp_path / "main.c", tmp_path / "network.c"]
+    subprocess.run(["gcc", *FLAGS, "-o", tmp_path / "main", *files, "-lm"], check=True)
+    lines = subprocess.run([tmp_path / "main"], check=True, capture_output=True, text=True).stdout.splitlines()
+    pairs = [line.split() for line in lines]
+    assert len(pairs) == exported.K
+    assert all(one == other for one, other in pairs)
+
+
+def test_what_is_wrong_is_not_left_behind(tmp_path, monkeypatch):
+    """The check can fail: with one sign changed in the generated code nothing is written."""
+    from gatelab.export import c_functions
+
+    wrong = c_functions._TEXTS | {"sigmoid": c_functions._TEXTS["sigmoid"].replace("exp_parts(-v", "exp_parts(v")}
+    monkeypatch.setattr(c_functions, "_TEXTS", wrong)
+    with pytest.raises(GatelabError, match="wrong, and was removed"):
+        to_c(exported.classifier("gru", 1), tmp_path / "c")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path):
+    model = exported.classifier("gru", 1)
+    model.head[-1].bias.data[0] = float("nan")
+    with pytest.raises(GatelabError, match="expected finite numbers"):
+        to_c(model, tmp_path / "c")
+
+
+@pytest.mark.skipif(
+    not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
+    reason="needs Debian's gcc-arm-none-eabi, libnewlib-arm-none-eabi and qemu-system-arm",
+)
+@pytest.mark.parametrize("int8", [False, True])
+def test_on_a_cortex_m4(tmp_path, int8):
+    """The same numbers on an emulated microcontroller, to what 32-bit floats hold."""
+    model = exported.classifier("lstm", 2)
+    whole = network(model)
+    to_c(model, tmp_path, check=False, int8=int8)
+    x = np.random.default_rng(3).standard_normal((1, 20, exported.D)).astype(np.float32)
+    values = ", ".join(f"{value!r}f" for value in x.ravel().tolist())
+    (tmp_path / "main.c").write_text(
+        f"""
+    #include <stdio.h>
+    #include "network.h"
+    static const float x[] = {{{values}}};
+    int main(void)
+    {{
+        static network_state state;
+        float out[NETWORK_OUTPUTS];
+        network_begin(&state);
+        network_run(x, {x.shape[1]}, &state, out);
+        for (int k = 0; k < NETWORK_OUTPUTS; k++)
+            printf("%d ", (int)(out[k] * 1e7f));
+        return 0;
+    }}
+    """
+    )
+    chip = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"]
+    files = [ARM / "start.c", tmp_path / "main.c", tmp_path / "network.c"]
+    options = ["--specs=rdimon.specs", "-nostartfiles", "-T", ARM / "link.ld"]
+    strict = [flag for flag in FLAGS if flag != "-pedantic"]  # start.c casts functions to data
+    subprocess.run(
+        ["arm-none-eabi-gcc", *strict, *chip, *options, "-o", tmp_path / "a.elf", *files, "-lm"], check=True
+    )
+    plain = ["arm-none-eabi-gcc", *FLAGS, "-mcpu=cortex-m4", "-c", "-o", tmp_path / "a.o", tmp_path / "network.c"]
+    subprocess.run(plain, check=True)
+    machine = ["qemu-system-arm", "-M", "mps2-an386", "-nographic", "-semihosting", "-kernel", tmp_path / "a.elf"]
+    printed = subprocess.run(machine, check=True, capture_output=True, text=True, timeout=60).stdout
+    got = np.array([int(number) for number in printed.split()]) / 1e7
+    expected = Reference(model, whole)(x)[0][0]
+    assert np.abs(got - expected).max() < (0.05 if int8 else 1e-6)
