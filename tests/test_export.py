@@ -1,0 +1,216 @@
+"""What all exports have in common: the JSON form, the command, and trained runs that score the same elsewhere."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import exported
+import jsonschema
+import numpy as np
+import pytest
+import torch
+
+from gatelab import cells
+from gatelab.errors import DataError, GatelabError
+from gatelab.export import export, json_file, network, read_json, to_json
+from gatelab.export.check import Reference, beginning, check, in_pieces
+from gatelab.export.network import Network
+from gatelab.export.numpy_run import NumpyRunner
+from gatelab.export.write import TARGETS
+from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
+
+# The JSON form, and NumPy, which runs it.
+
+
+@pytest.mark.parametrize("name", cells.names())
+def test_every_cell_goes_through_json(name, tmp_path):
+    done = to_json(exported.classifier(name, 1), tmp_path / "a.json")
+    assert done.checked.difference < 1e-5
+
+
+@pytest.mark.parametrize("kind", exported.KINDS)
+def test_kinds_of_models_go_through_json(kind, tmp_path):
+    model, whole = exported.kinds()[kind]
+    json_file.write(whole, tmp_path / "a.json", None)
+    jsonschema.validate(json.loads((tmp_path / "a.json").read_text()), json_file.schema())
+    again = read_json(tmp_path / "a.json")
+    assert check(model, again, NumpyRunner(again)).difference < 1e-6
+    assert (again.name, again.read, again.carried) == (whole.name, whole.read, whole.carried)
+
+
+def changed(document: dict, *keys: object, to: object) -> dict:
+    inner = document
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = to
+    return document
+
+
+@pytest.mark.parametrize(
+    ("keys", "to", "message"),
+    [
+        (("version",), 2, "version"),
+        (("hidden_size",), 7, "W.r has the shape"),
+        (("layers", 0, "fwd", "vectors", "z", "float32"), "AAAA", "does not fit the shape"),
+        (("layers", 0, "fwd", "weights", "W.z"), None, "layers"),
+        (("layers", 0), {"bwd": {"weights": {}, "vectors": {}, "scalars": {}}}, "directions bwd"),
+        (("layers", 0, "fwd", "scalars"), {"epsilon": 1.0}, "the scalars are epsilon"),
+        (("output", "size"), 4, "weight has the shape"),
+        (("input", "scaling"), {"mean": [0.0], "deviation": [1.0]}, "1 means: expected 5"),
+        (("input", "scaling"), {"mean": [0.0], "deviation": [0.0]}, "deviation"),
+        (("cell", "nodes", 0), ["system", "x"], "equations"),
+        (("surprise",), 1, "surprise"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused(keys, to, message, tmp_path):
+    document = json_file.document(network(exported.classifier("gru", 1)))
+    (tmp_path / "a.json").write_text(json.dumps(changed(document, *keys, to=to)))
+    with pytest.raises(DataError, match=f"a.json cannot be read.*{message}"):
+        read_json(tmp_path / "a.json")
+
+
+def test_a_file_that_is_not_json_is_refused(tmp_path):
+    (tmp_path / "a.json").write_text("{")
+    with pytest.raises(DataError, match="cannot be read as a gatelab network"):
+        read_json(tmp_path / "a.json")
+
+
+# Anything that is not a model.
+
+
+def test_what_cannot_be_exported_is_refused(tmp_path):
+    with pytest.raises(GatelabError, match="a Linear cannot be exported: expected a Recurrent"):
+        to_json(torch.nn.Linear(2, 2), tmp_path / "a.json")
+    with pytest.raises(GatelabError, match="unknown target: 'onx'.*did you mean 'onnx'"):
+        export(exported.classifier("gru", 1), "onx", tmp_path / "a")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(GatelabError, match="folder is a folder: expected a file for json"):
+        to_json(exported.classifier("gru", 1), tmp_path / "folder")
+
+
+def test_a_check_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
+    model = exported.classifier("gru", 1)
+    (tmp_path / "a.json").write_text("mine")
+    monkeypatch.setattr(NumpyRunner, "_answer", lambda self, read, x: read[:, : exported.K])
+    with pytest.raises(GatelabError, match="wrong, and was removed: the answers differ"):
+        to_json(model, tmp_path / "a.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    assert (tmp_path / "a.json").read_text() == "mine"
+
+
+# Trained runs.
+
+SERIES = 315 + 0.1 * np.arange(400) + 3 * np.sin(2 * np.pi * np.arange(400) / 12)
+RUNS = {  # task → settings of the model
+    "digits": {"read": "mean"},
+    "digits:order=pixels,noise_pad=5": {"cell": "agru"},
+    "mnist1d": {"cell": "qrnn"},
+    "sine": {"cell": "lstm", "num_layers": 2, "residual": True},
+    "adding:length=20,size=500": {"bidirectional": True},
+    "copy:length=3,pause=5,size=500": {},
+    "recall:delay=5,size=500": {"cell": "mgu"},
+    "agreement:size=500": {"embedding_size": 6},
+    "files:path={folder}/series.csv,length=24": {},  # differenced, since it drifts
+    "files:path={folder}/unequal.npz": {"cell": "lstm"},
+    "text:path={folder}/text.txt": {},
+}
+
+
+def trained(task: str, folder, **model) -> Run:
+    (folder / "series.csv").write_text("level\n" + "\n".join(f"{value:.3f}" for value in SERIES))
+    (folder / "text.txt").write_text("to be or not to be, that is the question.\n" * 60)
+    random = np.random.RandomState(0)
+    y = random.randint(0, 2, 200)
+    X = 1000 + random.standard_normal((200, 12, 2)) * (1 + y[:, None, None])
+    np.savez(folder / "unequal.npz", X=X, y=np.array(["calm", "<b>wild</b>"])[y], lengths=random.randint(5, 13, 200))
+    spec = RunSpec(
+        task=task.format(folder=folder),
+        model=ModelSpec(**{"hidden_size": 10, **model}),
+        optimization=OptimizationSpec(learning_rate=0.02),
+        training=TrainingSpec(num_epochs=2, batch_size=64, threads=1),
+    )
+    return train(spec, folder / "run").run
+
+
+def raw(x: np.ndarray, whole: Network) -> np.ndarray:
+    """The units of the data, from what a model reads."""
+    if whole.tokens:
+        return x
+    values = x.astype(np.float64)
+    if whole.input_scale is not None:
+        values = values * whole.input_scale.deviation + whole.input_scale.mean
+    if whole.differenced:
+        values = np.cumsum(values, axis=1) + 300
+    return values.astype(np.float32)
+
+
+@pytest.mark.parametrize("task", RUNS, ids=lambda task: task.partition("{")[0])
+def test_a_trained_run_scores_the_same_in_every_runtime(task, tmp_path, cli):
+    """On its test set: exported by the command, and run by NumPy, gcc, node, torch and ONNX Runtime."""
+    run = trained(task, tmp_path, **RUNS[task])
+    whole, saved = network(run), run.predictions()
+    examples = run.spec().task.test
+    x, _, lengths = examples.first(40)
+    x, expected = raw(x.numpy(), whole), saved["predictions"][:40]
+    if saved["predictions"].shape[0] == 1 and whole.read == "steps":  # one long sequence
+        x, expected = x[:, :200], expected[:, :200]
+    for target in ("json", "c", "js", "torch", "onnx"):
+        out = tmp_path / f"out-{target}{TARGETS[target].suffix or ''}"
+        code, said, err = cli("export", tmp_path / "run", "--to", target, "--out", out)
+        assert code == 0, err
+        assert "largest difference" in said
+        runner = TARGETS[target].runner(whole, out)
+        if lengths is None:
+            answers = in_pieces(whole, runner, x, 2 if whole.carried else 1)[0]
+        else:
+            ends = lengths.numpy()
+            rows = [runner(row[None, :end], beginning(whole, 1))[0][0] for row, end in zip(x, ends, strict=True)]
+            answers = np.stack(rows)
+        if whole.classes is not None:
+            np.testing.assert_array_equal(answers.argmax(-1), expected.argmax(-1), err_msg=target)
+            np.testing.assert_allclose(answers, expected, atol=1e-4, err_msg=target)
+        elif whole.output_scale is not None:
+            values = expected * whole.output_scale.deviation + whole.output_scale.mean
+            values = values + x[..., : whole.differenced] if whole.differenced else values
+            np.testing.assert_allclose(answers, values, rtol=1e-4, atol=1e-4, err_msg=target)
+        else:
+            np.testing.assert_allclose(answers, expected, atol=1e-4, err_msg=target)
+
+
+def test_the_reference_is_the_model(tmp_path):
+    """What exports are compared with is what a loaded run predicts."""
+    import gatelab
+
+    run = trained("digits", tmp_path)
+    x = run.spec().task.test.stored[:5].numpy().astype(np.float32)
+    expected = gatelab.load(run.path).predict_proba(x)
+    scores = Reference(run, network(run))(x)[0]
+    np.testing.assert_allclose(torch.tensor(scores).softmax(-1), expected, atol=1e-6)
+
+
+# The command.
+
+
+def test_the_command_says_what_it_wrote_and_found(tmp_path, cli):
+    trained("digits", tmp_path)
+    out = tmp_path / "c"
+    code, said, _ = cli("export", tmp_path / "run", "--to", "c", "--out", out, "--name", "digit-reader", "--no-check")
+    assert code == 0
+    assert {path.name for path in out.iterdir()} == {"digit_reader.h", "digit_reader.c"}
+    assert "not checked: not asked for" in said
+    assert '"7",' in (out / "digit_reader.c").read_text()
+    code, _, err = cli("export", tmp_path / "run", "--to", "json", "--out", tmp_path / "a.json", "--int8")
+    assert code == 2
+    assert "--int8 is not for json: expected it with --to c" in err
+    code, _, err = cli("export", tmp_path, "--to", "json", "--out", tmp_path / "a.json")
+    assert code == 2
+    assert "is not a run directory" in err
+
+
+def test_without_the_runtime_the_export_is_written_and_said_to_be_unchecked(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    done = export(exported.classifier("gru", 1), "c", tmp_path / "c")
+    assert done.checked is None
+    assert "gcc is not installed" in done.unchecked
+    assert (tmp_path / "c" / "network.c").is_file()
