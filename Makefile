@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 
 .PHONY: .venv test lint types imports pytest wheel test-wheel test-cluster test-compiled campaigns test-hostile format clean \
-	bench bench-engine bench-zoo bench-streaming bench-resets bench-scans bench-compiled
+	bench bench-engine bench-zoo bench-streaming bench-resets bench-scans bench-compiled bench-export test-export
 
 test: lint types imports pytest
 
@@ -41,6 +41,11 @@ test-cluster: $(INSTALLED)
 test-compiled: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m compiled -n auto --dist worksteal
 
+# Every cell in every runtime that it is exported to; needs gcc and node (apt-get install gcc nodejs), and for the
+# microcontroller gcc-arm-none-eabi, libnewlib-arm-none-eabi and qemu-system-arm.
+test-export: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m export -n auto --dist worksteal
+
 # Long checks that are run before a release: hostile input, damaged files, killed processes.
 campaigns: $(INSTALLED) test-hostile
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/damage.py
@@ -73,6 +78,10 @@ bench-resets: $(INSTALLED)
 # Cells without a recurrent matrix; BASELINE is a file that `benchmarks/scans.py --json` wrote with an earlier version.
 bench-scans: $(INSTALLED)
 	$(BIN)/python benchmarks/scans.py $(if $(BASELINE),--baseline $(BASELINE)) --save docs/benchmarks.md
+
+# One step of exported networks: C, JavaScript in node, ONNX Runtime, OpenVINO.
+bench-export: $(INSTALLED)
+	$(BIN)/python benchmarks/export.py --save docs/benchmarks.md
 
 # The compiled engine beside the eager one; about half an hour on two cores that do nothing else, most of it compiling.
 bench-compiled: $(INSTALLED)

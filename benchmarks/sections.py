@@ -12,7 +12,8 @@ STREAMING = "## One step at a time"  # by streaming.py
 RESETS = "## Sequences with resets"  # by resets.py
 SCANS = "## Recurrences without a matrix"  # by scans.py
 COMPILED = "## The compiled engine"  # by compiled.py
-OTHERS = (ALL_CELLS, STREAMING, RESETS, SCANS, COMPILED)
+EXPORT = "## Exported networks"  # by export.py
+OTHERS = (ALL_CELLS, STREAMING, RESETS, SCANS, COMPILED, EXPORT)
 
 
 def find(page: str, heading: str) -> str:

@@ -61,7 +61,9 @@ def kinds() -> dict[str, tuple[nn.Module, Network]]:
     changes = Scale(np.zeros(K), np.full(K, 0.5))
     found["differenced"] = (
         series,
-        replace(network(series), differenced=K, input_scale=changes, output_scale=Scale(changes.mean, changes.deviation)),
+        replace(
+            network(series), differenced=K, input_scale=changes, output_scale=Scale(changes.mean, changes.deviation)
+        ),
     )
     return found
 

@@ -63,7 +63,9 @@ def test_int8_reports_its_error(tmp_path):
     assert 1e-5 < done.checked.difference < 0.05
     text = (tmp_path / "c" / "network.c").read_text()
     assert "int8_t layer0_products0" in text
-    assert np.abs([int(n) for n in re.search(r"static const int8_t .*?\{(.*?)\}", text, re.S)[1].split(",")]).max() == 127
+    assert (
+        np.abs([int(n) for n in re.search(r"static const int8_t .*?\{(.*?)\}", text, re.S)[1].split(",")]).max() == 127
+    )
 
 
 def test_the_struct_step_and_run_agree(tmp_path):
@@ -148,9 +150,7 @@ def test_on_a_cortex_m4(tmp_path, int8):
     files = [ARM / "start.c", tmp_path / "main.c", tmp_path / "network.c"]
     options = ["--specs=rdimon.specs", "-nostartfiles", "-T", ARM / "link.ld"]
     strict = [flag for flag in FLAGS if flag != "-pedantic"]  # start.c casts functions to data
-    subprocess.run(
-        ["arm-none-eabi-gcc", *strict, *chip, *options, "-o", tmp_path / "a.elf", *files, "-lm"], check=True
-    )
+    subprocess.run(["arm-none-eabi-gcc", *strict, *chip, *options, "-o", tmp_path / "a.elf", *files, "-lm"], check=True)
     plain = ["arm-none-eabi-gcc", *FLAGS, "-mcpu=cortex-m4", "-c", "-o", tmp_path / "a.o", tmp_path / "network.c"]
     subprocess.run(plain, check=True)
     machine = ["qemu-system-arm", "-M", "mps2-an386", "-nographic", "-semihosting", "-kernel", tmp_path / "a.elf"]
