@@ -169,9 +169,10 @@ def section(rows: dict[str, list[dict[str, str]]]) -> str:
     measurement = f"""Microseconds of one step of one sequence with D = {D} feature, one thread, in exported networks of
         one layer without a head. The generated C is compiled by `gcc -O3 -march=native` and called from C. ONNX Runtime
         {onnxruntime.__version__} (with buffers bound once) and OpenVINO {openvino.__version__.split("-")[0]} read the
-        exported ONNX file and are called from Python, as `layer.step` is, so that their times have a few microseconds of
-        Python in them. Each takes turns of {STEPS} steps in one run and carries its state along; a time is the median
-        over the turns. RTNeural's figures are its published ones for a GRU with Eigen on an i7-8700B, another machine."""
+        exported ONNX file and are called from Python, as `layer.step` is, so that their times have a few microseconds
+        of Python in them. Each takes turns of {STEPS} steps in one run and carries its state along; a time is the
+        median over the turns. RTNeural's figures are its published ones for a GRU with Eigen on an i7-8700B, another
+        machine."""
     tables = "\n\n".join(f"### {cell}, one step\n\n{engine.table(each)}" for cell, each in rows.items())
     return f"""{sections.EXPORT}
 

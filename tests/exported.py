@@ -13,8 +13,8 @@ from gatelab import cell, cells, learned, sigmoid, tanh
 from gatelab.export.network import Network, Scale, network
 from gatelab.models import SequenceClassifier, StepPredictor
 
-# One of each kind: native and not, two states, earlier values and the index, sums over units, matrix expressions, masks,
-# spikes, input without a map.
+# One of each kind: native and not, two states, earlier values and the index, sums over units, matrix expressions,
+# masks, spikes, input without a map.
 SAMPLE = (
     "gru", "gru_cho", "lstm", "peephole_lstm", "layer_norm_lstm", "zoneout_lstm", "qrnn", "clockwork_rnn", "agru",
     "exprnn", "lif", "rwkv4", "sru", "lru",

@@ -82,7 +82,7 @@ def test_a_file_that_is_not_json_is_refused(tmp_path):
 def test_what_cannot_be_exported_is_refused(tmp_path):
     with pytest.raises(GatelabError, match="a Linear cannot be exported: expected a Recurrent"):
         to_json(torch.nn.Linear(2, 2), tmp_path / "a.json")
-    with pytest.raises(GatelabError, match="unknown target: 'onx'.*did you mean 'onnx'"):
+    with pytest.raises(GatelabError, match=r"unknown target: 'onx'.*did you mean 'onnx'"):
         export(exported.classifier("gru", 1), "onx", tmp_path / "a")
     (tmp_path / "folder").mkdir()
     with pytest.raises(GatelabError, match="folder is a folder: expected a file for json"):

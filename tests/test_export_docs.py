@@ -1,4 +1,4 @@
-"""What the pages on exports show, run as a reader would: files are saved, commands entered, and the output is as shown."""
+"""What the pages on exports show, run as a reader would: files are saved, commands entered, the output is as shown."""
 
 from __future__ import annotations
 
