@@ -138,6 +138,15 @@ class CellParameters(nn.Module):
         maps = [*families["W"].values(), *families["U"].values()]  # type: ignore[operator,union-attr]
         return [*maps, *families["b"].values(), *self._parameters.values()]  # type: ignore[operator,union-attr,list-item]
 
+    def owner(self, source: Tensor) -> tuple[dict[str, Any], str] | None:
+        """The dictionary that holds one of `sources`, and its name there; None if it is computed (parametrized)."""
+        for module in self.modules():
+            for held in (module._parameters, module._buffers):
+                for name, tensor in held.items():
+                    if tensor is source:
+                        return held, name
+        return None
+
     def spaces(self) -> dict[str, Any]:
         """W, U and b as arguments of the cell's function; create them once per call (see `TensorMaps`)."""
         return {

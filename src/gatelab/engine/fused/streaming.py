@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from operator import is_
 
 import torch
 from torch import Size, Tensor, empty_like, float32, is_grad_enabled
@@ -27,8 +28,12 @@ class Stepper:
 
     @staticmethod
     def is_possible(parameters: Sequence[CellParameters]) -> bool:
-        """Whether steps can be quick: no gradients, no masks that are drawn anew, changes that torch counts."""
+        """Whether steps can be quick: no gradients, no masks that are drawn anew, parameters that are stored as they
+        are, changes that torch counts.
+        """
         if is_grad_enabled() and any(source.requires_grad for each in parameters for source in each.sources()):
+            return False
+        if any(each.owner(source) is None for each in parameters for source in each.sources()):
             return False
         draws = any(each.training and each.cell.lowered.randoms for each in parameters)
         return not draws and all(weights_of(each, kernel(each.cell)).are_tracked for each in parameters)
@@ -119,11 +124,16 @@ class _Step:
         self._kept = prepared, memory, fixed, numbers
         self._fixed, self._numbers = ctypes.addressof(fixed), ctypes.addressof(numbers)
         self._sampled = ctypes.addressof(prepared.sampled)
-        self._is_unchanged, self._sources, self._step = prepared.is_unchanged, parameters.sources, compiled.step
+        self._sources = parameters.sources()
+        # Where the module keeps each of them: asking there is several times as fast as collecting them anew.
+        owners = [owner for owner in map(parameters.owner, self._sources) if owner is not None]
+        self._owners, self._names = [owner for owner, _ in owners], [name for _, name in owners]
+        self._is_unchanged, self._step = prepared.is_unchanged, compiled.step
 
     def run(self, x: int, output: int | None, states: list[int | None]) -> bool:
-        """Whether the step was done; not if the parameters have changed."""
-        if not self._is_unchanged(self._sources()):
+        """Whether the step was done; not if the parameters have been replaced, or have changed."""
+        sources = self._sources
+        if not (all(map(is_, map(dict.get, self._owners, self._names), sources)) and self._is_unchanged(sources)):
             return False
         status = self._step(self._fixed, self._numbers, self._sampled, x, output, *states)
         if status and status != CHANGED:

@@ -31,11 +31,9 @@ class Prepared:
         self.memory = passes.prepare(weights.compiled, "forward", weights.tensors, weights.D, weights.H)
 
     def is_unchanged(self, sources: list[Tensor]) -> bool:
-        """Whether these are the same parameters, and torch knows of no change: it counts them, unless somebody changes
+        """Whether torch knows of no change of these, the same parameters: it counts them, unless somebody changes
         `p.data`.
         """
-        if len(sources) != len(self._sources) or not all(map(is_, sources, self._sources)):
-            return False
         is_same = list(map(version, sources)) == self._versions and list(map(place, sources)) == self._places
         return is_same and all(map(Tensor.is_contiguous, sources))  # `p.data = p.data.t()` is in the same place
 
