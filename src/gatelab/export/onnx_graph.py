@@ -1,22 +1,242 @@
-"""ONNX."""
+"""ONNX: a whole network as one graph. `onnx_native` and `onnx_step` write its layers."""
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
+from typing import Any
 
-from gatelab.export.check import Runner
-from gatelab.export.network import Network
-from gatelab.export.target import Settings, Target
+import numpy as np
+
+from gatelab import __version__
+from gatelab.export.check import Carried, Runner
+from gatelab.export.network import Layer, Network
+from gatelab.export.onnx_names import answer_name, input_name, metadata, next_names
+from gatelab.export.onnx_native import native, native_layer
+from gatelab.export.onnx_nodes import Nodes, onnx_package
+from gatelab.export.onnx_step import scan_layer
+from gatelab.export.target import RuntimeMissingError, Settings, Target
+
+OPSET, IR = 17, 8  # of 2022: older runtimes read them as well
 
 
 def write(network: Network, path: Path, settings: Settings) -> None:
-    """Write."""
-    raise NotImplementedError
+    """Write the file."""
+    onnx = onnx_package()
+    model = _Writer(network, settings.chunk).model()
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, str(path))
+
+
+class _Writer:
+    """Builds the graph, from the input to the answer."""
+
+    def __init__(self, network: Network, chunk: int | None) -> None:
+        self.network, self.steps = network, chunk or "T"
+        self.x, self.answer, self.next = input_name(network), answer_name(network), next_names(network)
+        self.outputs = [self.answer, *self.next.values()]
+        self.nodes = Nodes([self.x, *network.carried, *self.outputs])
+        self.extra = {name: network.extra(name) for name in ("total", "before", "steps")}
+
+    def model(self) -> Any:
+        """The whole file."""
+        onnx, network, nodes = self.nodes.onnx, self.network, self.nodes
+        self._answered(self._read(*self._layers(self._encoded())))
+        nodes.prune(self.outputs)
+        FLOAT, info = onnx.TensorProto.FLOAT, onnx.helper.make_tensor_value_info
+        shapes = {name: ["B" if size == 0 else size for size in shape] for name, shape in network.carried.items()}
+        features = [] if network.tokens else [network.input_size]
+        answer = ["B", *([self.steps] if network.read == "steps" else []), network.output_size]
+        graph = onnx.helper.make_graph(
+            nodes.nodes,
+            network.name,
+            [
+                info(self.x, onnx.TensorProto.INT64 if network.tokens else FLOAT, ["B", self.steps, *features]),
+                *(info(name, FLOAT, shape) for name, shape in shapes.items()),
+            ],
+            [info(self.answer, FLOAT, answer), *(info(self.next[name], FLOAT, s) for name, s in shapes.items())],
+            initializer=nodes.initializers,
+            doc_string=f"{network.cell.name}\n\n{network.cell.text()}",
+        )
+        model = onnx.helper.make_model(
+            graph,
+            opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+            ir_version=IR,
+            producer_name="gatelab",
+            producer_version=__version__,
+        )
+        onnx.helper.set_model_props(model, metadata(network))
+        return model
+
+    def _set(self, name: str, value: str) -> None:
+        """Give a value the name of an output."""
+        self.nodes.add_several("Identity", value, names=[name])
+
+    def _encoded(self) -> str:
+        """What the first layer reads, (B, T, D)."""
+        network, nodes, x = self.network, self.nodes, self.x
+        if network.tokens and network.embedding is not None:
+            return nodes.add("Gather", nodes.constant("embedding", network.embedding), x, name="embedded", axis=0)
+        if network.tokens:
+            values = nodes.constant("off_on", [0.0, 1.0])
+            return nodes.add("OneHot", x, nodes.integers(network.input_size), values, name="one_hot", axis=-1)
+        if network.differenced:
+            x = self._changes()
+        if network.input_scale is None:
+            return x
+        # In double precision: in single precision, a mean far larger than the deviation would cost digits.
+        double = nodes.add("Cast", x, name="x.double", to=nodes.onnx.TensorProto.DOUBLE)
+        mean = nodes.constant("input.mean", network.input_scale.mean, np.float64)
+        deviation = nodes.constant("input.deviation", network.input_scale.deviation, np.float64)
+        centered = nodes.add("Sub", double, mean, name="x.centered")
+        scaled = nodes.add("Div", centered, deviation, name="x.scaled.double")
+        return nodes.add("Cast", scaled, name="x.scaled", to=nodes.onnx.TensorProto.FLOAT)
+
+    def _columns(self, x: str, start: int, end: int, name: str) -> str:
+        """Some of the last axis."""
+        return self._slice(x, start, end, -1, name)
+
+    def _slice(self, x: str, start: int, end: int, axis: int, name: str) -> str:
+        return self.nodes.add("Slice", x, *map(self.nodes.integers, (start, end, axis)), name=name)
+
+    def _changes(self) -> str:
+        """x with the first columns as changes from the step before, 0 in the very first step."""
+        network, nodes, x = self.network, self.nodes, self.x
+        count = network.differenced
+        self.levels = self._columns(x, 0, count, "x.levels") if count < network.input_size else x
+        first = self._slice(self.levels, 0, 1, 1, "x.first")  # (B, 1, count)
+        if network.carried:
+            self._set(self.next[self.extra["before"]], self._at(self.levels, -1, "x.last"))
+            before = nodes.add("Unsqueeze", self.extra["before"], nodes.integers(1), name="x.carried")
+            some = nodes.add("Greater", self.extra["steps"], nodes.constant("0.0", 0.0), name="x.is_continued")
+            is_continued = nodes.add("Unsqueeze", some, nodes.integers(1), name="x.is_continued_3d")
+            first = nodes.add("Where", is_continued, before, first, name="x.before_first")
+        longer = nodes.add("Concat", first, self.levels, name="x.extended", axis=1)
+        earlier = self._slice(longer, 0, -1, 1, "x.before")
+        changes = nodes.add("Sub", self.levels, earlier, name="x.changes")
+        if count == network.input_size:
+            return changes
+        others = self._columns(x, count, network.input_size, "x.others")
+        return nodes.add("Concat", changes, others, name="x.with_changes", axis=-1)
+
+    def _at(self, values: str, step: int, name: str) -> str:
+        """One step of (B, T, F): (B, F)."""
+        return self.nodes.add("Gather", values, self.nodes.constant(f"step_{step}", step, np.int64), name=name, axis=1)
+
+    def _layers(self, x: str) -> tuple[str, list[str]]:
+        """The output (B, T, H × directions) of the last layer, and the output (B, H) of each direction at its end."""
+        network, nodes, values = self.network, self.nodes, x
+        old, new = self._states(), []
+        for number, directions in enumerate(network.layers):
+            prefixes = [f"layer{number}" + (f".{d.direction}" if network.bidirectional else "") for d in directions]
+            wire = functools.partial(_layer, nodes, network, x=values, states=old[number])
+            outputs, states = zip(*map(wire, directions, prefixes), strict=True)
+            new.append(states[0])
+            ends = [
+                nodes.add("Squeeze", new_states[0], nodes.integers(0), name=f"{prefix}.end")
+                for new_states, prefix in zip(states, prefixes, strict=True)
+            ]
+            before, values = values, outputs[0]
+            if network.bidirectional:
+                values = nodes.add("Concat", *outputs, name=f"layer{number}.output", axis=-1)
+            if network.residual and number > 0:
+                values = nodes.add("Add", values, before, name=f"layer{number}.residual")
+                ends = self._residual_ends(ends, before, prefixes)
+        if network.carried:
+            for state, layers in zip(network.graph.states, zip(*new, strict=True), strict=True):
+                nodes.add_several("Concat", *layers, names=[self.next[state]], axis=0)
+        return values, ends
+
+    def _states(self) -> list[list[str] | None]:
+        """The states (1, B, H) of each layer at the beginning; None for zeros."""
+        network, count = self.network, len(self.network.layers)
+        if not network.carried:
+            return [None] * count
+        if count == 1:
+            return [list(network.graph.states)]
+        sizes = self.nodes.integers(*[1] * count)
+        names = {s: [self.nodes.unique(f"layer{n}.{s}_first") for n in range(count)] for s in network.graph.states}
+        split = [self.nodes.add_several("Split", s, sizes, names=names[s], axis=0) for s in network.graph.states]
+        return [list(each) for each in zip(*split, strict=True)]
+
+    def _residual_ends(self, ends: list[str], before: str, prefixes: list[str]) -> list[str]:
+        """The ends with the layer's input added: forwards at the last step, backwards at the first."""
+        H, added = self.network.hidden_size, []
+        for number, (end, prefix) in enumerate(zip(ends, prefixes, strict=True)):
+            step = self._at(before, -1 if number == 0 else 0, f"{prefix}.input_at_end")
+            if self.network.bidirectional:
+                step = self._columns(step, number * H, (number + 1) * H, f"{prefix}.input_half")
+            added.append(self.nodes.add("Add", end, step, name=f"{prefix}.residual_end"))
+        return added
+
+    def _read(self, values: str, ends: list[str]) -> str:
+        """What the head reads; the carried values of a mean."""
+        network, nodes = self.network, self.nodes
+        if self.extra["steps"] in network.carried:
+            length = nodes.add("Shape", self.x, name="T.integer", start=1, end=2)
+            T = nodes.add("Cast", length, name="T", to=nodes.onnx.TensorProto.FLOAT)
+            nodes.add_several("Add", self.extra["steps"], T, names=[self.next[self.extra["steps"]]])
+        if network.read == "steps":
+            return values
+        if network.read == "last":
+            return nodes.add("Concat", *ends, name="read", axis=-1) if network.bidirectional else ends[0]
+        if not network.carried:
+            return nodes.add("ReduceMean", values, name="read", axes=[1], keepdims=0)
+        total = nodes.add("ReduceSum", values, nodes.integers(1), name="sum", keepdims=0)
+        nodes.add_several("Add", self.extra["total"], total, names=[self.next[self.extra["total"]]])
+        return nodes.add("Div", self.next[self.extra["total"]], self.next[self.extra["steps"]], name="read")
+
+    def _answered(self, values: str) -> None:
+        """Scores, or values in the units of the data."""
+        network, nodes = self.network, self.nodes
+        if network.head is not None:
+            weight = nodes.constant("head.weight.T", network.head.weight.T)
+            values = nodes.add("MatMul", values, weight, name="head.product")
+            values = nodes.add("Add", values, nodes.constant("head.bias", network.head.bias), name="head")
+        if network.output_scale is not None:
+            deviation = nodes.constant("output.deviation", network.output_scale.deviation)
+            values = nodes.add("Mul", values, deviation, name="answer.spread")
+            values = nodes.add("Add", values, nodes.constant("output.mean", network.output_scale.mean), name="answer")
+        if network.differenced:
+            values = nodes.add("Add", values, self.levels, name="answer.level")
+        self._set(self.answer, values)
+
+
+def _layer(
+    nodes: Nodes, network: Network, layer: Layer, prefix: str, x: str, states: list[str] | None
+) -> tuple[str, list[str]]:
+    """The outputs (B, T, H) of one layer and direction, and its new states (1, B, H)."""
+    if native(network.cell) is not None:
+        return native_layer(nodes, network, layer, prefix, x, states)
+    if states is None:
+        batch = nodes.add("Shape", x, name=f"{prefix}.B", start=0, end=1)
+        shape = nodes.add("Concat", batch, nodes.integers(network.hidden_size), name=f"{prefix}.shape", axis=0)
+        zero = nodes.onnx.numpy_helper.from_array(np.zeros(1, np.float32))  # the default, which tract takes for double
+        flat = [nodes.add("ConstantOfShape", shape, name=f"{prefix}.zeros", value=zero)] * len(network.graph.states)
+    else:
+        named = zip(network.graph.states, states, strict=True)
+        flat = [nodes.add("Squeeze", s, nodes.integers(0), name=f"{prefix}.{name}_first") for name, s in named]
+    output, last = scan_layer(nodes, network, layer, prefix, x, flat)
+    named = zip(network.graph.states, last, strict=True)
+    return output, [nodes.add("Unsqueeze", s, nodes.integers(0), name=f"{prefix}.{name}_end") for name, s in named]
 
 
 def runner(network: Network, path: Path) -> Runner:
-    """Run."""
-    raise NotImplementedError
+    """The file in ONNX Runtime, on one thread."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise RuntimeMissingError("onnxruntime is not installed here: pip install 'gatelab[onnx]'") from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    x, outputs = input_name(network), [answer_name(network), *next_names(network).values()]
+
+    def run(values: np.ndarray, carried: Carried) -> tuple[np.ndarray, Carried]:
+        answer, *following = session.run(outputs, {x: values, **carried})
+        return answer, dict(zip(network.carried, following, strict=True))
+
+    return run
 
 
-TARGET = Target("onnx", "ONNX", "ONNX", ".onnx", write, runner)
+TARGET = Target("onnx", "ONNX", "ONNX Runtime", ".onnx", write, runner, settings=("chunk",))
