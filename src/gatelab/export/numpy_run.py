@@ -127,11 +127,12 @@ def step(network: Network, layer: Layer, x: np.ndarray, states: list[np.ndarray]
     graph, values = network.graph, Values()
     old = dict(zip(graph.states, states, strict=True))
     for node in graph.nodes(*graph.new_states):
-        values[node] = _value(node, values, layer, x, old)
+        values[node] = value(node, values, layer, x, old)
     return [np.broadcast_to(values[node], states[0].shape) for node in graph.new_states]
 
 
-def _value(node: Node, values: Values, layer: Layer, x: np.ndarray, old: dict[str, np.ndarray]) -> Any:
+def value(node: Node, values: Values, layer: Layer, x: np.ndarray, old: dict[str, np.ndarray]) -> Any:
+    """The value of a node, from those of its arguments."""
     args = [values[arg] for arg in node.args]
     if node.op == "input":
         return x

@@ -154,10 +154,10 @@ class _Writer:
             return [None] * count
         if count == 1:
             return [list(network.graph.states)]
-        sizes = self.nodes.integers(*[1] * count)
-        names = {s: [self.nodes.unique(f"layer{n}.{s}_first") for n in range(count)] for s in network.graph.states}
-        split = [self.nodes.add_several("Split", s, sizes, names=names[s], axis=0) for s in network.graph.states]
-        return [list(each) for each in zip(*split, strict=True)]
+        return [
+            [self._slice(state, n, n + 1, 0, f"layer{n}.{state}_first") for state in network.graph.states]
+            for n in range(count)
+        ]
 
     def _residual_ends(self, ends: list[str], before: str, prefixes: list[str]) -> list[str]:
         """The ends with the layer's input added: forwards at the last step, backwards at the first."""

@@ -61,7 +61,7 @@ class Nodes:
 
     def constant(self, name: str, values: Any, dtype: Any = np.float32, doc: str = "") -> str:
         """Add an initializer. What is added again under its name, with the same values, is there once."""
-        array = np.ascontiguousarray(values, dtype)
+        array = np.asarray(values, dtype, order="C")
         if name in self._initializers and _same(self.onnx.numpy_helper.to_array(self._initializers[name]), array):
             return name
         name = self.unique(name)

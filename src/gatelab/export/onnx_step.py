@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gatelab.export.network import Layer, Network
+from gatelab.export.numpy_run import value as numpy_value
 from gatelab.export.onnx_nodes import Nodes
 from gatelab.lang.graph import Graph, Matrix, Node, Weight, walk, weights
 
@@ -43,6 +44,7 @@ OPERATORS = {
     "step": "Cast",
     "clamp": "Min",
 }
+MAX_INT = 2**31 - 1  # the end of an axis, for Slice
 ONCE, EVERY_STEP, IN_TURN = range(3)  # when a value is known: from parameters, from the input, from states
 
 
@@ -50,69 +52,103 @@ def scan_layer(
     nodes: Nodes, network: Network, layer: Layer, prefix: str, x: str, states: list[str]
 ) -> tuple[str, list[str]]:
     """The outputs (B, T, H) of one layer and direction, and its new states (B, H); x is (B, T, D)."""
-    return _Scan(nodes, network, layer, prefix, x).wired(states)
+    return _Scan(nodes, network, layer, prefix, x, states).wired()
+
+
+def schedule(graph: Graph) -> dict[Node, int]:
+    """When each value is known. A state that only repeats what the input gave a step earlier waits for no state."""
+    new = dict(zip(graph.states, graph.new_states, strict=True))
+    delayed: set[str] = set()
+    while True:
+        known: dict[Node, int] = {}
+        for node in walk(graph.new_states, operands=_operands):
+            if node.op in ("input", "state"):
+                known[node] = EVERY_STEP if node.op == "input" or node.name in delayed else IN_TURN
+            else:
+                known[node] = max((known[arg] for arg in _operands(node)), default=ONCE)
+        more = {state for state, node in new.items() if known[node] == EVERY_STEP}
+        if more == delayed:
+            return known
+        delayed = more
 
 
 class _Scan:
-    def __init__(self, nodes: Nodes, network: Network, layer: Layer, prefix: str, x: str) -> None:
+    """Writes a layer: `outside` is the graph around the Scan, `body` one step."""
+
+    def __init__(
+        self, nodes: Nodes, network: Network, layer: Layer, prefix: str, x: str, states: list[str]
+    ) -> None:
         self.outside, self.body = nodes, Nodes(outer=nodes)
         self.network, self.layer, self.prefix, self.x = network, layer, prefix, x
         self.graph: Graph = network.graph
-        self.labels = labels(self.graph)
-        self.known: dict[Node, int] = {}
+        self.labels, self.known = labels(self.graph), schedule(self.graph)
+        self.first = dict(zip(self.graph.states, states, strict=True))
+        self.new = dict(zip(self.graph.states, self.graph.new_states, strict=True))
+        read = {node.name for node in self.known if node.op == "state"}
+        in_turn = [state for state, node in self.new.items() if self.known[node] != EVERY_STEP]
+        # A state that no equation reads is an output of the Scan only: tract refuses it as a state.
+        self.recurrent = {s: nodes.unique(f"{prefix}.{s}") for s in in_turn if s in read or self.known[self.new[s]] == ONCE}
+        self.scanned = [s for s in in_turn if s not in self.recurrent or s == self.graph.states[0]]
         self.values: dict[Node, str] = {}  # outside, or in the body for what is computed in turn
+        self.numbers: dict[Node, Any] = {}  # of what is known from parameters
         self.slices: dict[str, str] = {}  # a value at every step → its name in the body
-        self.olds = {state: nodes.unique(f"{prefix}.{state}") for state in self.graph.states}
 
-    def wired(self, states: list[str]) -> tuple[str, list[str]]:
-        for node in walk(self.graph.new_states, operands=_operands):
-            self.known[node] = self._when(node)
-            self.values[node] = self._value(node)
-        news = [self._new_state(s, node) for s, node in zip(self.graph.states, self.graph.new_states, strict=True)]
-        output = self.body.add("Identity", news[0], name=f"{self.prefix}.output_t")
+    def wired(self) -> tuple[str, list[str]]:
+        """The outputs, and the new states."""
+        outputs, ends = self._scan() if self.recurrent else ({}, {})
+        for state, node in self.new.items():
+            if self.known[node] == EVERY_STEP:
+                outputs[state] = self._value(node)
+            if state not in ends:
+                ends[state] = self._at_end(outputs[state], f"{self.prefix}.{state}_last")
+        return outputs[self.graph.states[0]], [ends[state] for state in self.graph.states]
+
+    def _scan(self) -> tuple[dict[str, str], dict[str, str]]:
+        """The outputs (B, T, H) of some states, and the last value of those that recur."""
+        prefix = self.prefix
+        news = [self._new_state(state) for state in self.recurrent]
+        outputs = [self.body.add("Identity", self._in_body(self.new[s]), name=f"{prefix}.{s}_output") for s in self.scanned]
         if not self.slices:  # a Scan needs something to scan, which gives it its number of steps
             self._slice(self.x)
-        body = self._body([*news, output])
-        names = [self.outside.unique(f"{self.prefix}.{name}") for name in (*(f"{s}_last" for s in self.graph.states), "output")]
+        names = [f"{prefix}.{s}_last" for s in self.recurrent] + [f"{prefix}.{s}_outputs" for s in self.scanned]
         direction = 0 if self.layer.direction == "fwd" else 1
-        *ends, outputs = self.outside.add_several(
+        results = self.outside.add_several(
             "Scan",
-            *states,
+            *(self.first[state] for state in self.recurrent),
             *self.slices,
-            names=names,
+            names=[self.outside.unique(name) for name in names],
             doc=self.network.cell.text(),
-            body=body,
+            body=self._body([*news, *outputs]),
             num_scan_inputs=len(self.slices),
             scan_input_axes=[1] * len(self.slices),
             scan_input_directions=[direction] * len(self.slices),
-            scan_output_axes=[1],
-            scan_output_directions=[direction],
+            scan_output_axes=[1] * len(self.scanned),
+            scan_output_directions=[direction] * len(self.scanned),
         )
-        return outputs, ends
+        count = len(self.recurrent)
+        return dict(zip(self.scanned, results[count:], strict=True)), dict(
+            zip(self.recurrent, results[:count], strict=True)
+        )
 
     def _body(self, outputs: list[str]) -> Any:
-        helper, H = self.body.onnx.helper, self.network.hidden_size
+        helper, H, FLOAT = self.body.onnx.helper, self.network.hidden_size, self.body.onnx.TensorProto.FLOAT
+        inputs = [helper.make_tensor_value_info(name, FLOAT, ["B", H]) for name in self.recurrent.values()]
+        inputs += [helper.make_tensor_value_info(name, FLOAT, ["B", None]) for name in self.slices.values()]
+        infos = [helper.make_tensor_value_info(name, FLOAT, ["B", H]) for name in outputs]
+        return helper.make_graph(self.body.nodes, f"{self.prefix}.step", inputs, infos, doc_string=self.network.cell.text())
 
-        def info(name: str, size: int | None = H) -> Any:
-            return helper.make_tensor_value_info(name, self.body.onnx.TensorProto.FLOAT, ["B", size])
-
-        inputs = [*map(info, self.olds.values()), *(info(name, None) for name in self.slices.values())]
-        return helper.make_graph(
-            self.body.nodes, f"{self.prefix}.step", inputs, list(map(info, outputs)), doc_string=self.network.cell.text()
-        )
-
-    def _new_state(self, state: str, node: Node) -> str:
+    def _new_state(self, state: str) -> str:
         """An output of the body, under a name that no other output has."""
-        name, value = f"{self.prefix}.{state}_next", self._read(node, self.body)
-        if self.known[node] == ONCE:  # (H,), and the same in every sequence
-            shape = self.body.add("Shape", self.olds[state], name=f"{name}.Shape")
+        node, name = self.new[state], f"{self.prefix}.{state}_next"
+        value = self._in_body(node)
+        if self.known[node] == ONCE:  # (H,), the same in every sequence
+            shape = self.body.add("Shape", self.recurrent[state], name=f"{name}.Shape")
             return self.body.add("Expand", value, shape, name=name)
         return self.body.add("Identity", value, name=name)
 
-    def _when(self, node: Node) -> int:
-        if node.op == "state":
-            return IN_TURN
-        return EVERY_STEP if node.op == "input" else max((self.known[arg] for arg in _operands(node)), default=ONCE)
+    def _in_body(self, node: Node) -> str:
+        value = self._value(node)
+        return self._slice(value) if self.known[node] == EVERY_STEP else value
 
     def _slice(self, name: str) -> str:
         """The current step of a value that is known at every step, in the body."""
@@ -120,56 +156,72 @@ class _Scan:
             self.slices[name] = self.body.unique(f"{name}_t")
         return self.slices[name]
 
-    def _read(self, node: Node, place: Nodes) -> str:
-        value = self.values[node]
-        return self._slice(value) if place is self.body and self.known[node] == EVERY_STEP else value
-
     def _value(self, node: Node) -> str:
-        place = self.body if self.known[node] == IN_TURN else self.outside
-        if not node.args:
-            return self._leaf(node)
-        args, name = [self._read(arg, place) for arg in _operands(node)], f"{self.prefix}.{self.labels[node]}"
+        """The name of a value, whose nodes are added when it is first asked for."""
+        if node not in self.values:
+            if self.known[node] == ONCE:
+                self.values[node] = self._initializer(node)
+            elif node.op == "input":
+                self.values[node] = self.x
+            elif node.op == "state" and self.known[node] == EVERY_STEP:
+                self.values[node] = self._delayed(node.name)
+            elif node.op == "state":
+                self.values[node] = self.recurrent[node.name]
+            else:
+                self.values[node] = self._computed(node)
+        return self.values[node]
+
+    def _computed(self, node: Node) -> str:
+        place, read = (
+            (self.body, self._in_body) if self.known[node] == IN_TURN else (self.outside, self._value)
+        )
+        args, name = [read(arg) for arg in _operands(node)], f"{self.prefix}.{self.labels[node]}"
+        if node.op in ("itself", "surrogate", "stop_gradient"):  # the last two differ in the gradient only
+            return args[0]
+        attributes: dict[str, Any] = {}
         if node.op == "product":
             assert node.matrix is not None
             args.append(self._matrix(node.matrix))
         elif node.op == "power":
-            args.append(self._number(node.value))
+            args.append(place.constant(repr(node.value), node.value))
         elif node.op == "sum":
             args.append(place.integers(-1))
-        elif node.op == "step":
-            args = [place.add("Greater", args[0], self._number(0.0), name=f"{name}.Greater")]
-        elif node.op == "clamp":
-            args = [place.add("Max", *args[:2], name=f"{name}.Max"), args[2]]
-        value = self._applied(node, args, name, place)
-        if node.shape == "vector" and all(arg.shape == "scalar" for arg in node.args):
-            return place.add("Expand", value, place.integers(self.network.hidden_size), name=f"{name}.Expand")
-        return value
-
-    def _applied(self, node: Node, args: list[str], name: str, place: Nodes) -> str:
-        if node.op in ("itself", "surrogate", "stop_gradient"):  # the last two differ in the gradient only
-            return args[0]
-        attributes: dict[str, Any] = {}
-        if node.op == "step":
-            attributes["to"] = place.onnx.TensorProto.FLOAT
         elif node.op == "mean":
             attributes["axes"] = [-1]
+        elif node.op == "clamp":
+            args = [place.add("Max", *args[:2], name=f"{name}.Max"), args[2]]
+        elif node.op == "step":
+            args = [place.add("Greater", *args, place.constant("0.0", 0.0), name=f"{name}.Greater")]
+            attributes["to"] = place.onnx.TensorProto.FLOAT
         return place.add(OPERATORS[node.op], *args, name=name, **attributes)
 
-    def _leaf(self, node: Node) -> str:
-        if node.op == "input":
-            return self.x
-        if node.op == "state":
-            return self.olds[node.name]
-        if node.op == "vector":
-            return self.outside.constant(f"{self.prefix}.b.{node.name}", self.layer.vectors[node.name])
-        if node.op == "scalar":
-            return self.outside.constant(f"{self.prefix}.{node.name}", self.layer.scalars[node.name])
-        if node.op == "full":
-            return self.outside.constant(f"full_{node.value!r}", np.full(self.network.hidden_size, node.value))
-        return self._number(node.value)
+    def _delayed(self, state: str) -> str:
+        """A state that is a value of the step before: the values moved by a step, and the first state before them."""
+        values, name, add = self._value(self.new[state]), f"{self.prefix}.{state}", self.outside.add
+        first = add("Unsqueeze", self.first[state], self.outside.integers(1), name=f"{name}_before")
+        backwards = self.layer.direction == "bwd"
+        extended = add("Concat", *((values, first) if backwards else (first, values)), name=f"{name}_extended", axis=1)
+        bounds = (1, MAX_INT, 1) if backwards else (0, -1, 1)
+        return add("Slice", extended, *map(self.outside.integers, bounds), name=name)
 
-    def _number(self, value: float) -> str:
-        return self.outside.constant(repr(value), value)
+    def _at_end(self, values: str, name: str) -> str:
+        """The last step of (B, T, H), which is the first one backwards in time."""
+        step = 0 if self.layer.direction == "bwd" else -1
+        return self.outside.add("Gather", values, self.outside.constant(f"step_{step}", step, np.int64), name=name, axis=1)
+
+    def _initializer(self, node: Node) -> str:
+        """What is known from parameters, computed here: OpenVINO reads initializers in a Scan, but no other values."""
+        zeros = np.zeros(self.network.hidden_size)
+        for each in walk([node], operands=_operands):
+            if each not in self.numbers:
+                old = dict.fromkeys(self.graph.states, zeros)
+                self.numbers[each] = numpy_value(each, self.numbers, self.layer, zeros, old)
+        name = f"{self.prefix}.{self.labels.get(node, node.name)}"
+        if node.op == "vector":
+            name = f"{self.prefix}.b.{node.name}"
+        elif node.op in ("constant", "full"):
+            name = repr(node.value) if node.op == "constant" else f"full_{node.value!r}"
+        return self.outside.constant(name, self.numbers[node])
 
     def _matrix(self, matrix: Matrix) -> str:
         """A matrix as rows are multiplied by it: transposed, which its name says as a cell would."""
