@@ -121,20 +121,20 @@ class _Writer:
 
     def _at(self, values: str, step: int, name: str) -> str:
         """One step of (B, T, F): (B, F)."""
-        return self.nodes.add("Gather", values, self.nodes.constant(f"step_{step}", step, np.int64), name=name, axis=1)
+        return self.nodes.add("Gather", values, self.nodes.constant(f"index_{step}", step, np.int64), name=name, axis=1)
 
     def _layers(self, x: str) -> tuple[str, list[str]]:
         """The output (B, T, H × directions) of the last layer, and the output (B, H) of each direction at its end."""
         network, nodes, values = self.network, self.nodes, x
-        old, new = self._states(), []
+        new: list[list[str]] = []
         for number, directions in enumerate(network.layers):
             prefixes = [f"layer{number}" + (f".{d.direction}" if network.bidirectional else "") for d in directions]
-            wire = functools.partial(_layer, nodes, network, x=values, states=old[number])
-            outputs, states = zip(*map(wire, directions, prefixes), strict=True)
+            layer = functools.partial(self._layer, x=values)
+            outputs, states = zip(*map(layer, directions, prefixes), strict=True)
             new.append(states[0])
             ends = [
-                nodes.add("Squeeze", new_states[0], nodes.integers(0), name=f"{prefix}.end")
-                for new_states, prefix in zip(states, prefixes, strict=True)
+                nodes.add("Squeeze", own[0], nodes.integers(0), name=f"{prefix}.end")
+                for own, prefix in zip(states, prefixes, strict=True)
             ]
             before, values = values, outputs[0]
             if network.bidirectional:
@@ -147,17 +147,32 @@ class _Writer:
                 nodes.add_several("Concat", *layers, names=[self.next[state]], axis=0)
         return values, ends
 
-    def _states(self) -> list[list[str] | None]:
-        """The states (1, B, H) of each layer at the beginning; None for zeros."""
-        network, count = self.network, len(self.network.layers)
+    def _layer(self, layer: Layer, prefix: str, x: str) -> tuple[str, list[str]]:
+        """The outputs (B, T, H) of one layer and direction, and its new states (1, B, H)."""
+        network, nodes, states = self.network, self.nodes, self.network.graph.states
+        if native(network.cell) is not None:
+            return native_layer(nodes, network, layer, prefix, x, self._first_states(layer))
+        if network.carried:
+            # Not a Squeeze, which tract moves into the Scan, and fails where one state is another's old value.
+            number = nodes.constant(f"index_{layer.number}", layer.number, np.int64)
+            first = [nodes.add("Gather", s, number, name=f"{prefix}.{s}_first", axis=0) for s in states]
+        else:
+            batch = nodes.add("Shape", x, name=f"{prefix}.B", start=0, end=1)
+            shape = nodes.add("Concat", batch, nodes.integers(network.hidden_size), name=f"{prefix}.shape", axis=0)
+            zero = nodes.onnx.numpy_helper.from_array(np.zeros(1, np.float32))  # tract's default is a double
+            first = [nodes.add("ConstantOfShape", shape, name=f"{prefix}.zeros", value=zero)] * len(states)
+        output, last = scan_layer(nodes, network, layer, prefix, x, first)
+        named = zip(states, last, strict=True)
+        return output, [nodes.add("Unsqueeze", s, nodes.integers(0), name=f"{prefix}.{name}_end") for name, s in named]
+
+    def _first_states(self, layer: Layer) -> list[str] | None:
+        """The states (1, B, H) of a layer at the beginning; None for zeros."""
+        network, n = self.network, layer.number
         if not network.carried:
-            return [None] * count
-        if count == 1:
-            return [list(network.graph.states)]
-        return [
-            [self._slice(state, n, n + 1, 0, f"layer{n}.{state}_first") for state in network.graph.states]
-            for n in range(count)
-        ]
+            return None
+        if len(network.layers) == 1:
+            return list(network.graph.states)
+        return [self._slice(state, n, n + 1, 0, f"layer{n}.{state}_first") for state in network.graph.states]
 
     def _residual_ends(self, ends: list[str], before: str, prefixes: list[str]) -> list[str]:
         """The ends with the layer's input added: forwards at the last step, backwards at the first."""
@@ -200,25 +215,6 @@ class _Writer:
         if network.differenced:
             values = nodes.add("Add", values, self.levels, name="answer.level")
         self._set(self.answer, values)
-
-
-def _layer(
-    nodes: Nodes, network: Network, layer: Layer, prefix: str, x: str, states: list[str] | None
-) -> tuple[str, list[str]]:
-    """The outputs (B, T, H) of one layer and direction, and its new states (1, B, H)."""
-    if native(network.cell) is not None:
-        return native_layer(nodes, network, layer, prefix, x, states)
-    if states is None:
-        batch = nodes.add("Shape", x, name=f"{prefix}.B", start=0, end=1)
-        shape = nodes.add("Concat", batch, nodes.integers(network.hidden_size), name=f"{prefix}.shape", axis=0)
-        zero = nodes.onnx.numpy_helper.from_array(np.zeros(1, np.float32))  # the default, which tract takes for double
-        flat = [nodes.add("ConstantOfShape", shape, name=f"{prefix}.zeros", value=zero)] * len(network.graph.states)
-    else:
-        named = zip(network.graph.states, states, strict=True)
-        flat = [nodes.add("Squeeze", s, nodes.integers(0), name=f"{prefix}.{name}_first") for name, s in named]
-    output, last = scan_layer(nodes, network, layer, prefix, x, flat)
-    named = zip(network.graph.states, last, strict=True)
-    return output, [nodes.add("Unsqueeze", s, nodes.integers(0), name=f"{prefix}.{name}_end") for name, s in named]
 
 
 def runner(network: Network, path: Path) -> Runner:

@@ -70,7 +70,9 @@ def _packed(nodes: Nodes, layer: Layer, operator: Native, prefix: str) -> tuple[
         return np.concatenate([sign * part for sign, part in zip(signs, parts, strict=True)])[None].astype(np.float32)
 
     def names(letter: str, inner: str = "") -> str:
-        known = [f"{letter}.{inner}{gate}" if f"{inner}{gate}" in _names(layer, letter) else "0" for gate in operator.order]
+        known = [
+            f"{letter}.{inner}{gate}" if f"{inner}{gate}" in _names(layer, letter) else "0" for gate in operator.order
+        ]
         return ", ".join(("-" if s < 0 and n != "0" else "") + n for s, n in zip(signs, known, strict=True))
 
     W = stacked([layer.weights[f"W.{gate}"] for gate in operator.order])
@@ -80,7 +82,9 @@ def _packed(nodes: Nodes, layer: Layer, operator: Native, prefix: str) -> tuple[
     return (
         nodes.constant(f"{prefix}.W", W, doc=f"stacked: {names('W')}"),
         nodes.constant(f"{prefix}.U", R, doc=f"stacked: {names('U')}"),
-        nodes.constant(f"{prefix}.b", np.concatenate([outer, inner], 1), doc=f"stacked: {names('b')}, {names('b', 'h')}"),
+        nodes.constant(
+            f"{prefix}.b", np.concatenate([outer, inner], 1), doc=f"stacked: {names('b')}, {names('b', 'h')}"
+        ),
     )
 
 

@@ -75,9 +75,7 @@ def schedule(graph: Graph) -> dict[Node, int]:
 class _Scan:
     """Writes a layer: `outside` is the graph around the Scan, `body` one step."""
 
-    def __init__(
-        self, nodes: Nodes, network: Network, layer: Layer, prefix: str, x: str, states: list[str]
-    ) -> None:
+    def __init__(self, nodes: Nodes, network: Network, layer: Layer, prefix: str, x: str, states: list[str]) -> None:
         self.outside, self.body = nodes, Nodes(outer=nodes)
         self.network, self.layer, self.prefix, self.x = network, layer, prefix, x
         self.graph: Graph = network.graph
@@ -87,7 +85,9 @@ class _Scan:
         read = {node.name for node in self.known if node.op == "state"}
         in_turn = [state for state, node in self.new.items() if self.known[node] != EVERY_STEP]
         # A state that no equation reads is an output of the Scan only: tract refuses it as a state.
-        self.recurrent = {s: nodes.unique(f"{prefix}.{s}") for s in in_turn if s in read or self.known[self.new[s]] == ONCE}
+        self.recurrent = {
+            s: nodes.unique(f"{prefix}.{s}") for s in in_turn if s in read or self.known[self.new[s]] == ONCE
+        }
         self.scanned = [s for s in in_turn if s not in self.recurrent or s == self.graph.states[0]]
         self.values: dict[Node, str] = {}  # outside, or in the body for what is computed in turn
         self.numbers: dict[Node, Any] = {}  # of what is known from parameters
@@ -107,7 +107,9 @@ class _Scan:
         """The outputs (B, T, H) of some states, and the last value of those that recur."""
         prefix = self.prefix
         news = [self._new_state(state) for state in self.recurrent]
-        outputs = [self.body.add("Identity", self._in_body(self.new[s]), name=f"{prefix}.{s}_output") for s in self.scanned]
+        outputs = [
+            self.body.add("Identity", self._in_body(self.new[s]), name=f"{prefix}.{s}_output") for s in self.scanned
+        ]
         if not self.slices:  # a Scan needs something to scan, which gives it its number of steps
             self._slice(self.x)
         names = [f"{prefix}.{s}_last" for s in self.recurrent] + [f"{prefix}.{s}_outputs" for s in self.scanned]
@@ -135,7 +137,9 @@ class _Scan:
         inputs = [helper.make_tensor_value_info(name, FLOAT, ["B", H]) for name in self.recurrent.values()]
         inputs += [helper.make_tensor_value_info(name, FLOAT, ["B", None]) for name in self.slices.values()]
         infos = [helper.make_tensor_value_info(name, FLOAT, ["B", H]) for name in outputs]
-        return helper.make_graph(self.body.nodes, f"{self.prefix}.step", inputs, infos, doc_string=self.network.cell.text())
+        return helper.make_graph(
+            self.body.nodes, f"{self.prefix}.step", inputs, infos, doc_string=self.network.cell.text()
+        )
 
     def _new_state(self, state: str) -> str:
         """An output of the body, under a name that no other output has."""
@@ -172,9 +176,7 @@ class _Scan:
         return self.values[node]
 
     def _computed(self, node: Node) -> str:
-        place, read = (
-            (self.body, self._in_body) if self.known[node] == IN_TURN else (self.outside, self._value)
-        )
+        place, read = (self.body, self._in_body) if self.known[node] == IN_TURN else (self.outside, self._value)
         args, name = [read(arg) for arg in _operands(node)], f"{self.prefix}.{self.labels[node]}"
         if node.op in ("itself", "surrogate", "stop_gradient"):  # the last two differ in the gradient only
             return args[0]
@@ -207,7 +209,9 @@ class _Scan:
     def _at_end(self, values: str, name: str) -> str:
         """The last step of (B, T, H), which is the first one backwards in time."""
         step = 0 if self.layer.direction == "bwd" else -1
-        return self.outside.add("Gather", values, self.outside.constant(f"step_{step}", step, np.int64), name=name, axis=1)
+        return self.outside.add(
+            "Gather", values, self.outside.constant(f"index_{step}", step, np.int64), name=name, axis=1
+        )
 
     def _initializer(self, node: Node) -> str:
         """What is known from parameters, computed here: OpenVINO reads initializers in a Scan, but no other values."""
