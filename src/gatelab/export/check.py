@@ -42,15 +42,20 @@ class Checked:
         return f"largest difference {self.difference:.1e} of the largest output, {self.sequences} random sequences"
 
 
-def check(source: Exportable, network: Network, runner: Runner, tolerance: float = TOLERANCE) -> Checked:
-    """Compare a runner with the model, by the eager engine in float64; an error if they differ by more than that."""
+def check(
+    source: Exportable, network: Network, runner: Runner, tolerance: float = TOLERANCE, chunk: int | None = None
+) -> Checked:
+    """Compare a runner with the model, by the eager engine in float64; an error if they differ by more than that.
+
+    `chunk`: the number of steps per call, if the runner takes no other.
+    """
     reference, generator = Reference(source, network), np.random.default_rng(0)
     largest, difference, sequences = 0.0, 0.0, 0
-    for steps in LENGTHS:
+    for steps in LENGTHS if chunk is None else (chunk, 3 * chunk) if network.carried else (chunk,):
         for batch in BATCHES:
             x = _random_input(network, batch, steps, generator)
             expected, final = reference(x)
-            for pieces in {1, min(steps, 3)} if network.carried else {1}:
+            for pieces in _pieces(network, steps, chunk):
                 got, carried = in_pieces(network, runner, x, pieces)
                 difference = max(difference, _difference(got, expected, "the answer"))
                 largest = max(largest, float(np.abs(expected).max(initial=0.0)))
@@ -67,6 +72,13 @@ def check(source: Exportable, network: Network, runner: Runner, tolerance: float
             f"{tolerance:g}"
         )
     return Checked(relative, sequences)
+
+
+def _pieces(network: Network, steps: int, chunk: int | None) -> set[int]:
+    """The numbers of pieces that a sequence is cut into."""
+    if chunk is not None:
+        return {steps // chunk}
+    return {1, min(steps, 3)} if network.carried else {1}
 
 
 def in_pieces(network: Network, runner: Runner, x: np.ndarray, pieces: int = 1) -> tuple[np.ndarray, Carried]:

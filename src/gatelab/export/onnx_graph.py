@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from gatelab import __version__
 from gatelab.export.check import Carried, Runner
-from gatelab.export.network import Layer, Network
+from gatelab.export.network import Network, Scale
 from gatelab.export.onnx_names import answer_name, input_name, metadata, next_names
 from gatelab.export.onnx_native import native, native_layer
 from gatelab.export.onnx_nodes import Nodes, onnx_package
@@ -18,6 +17,7 @@ from gatelab.export.onnx_step import scan_layer
 from gatelab.export.target import RuntimeMissingError, Settings, Target
 
 OPSET, IR = 17, 8  # of 2022: older runtimes read them as well
+NEGLIGIBLE = 1e-7  # of a deviation: what rounding a mean may cost
 
 
 def write(network: Network, path: Path, settings: Settings) -> None:
@@ -84,17 +84,18 @@ class _Writer:
             x = self._changes()
         if network.input_scale is None:
             return x
-        # In double precision: in single precision, a mean far larger than the deviation would cost digits.
-        double = nodes.add("Cast", x, name="x.double", to=nodes.onnx.TensorProto.DOUBLE)
-        mean = nodes.constant("input.mean", network.input_scale.mean, np.float64)
-        deviation = nodes.constant("input.deviation", network.input_scale.deviation, np.float64)
-        centered = nodes.add("Sub", double, mean, name="x.centered")
-        scaled = nodes.add("Div", centered, deviation, name="x.scaled.double")
-        return nodes.add("Cast", scaled, name="x.scaled", to=nodes.onnx.TensorProto.FLOAT)
+        return self._scaled(x, network.input_scale)
 
-    def _columns(self, x: str, start: int, end: int, name: str) -> str:
-        """Some of the last axis."""
-        return self._slice(x, start, end, -1, name)
+    def _scaled(self, x: str, scale: Scale) -> str:
+        """(x − mean) / deviation in single precision, with the digits of the mean that it rounds away."""
+        nodes, mean = self.nodes, scale.mean.astype(np.float32)
+        rest = scale.mean - mean
+        x = nodes.add("Sub", x, nodes.constant("input.mean", mean), name="x.centered")
+        if (np.abs(rest) > NEGLIGIBLE * scale.deviation).any():
+            # The identity, for all numbers: without it, OpenVINO adds the two constants up, and rounds again.
+            x = nodes.add("LeakyRelu", x, name="x.centered_twice", alpha=1.0, doc="the identity")
+            x = nodes.add("Sub", x, nodes.constant("input.mean_rest", rest), name="x.centered_exactly")
+        return nodes.add("Div", x, nodes.constant("input.deviation", scale.deviation), name="x.scaled")
 
     def _slice(self, x: str, start: int, end: int, axis: int, name: str) -> str:
         return self.nodes.add("Slice", x, *map(self.nodes.integers, (start, end, axis)), name=name)
@@ -103,7 +104,7 @@ class _Writer:
         """x with the first columns as changes from the step before, 0 in the very first step."""
         network, nodes, x = self.network, self.nodes, self.x
         count = network.differenced
-        self.levels = self._columns(x, 0, count, "x.levels") if count < network.input_size else x
+        self.levels = self._slice(x, 0, count, -1, "x.levels") if count < network.input_size else x
         first = self._slice(self.levels, 0, 1, 1, "x.first")  # (B, 1, count)
         if network.carried:
             self._set(self.next[self.extra["before"]], self._at(self.levels, -1, "x.last"))
@@ -116,71 +117,81 @@ class _Writer:
         changes = nodes.add("Sub", self.levels, earlier, name="x.changes")
         if count == network.input_size:
             return changes
-        others = self._columns(x, count, network.input_size, "x.others")
+        others = self._slice(x, count, network.input_size, -1, "x.others")
         return nodes.add("Concat", changes, others, name="x.with_changes", axis=-1)
 
     def _at(self, values: str, step: int, name: str) -> str:
         """One step of (B, T, F): (B, F)."""
-        return self.nodes.add("Gather", values, self.nodes.constant(f"index_{step}", step, np.int64), name=name, axis=1)
+        return self.nodes.add("Gather", values, self.nodes.index(step), name=name, axis=1)
 
     def _layers(self, x: str) -> tuple[str, list[str]]:
         """The output (B, T, H × directions) of the last layer, and the output (B, H) of each direction at its end."""
         network, nodes, values = self.network, self.nodes, x
         new: list[list[str]] = []
-        for number, directions in enumerate(network.layers):
-            prefixes = [f"layer{number}" + (f".{d.direction}" if network.bidirectional else "") for d in directions]
-            layer = functools.partial(self._layer, x=values)
-            outputs, states = zip(*map(layer, directions, prefixes), strict=True)
-            new.append(states[0])
-            ends = [
-                nodes.add("Squeeze", own[0], nodes.integers(0), name=f"{prefix}.end")
-                for own, prefix in zip(states, prefixes, strict=True)
-            ]
-            before, values = values, outputs[0]
-            if network.bidirectional:
-                values = nodes.add("Concat", *outputs, name=f"layer{number}.output", axis=-1)
+        for number in range(len(network.layers)):
+            layer = self._native_layer if native(network.cell) is not None else self._scanned_layer
+            output, ends, states = layer(number, values)
+            new.append(states)
+            before, values = values, output
             if network.residual and number > 0:
                 values = nodes.add("Add", values, before, name=f"layer{number}.residual")
-                ends = self._residual_ends(ends, before, prefixes)
+                ends = self._residual_ends(ends, before, f"layer{number}")
         if network.carried:
             for state, layers in zip(network.graph.states, zip(*new, strict=True), strict=True):
                 nodes.add_several("Concat", *layers, names=[self.next[state]], axis=0)
         return values, ends
 
-    def _layer(self, layer: Layer, prefix: str, x: str) -> tuple[str, list[str]]:
-        """The outputs (B, T, H) of one layer and direction, and its new states (1, B, H)."""
-        network, nodes, states = self.network, self.nodes, self.network.graph.states
-        if native(network.cell) is not None:
-            return native_layer(nodes, network, layer, prefix, x, self._first_states(layer))
+    def _native_layer(self, number: int, x: str) -> tuple[str, list[str], list[str]]:
+        """A layer's outputs (B, T, H × directions), the last output (B, H) of each direction, new states (1, B, H)."""
+        network, nodes, prefix = self.network, self.nodes, f"layer{number}"
+        directions = network.layers[number]
+        first = [self._first(state, number, x, len(directions)) for state in network.graph.states]
+        output, states = native_layer(nodes, network, directions, prefix, x, first)
+        ends = [
+            nodes.add("Gather", states[0], self.nodes.index(k), name=f"{prefix}.end_{layer.direction}", axis=0)
+            for k, layer in enumerate(directions)
+        ]
+        return output, ends, states
+
+    def _scanned_layer(self, number: int, x: str) -> tuple[str, list[str], list[str]]:
+        """The same for a layer that is no operator of ONNX: one Scan for each direction."""
+        network, nodes, outputs, ends = self.network, self.nodes, [], []
+        for layer in network.layers[number]:
+            prefix = f"layer{number}" + (f".{layer.direction}" if network.bidirectional else "")
+            first = [
+                # Not a Squeeze: tract would move it into the Scan, and fail where a state is another one's old value.
+                nodes.add(
+                    "Gather", self._first(state, number, x), self.nodes.index(0), name=f"{prefix}.{state}_first", axis=0
+                )
+                for state in network.graph.states
+            ]
+            output, last = scan_layer(nodes, network, layer, prefix, x, first)
+            outputs.append(output)
+            ends.append(last[0])
+        named = zip(network.graph.states, last, strict=True)
+        new = [nodes.add("Unsqueeze", v, nodes.integers(0), name=f"layer{number}.{s}_last_3d") for s, v in named]
+        if network.bidirectional:
+            return nodes.add("Concat", *outputs, name=f"layer{number}.output", axis=-1), ends, new
+        return outputs[0], ends, new
+
+    def _first(self, state: str, number: int, x: str, directions: int = 1) -> str:
+        """A state (directions, B, H) of a layer before the first step."""
+        network, nodes, name = self.network, self.nodes, f"layer{number}.{state}_first_3d"
         if network.carried:
-            # Not a Squeeze, which tract moves into the Scan, and fails where one state is another's old value.
-            number = nodes.constant(f"index_{layer.number}", layer.number, np.int64)
-            first = [nodes.add("Gather", s, number, name=f"{prefix}.{s}_first", axis=0) for s in states]
-        else:
-            batch = nodes.add("Shape", x, name=f"{prefix}.B", start=0, end=1)
-            shape = nodes.add("Concat", batch, nodes.integers(network.hidden_size), name=f"{prefix}.shape", axis=0)
-            zero = nodes.onnx.numpy_helper.from_array(np.zeros(1, np.float32))  # tract's default is a double
-            first = [nodes.add("ConstantOfShape", shape, name=f"{prefix}.zeros", value=zero)] * len(states)
-        output, last = scan_layer(nodes, network, layer, prefix, x, first)
-        named = zip(states, last, strict=True)
-        return output, [nodes.add("Unsqueeze", s, nodes.integers(0), name=f"{prefix}.{name}_end") for name, s in named]
+            return state if len(network.layers) == 1 else self._slice(state, number, number + 1, 0, name)
+        batch = nodes.add("Shape", x, name=f"layer{number}.B", start=0, end=1)
+        sizes = nodes.integers(directions), batch, nodes.integers(network.hidden_size)
+        shape = nodes.add("Concat", *sizes, name=f"layer{number}.{state}_shape", axis=0)
+        value = nodes.onnx.numpy_helper.from_array(np.zeros(1, np.float32))  # tract's default is a double
+        return nodes.add("ConstantOfShape", shape, name=name, value=value)
 
-    def _first_states(self, layer: Layer) -> list[str] | None:
-        """The states (1, B, H) of a layer at the beginning; None for zeros."""
-        network, n = self.network, layer.number
-        if not network.carried:
-            return None
-        if len(network.layers) == 1:
-            return list(network.graph.states)
-        return [self._slice(state, n, n + 1, 0, f"layer{n}.{state}_first") for state in network.graph.states]
-
-    def _residual_ends(self, ends: list[str], before: str, prefixes: list[str]) -> list[str]:
+    def _residual_ends(self, ends: list[str], before: str, prefix: str) -> list[str]:
         """The ends with the layer's input added: forwards at the last step, backwards at the first."""
         H, added = self.network.hidden_size, []
-        for number, (end, prefix) in enumerate(zip(ends, prefixes, strict=True)):
+        for number, end in enumerate(ends):
             step = self._at(before, -1 if number == 0 else 0, f"{prefix}.input_at_end")
             if self.network.bidirectional:
-                step = self._columns(step, number * H, (number + 1) * H, f"{prefix}.input_half")
+                step = self._slice(step, number * H, (number + 1) * H, -1, f"{prefix}.input_half")
             added.append(self.nodes.add("Add", end, step, name=f"{prefix}.residual_end"))
         return added
 

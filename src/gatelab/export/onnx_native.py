@@ -23,9 +23,10 @@ class Native(NamedTuple):
     attributes: tuple[tuple[str, Any], ...] = ()
 
 
-# ONNX's z keeps, (1 − z) ⊙ n + z ⊙ h. That of gru_cho writes, and 1 − σ(a) = σ(−a).
+# ONNX's z keeps, (1 − z) ⊙ n + z ⊙ h. That of gru_cho writes, and 1 − σ(a) = σ(−a). The peepholes of ONNX are exactly
+# those of peephole_lstm, but neither OpenVINO nor tract reads them.
 _NATIVE = (
-    (cells.rnn, Native("RNN", ("h",), attributes=(("activations", ["Tanh"]),))),
+    (cells.rnn, Native("RNN", ("h",))),
     (cells.gru, Native("GRU", ("z", "r", "n"), attributes=(("linear_before_reset", 1),))),
     (cells.gru_cho, Native("GRU", ("z", "r", "n"), "z", (("linear_before_reset", 0),))),
     (cells.lstm, Native("LSTM", ("i", "o", "f", "g"))),
@@ -39,54 +40,50 @@ def native(cell: Cell) -> Native | None:
 
 
 def native_layer(
-    nodes: Nodes, network: Network, layer: Layer, prefix: str, x: str, states: list[str] | None
+    nodes: Nodes, network: Network, directions: tuple[Layer, ...], prefix: str, x: str, states: list[str]
 ) -> tuple[str, list[str]]:
-    """The outputs (B, T, H) of one layer and direction, and its new states (1, B, H); x is (B, T, D)."""
-    operator = native(network.cell)
+    """The outputs (B, T, H × directions) of a layer, and its new states; x is (B, T, D), a state (directions, B, H)."""
+    operator, H = native(network.cell), network.hidden_size
     assert operator is not None
-    W, R, B = _packed(nodes, layer, operator, prefix)
-    by_time = nodes.add("Transpose", x, name=f"{prefix}.by_time", perm=[1, 0, 2])
-    names = [nodes.unique(f"{prefix}.{name}") for name in ("outputs", *(f"{s}_next" for s in network.graph.states))]
+    # One operator for both directions: tract ignores the direction "reverse".
+    direction = "bidirectional" if len(directions) == 2 else "forward"
+    by_time = nodes.add("Transpose", x, name=f"{prefix}.input_by_time", perm=[1, 0, 2])
+    names = [f"{prefix}.output_by_time", *(f"{prefix}.{state}_last" for state in network.graph.states)]
     outputs, *new = nodes.add_several(
         operator.op,
-        *(by_time, W, R, B),
-        *(() if states is None else ("", *states)),  # "": the lengths, which are those of x
-        names=names,
+        *(by_time, *_packed(nodes, directions, operator, prefix), "", *states),  # "": all sequences are as long as x
+        names=[nodes.unique(name) for name in names],
         doc=network.cell.text(),
-        hidden_size=network.hidden_size,
-        direction="forward" if layer.direction == "fwd" else "reverse",
+        hidden_size=H,
+        direction=direction,
         **dict(operator.attributes),
     )
-    flat = nodes.add("Squeeze", outputs, nodes.integers(1), name=f"{prefix}.output_by_time")  # (T, 1, B, H)
-    return nodes.add("Transpose", flat, name=f"{prefix}.output", perm=[1, 0, 2]), new
+    if len(directions) == 1:
+        flat = nodes.add("Squeeze", outputs, nodes.integers(1), name=f"{prefix}.output_3d")  # (T, B, H)
+        return nodes.add("Transpose", flat, name=f"{prefix}.output", perm=[1, 0, 2]), new
+    turned = nodes.add("Transpose", outputs, name=f"{prefix}.output_4d", perm=[2, 0, 1, 3])  # (B, T, 2, H)
+    return nodes.add("Reshape", turned, nodes.integers(0, 0, 2 * H), name=f"{prefix}.output"), new
 
 
-def _packed(nodes: Nodes, layer: Layer, operator: Native, prefix: str) -> tuple[str, str, str]:
-    """The operator's W (1, kH, D), R (1, kH, H) and B (1, 2kH)."""
-    signs = [-1.0 if gate == operator.negated else 1.0 for gate in operator.order]
-    zeros = np.zeros_like(next(iter(layer.vectors.values())))
+def _packed(nodes: Nodes, directions: tuple[Layer, ...], operator: Native, prefix: str) -> list[str]:
+    """The operator's W (directions, kH, D), R (directions, kH, H) and B (directions, 2kH); R is our U."""
+    signs = {gate: -1.0 if gate == operator.negated else 1.0 for gate in operator.order}
+    minus = {gate: "-" if gate == operator.negated else "" for gate in operator.order}
 
-    def stacked(parts: list[np.ndarray]) -> np.ndarray:
-        return np.concatenate([sign * part for sign, part in zip(signs, parts, strict=True)])[None].astype(np.float32)
+    def stacked(letter: str, families: list[dict[str, np.ndarray]]) -> str:
+        values = [np.concatenate([signs[gate] * family[gate] for gate in operator.order]) for family in families]
+        names = ", ".join(f"{minus[gate]}{letter}.{gate}" for gate in operator.order)
+        return nodes.constant(f"{prefix}.{letter}", np.stack(values), doc=f"stacked: {names}")
 
-    def names(letter: str, inner: str = "") -> str:
-        known = [
-            f"{letter}.{inner}{gate}" if f"{inner}{gate}" in _names(layer, letter) else "0" for gate in operator.order
-        ]
-        return ", ".join(("-" if s < 0 and n != "0" else "") + n for s, n in zip(signs, known, strict=True))
-
-    W = stacked([layer.weights[f"W.{gate}"] for gate in operator.order])
-    R = stacked([layer.weights[f"U.{gate}"] for gate in operator.order])
-    outer = stacked([layer.vectors[gate] for gate in operator.order])
-    inner = stacked([layer.vectors.get(f"h{gate}", zeros) for gate in operator.order])
-    return (
-        nodes.constant(f"{prefix}.W", W, doc=f"stacked: {names('W')}"),
-        nodes.constant(f"{prefix}.U", R, doc=f"stacked: {names('U')}"),
-        nodes.constant(
-            f"{prefix}.b", np.concatenate([outer, inner], 1), doc=f"stacked: {names('b')}, {names('b', 'h')}"
-        ),
-    )
+    maps = [stacked(letter, [_family(layer.weights, letter) for layer in directions]) for letter in ("W", "U")]
+    zeros = np.zeros(directions[0].weights[f"W.{operator.order[0]}"].shape[0])
+    outer = [np.concatenate([signs[g] * layer.vectors[g] for g in operator.order]) for layer in directions]
+    inner = [np.concatenate([layer.vectors.get(f"h{g}", zeros) for g in operator.order]) for layer in directions]
+    names = [f"{minus[g]}b.{g}" for g in operator.order]
+    names += [f"b.h{g}" if f"h{g}" in directions[0].vectors else "0" for g in operator.order]
+    both = np.concatenate([outer, inner], 1)
+    return [*maps, nodes.constant(f"{prefix}.b", both, doc=f"stacked: {', '.join(names)}")]
 
 
-def _names(layer: Layer, letter: str) -> set[str]:
-    return set(layer.vectors) if letter == "b" else {n[2:] for n in layer.weights if n.startswith(f"{letter}.")}
+def _family(weights: dict[str, np.ndarray], letter: str) -> dict[str, np.ndarray]:
+    return {name[2:]: values for name, values in weights.items() if name.startswith(f"{letter}.")}

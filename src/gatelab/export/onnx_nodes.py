@@ -9,6 +9,8 @@ import numpy as np
 
 from gatelab.errors import GatelabError
 
+MAX_INT = 2**31 - 1  # beyond the end of any axis, for Slice
+
 
 def onnx_package() -> Any:
     """The package onnx, with its helpers; an error that says how to install it."""
@@ -73,6 +75,10 @@ class Nodes:
     def integers(self, *values: int) -> str:
         """An initializer of a shape, of axes or of indices."""
         return self.constant("_".join(["int", *map(str, values)]), values, np.int64)
+
+    def index(self, value: int) -> str:
+        """An initializer of one index, without an axis."""
+        return self.constant(f"index_{value}", value, np.int64)
 
     def prune(self, outputs: Iterable[str]) -> None:
         """Remove the nodes, initializers and optional outputs that the graph's outputs do not depend on."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from gatelab.export.network import Layer, Network
 from gatelab.export.numpy_run import value as numpy_value
-from gatelab.export.onnx_nodes import Nodes
+from gatelab.export.onnx_nodes import MAX_INT, Nodes
 from gatelab.lang.graph import Graph, Matrix, Node, Weight, walk, weights
 
 OPERATORS = {
@@ -44,7 +44,6 @@ OPERATORS = {
     "step": "Cast",
     "clamp": "Min",
 }
-MAX_INT = 2**31 - 1  # the end of an axis, for Slice
 ONCE, EVERY_STEP, IN_TURN = range(3)  # when a value is known: from parameters, from the input, from states
 
 
@@ -209,9 +208,7 @@ class _Scan:
     def _at_end(self, values: str, name: str) -> str:
         """The last step of (B, T, H), which is the first one backwards in time."""
         step = 0 if self.layer.direction == "bwd" else -1
-        return self.outside.add(
-            "Gather", values, self.outside.constant(f"index_{step}", step, np.int64), name=name, axis=1
-        )
+        return self.outside.add("Gather", values, self.outside.index(step), name=name, axis=1)
 
     def _initializer(self, node: Node) -> str:
         """What is known from parameters, computed here: OpenVINO reads initializers in a Scan, but no other values."""

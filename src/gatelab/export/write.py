@@ -56,7 +56,7 @@ def export(
         if with_check:
             try:
                 tolerance = math.inf if settings.int8 else TOLERANCE  # what rounding costs is reported
-                checked = check(source, whole, chosen.runner(whole, made), tolerance)
+                checked = check(source, whole, chosen.runner(whole, made), tolerance, settings.chunk)
             except RuntimeMissingError as error:
                 unchecked = str(error)
             except GatelabError as error:
