@@ -237,10 +237,10 @@ def runner(network: Network, path: Path) -> Runner:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    x, outputs = input_name(network), [answer_name(network), *next_names(network).values()]
+    outputs = [answer_name(network), *next_names(network).values()]
 
-    def run(values: np.ndarray, carried: Carried) -> tuple[np.ndarray, Carried]:
-        answer, *following = session.run(outputs, {x: values, **carried})
+    def run(x: np.ndarray, carried: Carried) -> tuple[np.ndarray, Carried]:
+        answer, *following = session.run(outputs, {input_name(network): x, **carried})
         return answer, dict(zip(network.carried, following, strict=True))
 
     return run

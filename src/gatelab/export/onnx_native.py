@@ -23,8 +23,8 @@ class Native(NamedTuple):
     attributes: tuple[tuple[str, Any], ...] = ()
 
 
-# ONNX's z keeps, (1 − z) ⊙ n + z ⊙ h. That of gru_cho writes, and 1 − σ(a) = σ(−a). The peepholes of ONNX are exactly
-# those of peephole_lstm, but neither OpenVINO nor tract reads them.
+# ONNX's z keeps, (1 − z) ⊙ n + z ⊙ h. That of gru_cho writes, and 1 − σ(a) = σ(−a). ONNX has the peepholes of
+# peephole_lstm, and the coupled gates of cifg_lstm, but OpenVINO silently ignores both, and tract the latter.
 _NATIVE = (
     (cells.rnn, Native("RNN", ("h",))),
     (cells.gru, Native("GRU", ("z", "r", "n"), attributes=(("linear_before_reset", 1),))),

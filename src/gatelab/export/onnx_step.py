@@ -1,7 +1,7 @@
 """A layer as a Scan: one step of the cell's equations is its body.
 
-What a step computes from the input alone (the products W x first of all) is computed for all steps at once, outside;
-so are functions of parameters. The body holds what depends on a state.
+What a step computes from the input alone (the products W x first of all) is computed for all steps at once, outside.
+Functions of parameters are numbers. The body holds what depends on a state.
 """
 
 from __future__ import annotations
@@ -13,38 +13,9 @@ import numpy as np
 from gatelab.export.network import Layer, Network
 from gatelab.export.numpy_run import value as numpy_value
 from gatelab.export.onnx_nodes import MAX_INT, Nodes
-from gatelab.lang.graph import Graph, Matrix, Node, Weight, walk, weights
-
-OPERATORS = {
-    "add": "Add",
-    "sub": "Sub",
-    "mul": "Mul",
-    "div": "Div",
-    "neg": "Neg",
-    "power": "Pow",
-    "sigmoid": "Sigmoid",
-    "tanh": "Tanh",
-    "relu": "Relu",
-    "softplus": "Softplus",
-    "exp": "Exp",
-    "log": "Log",
-    "sqrt": "Sqrt",
-    "sin": "Sin",
-    "cos": "Cos",
-    "abs": "Abs",
-    "floor": "Floor",
-    "maximum": "Max",
-    "minimum": "Min",
-    "greater": "Greater",
-    "greater_equal": "GreaterOrEqual",
-    "where": "Where",
-    "product": "MatMul",
-    "sum": "ReduceSum",
-    "mean": "ReduceMean",
-    "step": "Cast",
-    "clamp": "Min",
-}
-ONCE, EVERY_STEP, IN_TURN = range(3)  # when a value is known: from parameters, from the input, from states
+from gatelab.export.onnx_plan import EVERY_STEP, IN_TURN, ONCE, OPERATORS, labels, matrix_name, schedule, used_arguments
+from gatelab.lang.graph import Graph, Matrix, Node, walk
+from gatelab.lang.operations import CONDITIONS
 
 
 def scan_layer(
@@ -52,23 +23,6 @@ def scan_layer(
 ) -> tuple[str, list[str]]:
     """The outputs (B, T, H) of one layer and direction, and its new states (B, H); x is (B, T, D)."""
     return _Scan(nodes, network, layer, prefix, x, states).wired()
-
-
-def schedule(graph: Graph) -> dict[Node, int]:
-    """When each value is known. A state that only repeats what the input gave a step earlier waits for no state."""
-    new = dict(zip(graph.states, graph.new_states, strict=True))
-    delayed: set[str] = set()
-    while True:
-        known: dict[Node, int] = {}
-        for node in walk(graph.new_states, operands=_operands):
-            if node.op in ("input", "state"):
-                known[node] = EVERY_STEP if node.op == "input" or node.name in delayed else IN_TURN
-            else:
-                known[node] = max((known[arg] for arg in _operands(node)), default=ONCE)
-        more = {state for state, node in new.items() if known[node] == EVERY_STEP}
-        if more == delayed:
-            return known
-        delayed = more
 
 
 class _Scan:
@@ -91,6 +45,7 @@ class _Scan:
         self.values: dict[Node, str] = {}  # outside, or in the body for what is computed in turn
         self.numbers: dict[Node, Any] = {}  # of what is known from parameters
         self.slices: dict[str, str] = {}  # a value at every step → its name in the body
+        self.returned: list[str] = []  # the new states among the values of the body
 
     def wired(self) -> tuple[str, list[str]]:
         """The outputs, and the new states."""
@@ -105,31 +60,29 @@ class _Scan:
     def _scan(self) -> tuple[dict[str, str], dict[str, str]]:
         """The outputs (B, T, H) of some states, and the last value of those that recur."""
         prefix = self.prefix
-        news = [self._new_state(state) for state in self.recurrent]
+        news = {state: self._new_state(state) for state in self.recurrent}
         outputs = [
-            self.body.add("Identity", self._in_body(self.new[s]), name=f"{prefix}.{s}_output") for s in self.scanned
+            self.body.add("Identity", news.get(s) or self._in_body(self.new[s]), name=f"{prefix}.{s}_output")
+            for s in self.scanned
         ]
         if not self.slices:  # a Scan needs something to scan, which gives it its number of steps
             self._slice(self.x)
         names = [f"{prefix}.{s}_last" for s in self.recurrent] + [f"{prefix}.{s}_outputs" for s in self.scanned]
-        direction = 0 if self.layer.direction == "fwd" else 1
+        axes = {"scan_input_axes": [1] * len(self.slices), "scan_output_axes": [1] * len(self.scanned)}
+        backwards = 0 if self.layer.direction == "fwd" else 1
+        directions = {name.replace("axes", "directions"): [backwards] * len(each) for name, each in axes.items()}
         results = self.outside.add_several(
             "Scan",
             *(self.first[state] for state in self.recurrent),
             *self.slices,
             names=[self.outside.unique(name) for name in names],
             doc=self.network.cell.text(),
-            body=self._body([*news, *outputs]),
+            body=self._body([*news.values(), *outputs]),
             num_scan_inputs=len(self.slices),
-            scan_input_axes=[1] * len(self.slices),
-            scan_input_directions=[direction] * len(self.slices),
-            scan_output_axes=[1] * len(self.scanned),
-            scan_output_directions=[direction] * len(self.scanned),
+            **{name: each for name, each in {**axes, **directions}.items() if each},  # an empty list has no type
         )
-        count = len(self.recurrent)
-        return dict(zip(self.scanned, results[count:], strict=True)), dict(
-            zip(self.recurrent, results[:count], strict=True)
-        )
+        ends, sequences = results[: len(self.recurrent)], results[len(self.recurrent) :]
+        return dict(zip(self.scanned, sequences, strict=True)), dict(zip(self.recurrent, ends, strict=True))
 
     def _body(self, outputs: list[str]) -> Any:
         helper, H, FLOAT = self.body.onnx.helper, self.network.hidden_size, self.body.onnx.TensorProto.FLOAT
@@ -147,7 +100,10 @@ class _Scan:
         if self.known[node] == ONCE:  # (H,), the same in every sequence
             shape = self.body.add("Shape", self.recurrent[state], name=f"{name}.Shape")
             return self.body.add("Expand", value, shape, name=name)
-        return self.body.add("Identity", value, name=name)
+        computed = {output for each in self.body.nodes for output in each.output}
+        is_own = value in computed and value not in self.returned
+        self.returned.append(value if is_own else self.body.add("Identity", value, name=name))
+        return self.returned[-1]
 
     def _in_body(self, node: Node) -> str:
         value = self._value(node)
@@ -176,7 +132,7 @@ class _Scan:
 
     def _computed(self, node: Node) -> str:
         place, read = (self.body, self._in_body) if self.known[node] == IN_TURN else (self.outside, self._value)
-        args, name = [read(arg) for arg in _operands(node)], f"{self.prefix}.{self.labels[node]}"
+        args, name = [read(arg) for arg in used_arguments(node)], f"{self.prefix}.{self.labels[node]}"
         if node.op in ("itself", "surrogate", "stop_gradient"):  # the last two differ in the gradient only
             return args[0]
         attributes: dict[str, Any] = {}
@@ -189,12 +145,21 @@ class _Scan:
             args.append(place.integers(-1))
         elif node.op == "mean":
             attributes["axes"] = [-1]
+        elif node.op == "softplus":
+            return self._softplus(args[0], name, place)
         elif node.op == "clamp":
             args = [place.add("Max", *args[:2], name=f"{name}.Max"), args[2]]
         elif node.op == "step":
             args = [place.add("Greater", *args, place.constant("0.0", 0.0), name=f"{name}.Greater")]
             attributes["to"] = place.onnx.TensorProto.FLOAT
         return place.add(OPERATORS[node.op], *args, name=name, **attributes)
+
+    def _softplus(self, value: str, name: str, place: Nodes) -> str:
+        """softplus(min(a, 20)) + relu(a − 20), which is a beyond 20 as in torch: tract's Softplus overflows."""
+        limit = place.constant("20.0", 20.0)
+        below = place.add("Softplus", place.add("Min", value, limit, name=f"{name}.Min"), name=f"{name}.below")
+        above = place.add("Relu", place.add("Sub", value, limit, name=f"{name}.Sub"), name=f"{name}.above")
+        return place.add("Add", below, above, name=name)
 
     def _delayed(self, state: str) -> str:
         """A state that is a value of the step before: the values moved by a step, and the first state before them."""
@@ -213,7 +178,7 @@ class _Scan:
     def _initializer(self, node: Node) -> str:
         """What is known from parameters, computed here: OpenVINO reads initializers in a Scan, but no other values."""
         zeros = np.zeros(self.network.hidden_size)
-        for each in walk([node], operands=_operands):
+        for each in walk([node], operands=used_arguments):
             if each not in self.numbers:
                 old = dict.fromkeys(self.graph.states, zeros)
                 self.numbers[each] = numpy_value(each, self.numbers, self.layer, zeros, old)
@@ -222,42 +187,11 @@ class _Scan:
             name = f"{self.prefix}.b.{node.name}"
         elif node.op in ("constant", "full"):
             name = repr(node.value) if node.op == "constant" else f"full_{node.value!r}"
-        return self.outside.constant(name, self.numbers[node])
+        dtype = np.bool_ if node.op in CONDITIONS else np.float32
+        return self.outside.constant(name, self.numbers[node], dtype)
 
     def _matrix(self, matrix: Matrix) -> str:
         """A matrix as rows are multiplied by it: transposed, which its name says as a cell would."""
         name = matrix_name(self.graph, matrix)
         values = self.layer.matrices[matrix].T
-        return self.outside.constant(f"{self.prefix}.{name}.T", values, doc=f"{name}, transposed: {values.shape}")
-
-
-def _operands(node: Node) -> tuple[Node, ...]:
-    """The arguments whose values count: a surrogate's second one is for its gradient."""
-    return node.args[:1] if node.op == "surrogate" else node.args
-
-
-def matrix_name(graph: Graph, matrix: Matrix) -> str:
-    """W.z, the name of a matrix expression, or the matrices in it."""
-    if isinstance(matrix, Weight):
-        return f"{matrix.space}.{matrix.name}"
-    named = {each: name for name, each in graph.maps.items()}
-    inner = dict.fromkeys(f"{weight.space}.{weight.name}" for weight in weights(matrix))
-    return named.get(matrix) or f"matrix({', '.join(inner)})"
-
-
-def labels(graph: Graph) -> dict[Node, str]:
-    """A name for every value that is computed: z, U.z(h), and z.Add for an unnamed step on the way to z."""
-    named = {**graph.numbers, **graph.gates}
-    own = {node: name for name, node in named.items() if node.args}
-    for state, node in zip(graph.states, graph.new_states, strict=True):
-        if node.args:
-            own.setdefault(node, f"{state}_new")
-    result: dict[Node, str] = {}
-    for root, name in own.items():
-        for node in walk([root]):
-            if node.matrix is not None:
-                argument = result.get(node.args[0]) or node.args[0].name
-                result.setdefault(node, own.get(node, f"{matrix_name(graph, node.matrix)}({argument})"))
-            elif node.args:
-                result.setdefault(node, own.get(node, f"{name}.{OPERATORS.get(node.op, node.op)}"))
-    return result
+        return self.outside.constant(f"{self.prefix}.{name}.T", values, doc=f"the transpose of {name}")
