@@ -17,7 +17,7 @@ from gatelab.export.onnx_step import scan_layer
 from gatelab.export.target import RuntimeMissingError, Settings, Target
 
 OPSET, IR = 17, 8  # of 2022: older runtimes read them as well
-NEGLIGIBLE = 1e-7  # of a deviation: what rounding a mean may cost
+LARGE = 2  # a mean of so many deviations is subtracted with more digits than a float has
 
 
 def write(network: Network, path: Path, settings: Settings) -> None:
@@ -87,14 +87,14 @@ class _Writer:
         return self._scaled(x, network.input_scale)
 
     def _scaled(self, x: str, scale: Scale) -> str:
-        """(x − mean) / deviation in single precision, with the digits of the mean that it rounds away."""
+        """(x − mean) / deviation in single precision, and exact even if the mean is far larger than the deviation."""
         nodes, mean = self.nodes, scale.mean.astype(np.float32)
-        rest = scale.mean - mean
         x = nodes.add("Sub", x, nodes.constant("input.mean", mean), name="x.centered")
-        if (np.abs(rest) > NEGLIGIBLE * scale.deviation).any():
-            # The identity, for all numbers: without it, OpenVINO adds the two constants up, and rounds again.
-            x = nodes.add("LeakyRelu", x, name="x.centered_twice", alpha=1.0, doc="the identity")
-            x = nodes.add("Sub", x, nodes.constant("input.mean_rest", rest), name="x.centered_exactly")
+        if (np.abs(scale.mean) > LARGE * scale.deviation).any():
+            # Without an operator between, OpenVINO would turn this into x · a + b, where large numbers cancel.
+            x = nodes.add("LeakyRelu", x, name="x.centered_1", alpha=1.0, doc="the identity; see docs/export/onnx.md")
+            rest = nodes.constant("input.mean_rest", scale.mean - mean, doc="the digits that input.mean lacks")
+            x = nodes.add("Sub", x, rest, name="x.centered_2")
         return nodes.add("Div", x, nodes.constant("input.deviation", scale.deviation), name="x.scaled")
 
     def _slice(self, x: str, start: int, end: int, axis: int, name: str) -> str:
@@ -145,7 +145,7 @@ class _Writer:
         """A layer's outputs (B, T, H × directions), the last output (B, H) of each direction, new states (1, B, H)."""
         network, nodes, prefix = self.network, self.nodes, f"layer{number}"
         directions = network.layers[number]
-        first = [self._first(state, number, x, len(directions)) for state in network.graph.states]
+        first = self._first(number, x, len(directions))
         output, states = native_layer(nodes, network, directions, prefix, x, first)
         ends = [
             nodes.add("Gather", states[0], self.nodes.index(k), name=f"{prefix}.end_{layer.direction}", axis=0)
@@ -156,34 +156,33 @@ class _Writer:
     def _scanned_layer(self, number: int, x: str) -> tuple[str, list[str], list[str]]:
         """The same for a layer that is no operator of ONNX: one Scan for each direction."""
         network, nodes, outputs, ends = self.network, self.nodes, [], []
+        states, start = network.graph.states, self._first(number, x)
         for layer in network.layers[number]:
             prefix = f"layer{number}" + (f".{layer.direction}" if network.bidirectional else "")
-            first = [
-                # Not a Squeeze: tract would move it into the Scan, and fail where a state is another one's old value.
-                nodes.add(
-                    "Gather", self._first(state, number, x), self.nodes.index(0), name=f"{prefix}.{state}_first", axis=0
-                )
-                for state in network.graph.states
-            ]
+            # Not a Squeeze: tract would move it into the Scan, and fail where a state is another one's old value.
+            named = zip(states, start, strict=True)
+            first = [nodes.add("Gather", v, nodes.index(0), name=f"{prefix}.{s}_first", axis=0) for s, v in named]
             output, last = scan_layer(nodes, network, layer, prefix, x, first)
             outputs.append(output)
             ends.append(last[0])
-        named = zip(network.graph.states, last, strict=True)
+        named = zip(states, last, strict=True)
         new = [nodes.add("Unsqueeze", v, nodes.integers(0), name=f"layer{number}.{s}_last_3d") for s, v in named]
         if network.bidirectional:
             return nodes.add("Concat", *outputs, name=f"layer{number}.output", axis=-1), ends, new
         return outputs[0], ends, new
 
-    def _first(self, state: str, number: int, x: str, directions: int = 1) -> str:
-        """A state (directions, B, H) of a layer before the first step."""
-        network, nodes, name = self.network, self.nodes, f"layer{number}.{state}_first_3d"
+    def _first(self, number: int, x: str, directions: int = 1) -> list[str]:
+        """The states (directions, B, H) of a layer before the first step."""
+        network, nodes, states = self.network, self.nodes, self.network.graph.states
+        if network.carried and len(network.layers) == 1:
+            return list(states)
         if network.carried:
-            return state if len(network.layers) == 1 else self._slice(state, number, number + 1, 0, name)
+            return [self._slice(s, number, number + 1, 0, f"layer{number}.{s}_first_3d") for s in states]
         batch = nodes.add("Shape", x, name=f"layer{number}.B", start=0, end=1)
         sizes = nodes.integers(directions), batch, nodes.integers(network.hidden_size)
-        shape = nodes.add("Concat", *sizes, name=f"layer{number}.{state}_shape", axis=0)
+        shape = nodes.add("Concat", *sizes, name=f"layer{number}.shape", axis=0)
         value = nodes.onnx.numpy_helper.from_array(np.zeros(1, np.float32))  # tract's default is a double
-        return nodes.add("ConstantOfShape", shape, name=name, value=value)
+        return [nodes.add("ConstantOfShape", shape, name=f"layer{number}.zeros", value=value)] * len(states)
 
     def _residual_ends(self, ends: list[str], before: str, prefix: str) -> list[str]:
         """The ends with the layer's input added: forwards at the last step, backwards at the first."""
