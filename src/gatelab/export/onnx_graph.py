@@ -148,7 +148,7 @@ class _Writer:
         first = self._first(number, x, len(directions))
         output, states = native_layer(nodes, network, directions, prefix, x, first)
         ends = [
-            nodes.add("Gather", states[0], self.nodes.index(k), name=f"{prefix}.end_{layer.direction}", axis=0)
+            nodes.add("Gather", states[0], nodes.index(k), name=f"{prefix}.end_{layer.direction}", axis=0)
             for k, layer in enumerate(directions)
         ]
         return output, ends, states
