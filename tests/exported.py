@@ -46,10 +46,10 @@ def kinds() -> dict[str, tuple[nn.Module, Network]]:
     plain = StepPredictor("lstm", D, H, K, 2)
     series = StepPredictor("gru", K, H, K, 1)
     models = {
-        "mean": classifier("lstm", 2, read="mean"),
+        "mean": classifier("lstm", 2, pool="mean"),
         "residual": classifier("gru", 3, residual=True),
         "bidirectional": classifier("gru", 2, bidirectional=True, residual=True),
-        "bidirectional mean": classifier("agru", 1, bidirectional=True, read="mean"),
+        "bidirectional mean": classifier("agru", 1, bidirectional=True, pool="mean"),
         "bidirectional steps": StepPredictor("lstm", D, H, K, 1, bidirectional=True),
         "embedding": classifier("agru", 1, embedding_size=4),
         "layers alone": gatelab.Recurrent("lstm", D, H, 2),

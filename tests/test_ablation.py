@@ -235,7 +235,7 @@ def test_an_arm_that_is_the_base_in_all_it_does_is_refused(change, tmp_path):
 
 @pytest.mark.parametrize(
     "change",
-    [{"freeze": ["b.z"]}, {"init": {"b.z": 0.1}}, {"remove": {"r": 1}}, {"head_dropout": 0.1}, {"read": "mean"}],
+    [{"freeze": ["b.z"]}, {"init": {"b.z": 0.1}}, {"remove": {"r": 1}}, {"head_dropout": 0.1}, {"pool": "mean"}],
     ids=str,
 )
 def test_an_arm_that_differs_somewhere_is_not(change):

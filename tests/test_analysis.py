@@ -309,7 +309,7 @@ def number_keeper(hidden=6) -> subject.Subject:
 
     It writes at nouns, if nothing is stored yet: what it holds, of either sign, drives another unit that shuts it.
     """
-    model = classifier("gru", hidden, SENTENCES, read="last")
+    model = classifier("gru", hidden, SENTENCES, pool="last")
     p = model.recurrent.layers[0]["fwd"]
     for parameter in model.parameters():
         parameter.data.zero_()

@@ -68,7 +68,7 @@ def test_all_that_is_wrong_is_said_at_once_with_its_line(tmp_path):
             "task: sine\nmodel: {bidirectional: true}",
             "2: model.bidirectional: a backward direction would see",
         ),
-        ("task: copy\nmodel: {read: mean}", "2: model.read: the task 'copy' has a target at every step"),
+        ("task: copy\nmodel: {pool: mean}", "2: model.pool: the task 'copy' has a target at every step"),
         ("task: adding\ntraining: {loss: cross_entropy}", "2: training.loss: cross_entropy does not fit"),
         ("task: digits\ntraining: {loss: mse}", "2: training.loss: mse does not fit"),
         (
@@ -112,8 +112,8 @@ def test_nothing_is_invented_and_nothing_hidden(tmp_path):
     assert said("optimization: {optimizer: sdg, momentum: 0.9}") == ["optimization.optimizer"]
     assert said("model: {num_layers: two, dropout: 0.2}") == ["model.num_layers"]
     assert said("optimization: {learning_rate: abc, final_learning_rate: 0.01}") == ["optimization.learning_rate"]
-    both = said("task: sine\nmodel:\n  dropout: 0.2\n  bidirectional: true\n  read: mean")
-    assert both == ["model.dropout", "model.bidirectional", "model.read"]
+    both = said("task: sine\nmodel:\n  dropout: 0.2\n  bidirectional: true\n  pool: mean")
+    assert both == ["model.dropout", "model.bidirectional", "model.pool"]
 
 
 def test_what_the_command_line_says_is_not_blamed_on_the_file(tmp_path):

@@ -60,7 +60,7 @@ CASES = {
         model={"num_layers": 2, "dropout": 0.3, "head_dropout": 0.2, "residual": True, "bidirectional": True}
     ),
     "masks": a_spec(
-        model={"cell": "zoneout_lstm", "read": "mean", "freeze": ["b.f"]},
+        model={"cell": "zoneout_lstm", "pool": "mean", "freeze": ["b.f"]},
         optimization={"optimizer": "sgd", "momentum": 0.5},
     ),
     "series in chunks": a_spec({"name": "sine", "length": 10, "duration": 100}, bptt=4, record=["gradients"]),

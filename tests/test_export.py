@@ -103,7 +103,7 @@ def test_a_check_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
 
 SERIES = 315 + 0.1 * np.arange(400) + 3 * np.sin(2 * np.pi * np.arange(400) / 12)
 RUNS = {  # task → settings of the model
-    "digits": {"read": "mean"},
+    "digits": {"pool": "mean"},
     "digits:order=pixels,noise_pad=5": {"cell": "agru"},
     "mnist1d": {"cell": "qrnn"},
     "sine": {"cell": "lstm", "num_layers": 2, "residual": True},

@@ -70,7 +70,7 @@ def test_int8_reports_its_error(tmp_path):
 
 def test_the_struct_step_and_run_agree(tmp_path):
     """A program of somebody who reads the header only: begin, step, and a run in two pieces."""
-    to_c(exported.classifier("lstm", 2, read="mean"), tmp_path, check=False)
+    to_c(exported.classifier("lstm", 2, pool="mean"), tmp_path, check=False)
     program = """
     #include <stdio.h>
     #include "network.h"

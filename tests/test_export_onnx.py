@@ -285,7 +285,7 @@ def test_every_initializer_is_used(tmp_path):
 def digits(tmp_path_factory) -> Run:
     spec = RunSpec(
         task="digits",
-        model=ModelSpec(hidden_size=16, read="mean"),
+        model=ModelSpec(hidden_size=16, pool="mean"),
         optimization=OptimizationSpec(learning_rate=0.02),
         training=TrainingSpec(num_epochs=3, batch_size=64, threads=1),
     )

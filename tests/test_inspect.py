@@ -30,7 +30,7 @@ RUNS = {
         {"cell": "agru", "hidden_size": 4, "bidirectional": True, "num_layers": 2, "residual": True},
         {},
     ),
-    "pixels": ("digits:order=permuted,limit=50,noise_pad=6", {"cell": "mgu", "hidden_size": 4, "read": "mean"}, {}),
+    "pixels": ("digits:order=permuted,limit=50,noise_pad=6", {"cell": "mgu", "hidden_size": 4, "pool": "mean"}, {}),
     "signals": ("files:path=signals.npz", {"hidden_size": 4, "bidirectional": True}, {}),
 }
 

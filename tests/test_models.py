@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
+from gatelab.models.pooling import POOLS
 
 LENGTHS = torch.tensor([7, 3, 5, 1])
 
@@ -34,7 +35,7 @@ def test_the_head_gets_the_last_output_of_each_direction(cell, bidirectional, re
 
 @pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["full", "ragged"])
 def test_the_mean_excludes_the_padding(lengths):
-    model = double(SequenceClassifier("gru", 3, 5, 4, read="mean"))
+    model = double(SequenceClassifier("gru", 3, 5, 4, pool="mean"))
     x = torch.randn(4, 7, 3).double()
     ends = [7] * 4 if lengths is None else lengths.tolist()
     for row, end in enumerate(ends):
@@ -86,8 +87,8 @@ def test_a_sequence_can_be_processed_in_chunks():
     ("kind", "options"),
     [
         (StepPredictor, {}),
-        (SequenceClassifier, {"read": "last", "residual": True}),
-        (SequenceClassifier, {"read": "mean"}),
+        (SequenceClassifier, {"pool": "last", "residual": True}),
+        (SequenceClassifier, {"pool": "mean"}),
     ],
     ids=["predictor", "last", "mean"],
 )
@@ -167,8 +168,8 @@ def test_with_too_few_windows_the_interval_is_infinite():
 def test_invalid_arguments_are_refused():
     with pytest.raises(ValueError, match="cannot be bidirectional"):
         Forecaster("gru", 1, 3, bidirectional=True)
-    with pytest.raises(ValueError, match="unknown readout: 'first'"):
-        SequenceClassifier("gru", 3, 5, 4, read="first")
+    with pytest.raises(ValueError, match="unknown pool 'first'"):
+        SequenceClassifier("gru", 3, 5, 4, pool="first")
     with pytest.raises(ValueError, match=r"head_dropout is 1\.5"):
         SequenceClassifier("gru", 3, 5, 4, head_dropout=1.5)
     with pytest.raises(ValueError, match="output_size is 0"):
@@ -209,3 +210,64 @@ def test_padding_after_tokens_has_no_effect():
     padded = tokens.clone()
     padded[1, 4:] = 255
     assert torch.equal(model(padded, lengths=lengths), model(tokens, lengths=lengths))
+
+
+def pooled(kind: str, output: torch.Tensor, query: torch.Tensor | None) -> torch.Tensor:
+    """Of one sequence (T, F), by its definition."""
+    parts = {"last": output[-1], "mean": output.mean(0), "max": output.max(0).values}
+    parts["mean+max"] = torch.cat([parts["mean"], parts["max"]])
+    if query is not None:
+        parts["attention"] = (output @ query).softmax(0) @ output
+    return parts[kind]
+
+
+@pytest.mark.parametrize("kind", POOLS)
+def test_pooling_of_a_padded_batch_a_single_sequence_and_a_stream(kind):
+    model = double(SequenceClassifier("lstm", 3, 5, 4, pool=kind)).eval()
+    if model.pooling.query is not None:
+        torch.nn.init.normal_(model.pooling.query)
+    x, lengths = torch.randn(4, 7, 3).double(), torch.tensor([7, 3, 1, 5])
+    together = model(x, lengths=lengths)
+    for row, end in enumerate(lengths.tolist()):
+        output = model.recurrent(x[row : row + 1, :end])[0][0]
+        expected = model.head[1](pooled(kind, output, model.pooling.query))
+        torch.testing.assert_close(together[row], expected)
+        torch.testing.assert_close(model(x[row : row + 1, :end])[0], expected)
+        state = None
+        for t in range(end):
+            answer, state = model.step(x[row : row + 1, t], state)
+        torch.testing.assert_close(answer[0], expected)
+
+
+@pytest.mark.parametrize("lengths", [None, [30, 9, 1, 17]], ids=["equal", "unequal"])
+def test_the_stem_sees_no_padding(lengths):
+    model = double(SequenceClassifier("gru", 3, 5, 4, pool="mean+max", stem="conv", bidirectional=True))
+    x, ends = torch.randn(4, 30, 3).double(), torch.tensor(lengths or [30] * 4)
+    trained = model.train()(x, lengths=None if lengths is None else ends)  # statistics of a batch
+    assert trained.isfinite().all()
+    model.eval()
+    filled = x.clone()
+    filled[torch.arange(30) >= ends.unsqueeze(1)] = torch.nan if lengths else 0.0
+    together = model(filled, lengths=ends)
+    for row, end in enumerate(ends.tolist()):
+        torch.testing.assert_close(model(x[row : row + 1, :end])[0], together[row])
+    assert model.inputs(x, ends)[1].tolist() == [-(-end // 4) for end in ends.tolist()]
+
+
+def test_the_stems_statistics_are_of_the_steps_that_exist():
+    """A batch of one sequence twice, once padded: the same running mean as without padding."""
+    alone, padded = (SequenceClassifier("gru", 2, 3, 2, stem="conv").train() for _ in range(2))
+    padded.load_state_dict(alone.state_dict())
+    x = torch.randn(2, 16, 2)
+    alone(x)
+    padded(torch.cat([x, torch.full((2, 8, 2), 7.0)], 1), lengths=torch.tensor([16, 16]))
+    for one, other in zip(alone.stem.norms, padded.stem.norms, strict=True):
+        torch.testing.assert_close(one.running_mean, other.running_mean)
+        torch.testing.assert_close(one.running_var, other.running_var)
+
+
+def test_what_a_stem_cannot_do_is_said():
+    with pytest.raises(ValueError, match="unknown stem 'pool'"):
+        SequenceClassifier("gru", 3, 5, 4, stem="pool")
+    with pytest.raises(ValueError, match="a model with a stem cannot step"):
+        SequenceClassifier("gru", 3, 5, 4, stem="conv").step(torch.randn(1, 3))

@@ -73,7 +73,7 @@ def test_it_learns_the_digits(tmp_path):
         ("recall:delay=3,size=1000", {}, None),
         ("agreement:size=1000,gap=4,shortest_gap=2", {"bidirectional": True}, None),
         ("copy:length=3,pause=2,symbols=16,size=1000", {"num_layers": 2, "dropout": 0.1, "residual": True}, None),
-        ("adding:length=8,size=1000", {"read": "mean"}, 0.7),
+        ("adding:length=8,size=1000", {"pool": "mean"}, 0.7),
     ],
 )
 def test_it_learns_every_kind_of_task(tmp_path, task, model, better):

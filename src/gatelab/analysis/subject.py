@@ -76,8 +76,9 @@ class Subject:
         self, x: Tensor, lengths: Tensor | None, watch: bool = False, change: Change | None = None
     ) -> tuple[History, Tensor]:
         """States of the layer at every step (with `watch` also gates), and the predictions of the model."""
-        unrolled = unroll(self.recurrent, self.model.inputs(x), lengths, watch=watch, change=change)
-        return unrolled.histories[self.index], self.model.answer(unrolled.output, unrolled.state, x, lengths)
+        features, ends = self.model.inputs(x, lengths)
+        unrolled = unroll(self.recurrent, features, ends, watch=watch, change=change)
+        return unrolled.histories[self.index], self.model.answer(unrolled.output, unrolled.state, ends)
 
 
 def in_float64(batch: Batch) -> Batch:

@@ -104,6 +104,11 @@ class Recurrent(nn.Module):
         """("fwd",), or ("fwd", "bwd") if bidirectional."""
         return DIRECTIONS if self.bidirectional else DIRECTIONS[:1]
 
+    @property
+    def output_size(self) -> int:
+        """The number of output features per step, H × directions."""
+        return self.hidden_size * len(self.directions)
+
     def cell_parameters(self) -> Iterator[CellParameters]:
         """The parameters of each layer and direction, in the order of the states: 0 fwd, 0 bwd, 1 fwd, …"""
         for layer in self.stacked():

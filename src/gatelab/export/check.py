@@ -143,7 +143,7 @@ class Reference:
         encoded = self._encoded(x)
         output, states = self.layers(encoded)
         if isinstance(self.model, SequenceClassifier):
-            answer = self.model.answer(output, states, encoded, None)
+            answer = self.model.answer(output, states, None)
         elif isinstance(self.model, StepPredictor):
             answer = self.model.head(output)
         else:
@@ -158,7 +158,7 @@ class Reference:
     def _encoded(self, x: np.ndarray) -> Tensor:
         network = self.network
         if network.tokens:
-            return self.model.inputs(torch.from_numpy(x))  # type: ignore[no-any-return]
+            return self.model.inputs(torch.from_numpy(x))[0]  # type: ignore[no-any-return]
         values = x.astype(np.float64)
         if count := network.differenced:
             values[:, 1:, :count] = np.diff(values[..., :count], axis=1)

@@ -199,7 +199,12 @@ def _of_model(model: nn.Module, preparation: Preparation | None, name: str) -> N
         )
     read: Read = "steps"
     if isinstance(model, SequenceClassifier):
-        read = "mean" if model.read == "mean" else "last"
+        if model.stem is not None or model.pool not in ("last", "mean"):
+            chosen = "stem conv" if model.stem is not None else f"pool {model.pool}"
+            raise GatelabError(
+                f"a model with {chosen} cannot be exported yet: expected stem none, and pool last or mean"
+            )
+        read = "mean" if model.pool == "mean" else "last"
     linear = model.head[-1]
     assert isinstance(linear, nn.Linear)
     embedding = model.input_layer.weight

@@ -49,9 +49,9 @@ class Forecaster(nn.Module):
         """Initialize all parameters again, from `generator` or torch's default one."""
         self.predictor.reset_parameters(generator)
 
-    def inputs(self, x: Tensor) -> Tensor:
-        """What the recurrent layers read."""
-        return self.predictor.inputs(x)
+    def inputs(self, x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """What the recurrent layers read, and its lengths."""
+        return self.predictor.inputs(x, lengths)
 
     def process(self, x: Tensor, state: State | None, *, lengths: Tensor | None = None) -> tuple[Tensor, State]:
         """`forward` from an initial state; also returns the final state, for processing series in chunks."""
@@ -66,9 +66,9 @@ class Forecaster(nn.Module):
         prediction: Tensor = self.predictor(x, lengths=lengths)
         return prediction
 
-    def answer(self, output: Tensor, state: State, x: Tensor, lengths: Tensor | None) -> Tensor:
+    def answer(self, output: Tensor, state: State, lengths: Tensor | None) -> Tensor:
         """The predictions (B, T, D), given the output of the layers."""
-        return self.predictor.answer(output, state, x, lengths)
+        return self.predictor.answer(output, state, lengths)
 
     @torch.no_grad()
     def predict_future(self, x: Tensor, steps_ahead: int) -> Tensor:

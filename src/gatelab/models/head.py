@@ -7,12 +7,12 @@ from torch import Generator, nn
 from gatelab.engine import Recurrent, checks
 
 
-def head(layer: Recurrent, output_size: int, dropout: float) -> nn.Sequential:
-    """Dropout and a linear layer on the output of a recurrent layer."""
+def head(layer: Recurrent, output_size: int, dropout: float, features: int | None = None) -> nn.Sequential:
+    """Dropout and a linear layer on the output of a recurrent layer, or on a number of features made from it."""
     checks.sizes(output_size=output_size)
     checks.dropout(dropout, "head_dropout")
     like = next(layer.parameters())
-    linear = nn.Linear(layer.hidden_size * len(layer.directions), output_size, device=like.device, dtype=like.dtype)
+    linear = nn.Linear(features or layer.output_size, output_size, device=like.device, dtype=like.dtype)
     return nn.Sequential(nn.Dropout(dropout), linear)
 
 

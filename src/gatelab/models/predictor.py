@@ -45,15 +45,15 @@ class StepPredictor(nn.Module):
         reset_head(self.head, generator)
         self.input_layer.reset_parameters(generator)
 
-    def inputs(self, x: Tensor) -> Tensor:
-        """What the recurrent layers read: numbers (B, T, D) as they are, tokens (B, T) encoded."""
-        return self.input_layer(x, next(self.recurrent.parameters()).dtype)  # type: ignore[no-any-return]
+    def inputs(self, x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """What the recurrent layers read, and its lengths: numbers (B, T, D) as they are, tokens (B, T) encoded."""
+        return self.input_layer(x, next(self.recurrent.parameters()).dtype), lengths
 
     def forward(self, x: Tensor, *, lengths: Tensor | Sequence[int] | None = None) -> Tensor:
         """(B, T, D), or tokens (B, T) → (B, T, output_size)."""
         return self.process(x, None, lengths=lengths)[0]
 
-    def answer(self, output: Tensor, state: State, x: Tensor, lengths: Tensor | Sequence[int] | None) -> Tensor:
+    def answer(self, output: Tensor, state: State, lengths: Tensor | None) -> Tensor:
         """The head's output (B, T, output_size), given the output of the layers."""
         scores: Tensor = self.head(output)
         return scores
@@ -62,9 +62,10 @@ class StepPredictor(nn.Module):
         self, x: Tensor, state: State | None, *, lengths: Tensor | Sequence[int] | None = None
     ) -> tuple[Tensor, State]:
         """`forward` from an initial state; also returns the final state, for processing sequences in chunks."""
-        output, state = self.recurrent(self.inputs(x), state, lengths=lengths)
+        output, state = self.recurrent(self.inputs(x)[0], state, lengths=lengths)
         assert state is not None
-        return self.answer(output, state, x, lengths), state
+        scores: Tensor = self.head(output)
+        return scores, state
 
     def step(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """One step of a stream: (B, D) or (D,), or tokens (B,), → (B, output_size), and the state for the next step."""

@@ -27,7 +27,9 @@ def model(spec: ModelSpec, task: Task, seed: int) -> nn.Module:
     elif task.per_step:
         network = StepPredictor(spec.equations(), *sizes, embedding_size=embedding, **options)
     else:
-        network = SequenceClassifier(spec.equations(), *sizes, read=spec.read, embedding_size=embedding, **options)
+        network = SequenceClassifier(
+            spec.equations(), *sizes, pool=spec.pool, stem=spec.stem, embedding_size=embedding, **options
+        )
     network.reset_parameters(generator(seed, "initialisation"))
     if spec.remove or spec.chrono:
         _initialize_like_unchanged(network, spec, task, seed)

@@ -51,8 +51,9 @@ def gradient_norms(model: nn.Module, batch: Batch, objective: Objective) -> Step
     training, _ = network.training, network.eval()
     try:
         with torch.enable_grad():
-            unrolled = unroll(network.recurrent, network.inputs(batch.x), batch.lengths)
-            loss = objective.loss(network.answer(unrolled.output, unrolled.state, batch.x, batch.lengths), batch)
+            features, ends = network.inputs(batch.x, batch.lengths)
+            unrolled = unroll(network.recurrent, features, ends)
+            loss = objective.loss(network.answer(unrolled.output, unrolled.state, ends), batch)
             layers = unrolled.histories[:: len(network.recurrent.directions)]
             nodes = [state for layer in layers for states in layer.states[1:] for state in states]
             gradients = torch.autograd.grad(loss, nodes, allow_unused=True)

@@ -89,9 +89,15 @@ class ModelSpec(Section):
     residual: bool = Field(False, description="residual connections from the second layer on")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout between layers")
     head_dropout: float = Field(0.0, ge=0, lt=1, description="dropout before the linear head")
-    read: Literal["last", "mean"] = Field(
+    pool: Literal["last", "mean", "max", "mean+max", "attention"] = Field(
         "last",
-        description="for one target per sequence, what the head reads: the last state, or the mean over the steps",
+        description="for one target per sequence, what the head reads: the last output, the mean or maximum over the "
+        "steps or both, or a mean with learned weights",
+    )
+    stem: Literal["none", "conv"] = Field(
+        "none",
+        description="for one target per sequence: conv puts two strided convolutions before the layers, which shorten "
+        "sequences to a quarter",
     )
     embedding_size: int | None = Field(
         None,
@@ -117,6 +123,14 @@ class ModelSpec(Section):
     engine: Literal["auto", "fused", "native", "compiled", "eager"] = Field(
         "auto", description="the engine that runs the cell"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _former_names(cls, given: Any) -> Any:
+        """`pool` was called `read`, in runs and configs from before it had more than two values."""
+        if isinstance(given, dict) and "read" in given and "pool" not in given:
+            return {("pool" if name == "read" else name): value for name, value in given.items()}
+        return given
 
     def equations(self) -> Cell:
         """The cell as it will run, without the removed gates."""
@@ -313,9 +327,10 @@ def disagreements(task: Task, model: ModelSpec, training: TrainingSpec) -> Itera
     if model.bidirectional and task.forecasts:
         why = f"a backward direction would see the targets of the task {task.name!r}: leave it out"
         yield Conflict(("model.bidirectional", "task"), why)
-    if model.read != "last" and task.per_step:
-        why = f"the task {task.name!r} has a target at every step: leave it out"
-        yield Conflict(("model.read", "task"), why)
+    for name, setting, default in (("pool", model.pool, "last"), ("stem", model.stem, "none")):
+        if setting != default and task.per_step:
+            why = f"the task {task.name!r} has a target at every step: leave it out"
+            yield Conflict((f"model.{name}", "task"), why)
     if training.chunk_length(task) is not None:
         yield from _conflicts_of_chunks(task, model)
     if model.embedding_size is not None and not task.vocabulary:
