@@ -108,7 +108,7 @@ class Source:
             *(f"        {line}" for line in self.body),
             "",
             f"    def forward(self, {arguments}) -> Tuple[{', '.join(['Tensor'] * (count + 1))}]:",
-            f'        """All steps: {self.step.input} is (B, T, D). Returns the outputs (B, T, H) and the last states."""',
+            f'        """All steps: {self.step.input} is (B, T, D). Outputs (B, T, H) and the last states."""',
             f"        {self.outputs}: List[Tensor] = []",
             f"        for {self.now} in {self.step.input}.unbind(1):",
             f"            {states} = self.step({self.now}, {states})",
