@@ -39,7 +39,8 @@ def rms_norm(v: Tensor) -> Tensor:
     """Normalize over the units: mean square 1."""
     return v / torch.sqrt((v * v).mean(-1, keepdim=True) + 1e-5)''',
 }
-GLOBALS = tuple("torch nn linear softplus one_hot Tensor Dict List Optional Tuple Path load".split())
+IMPORTED = ("torch", "nn", "linear", "softplus", "one_hot", "Tensor", "Dict", "List", "Optional", "Tuple", "Path")
+GLOBALS = (*IMPORTED, "load")
 
 
 class Names:
