@@ -26,10 +26,19 @@ from gatelab.export.torch_source import Source, stem
 def write(network: Network, path: Path, settings: Settings) -> None:
     """Write the folder: NAME.py, NAME.pt and NAME.pt2."""
     path.mkdir()
+    write_module(network, path)
+    write_program(network, path)
+
+
+def write_module(network: Network, path: Path) -> None:
+    """Write NAME.py and its weights, NAME.pt: in torch's own format, so that the module needs nothing but torch."""
     source = Source(network)
     write_text(path / f"{stem(network)}.py", source.text())
-    # torch's own format, so that the module needs nothing but torch.
     torch.save(_weights(network, source), path / f"{stem(network)}.pt")
+
+
+def write_program(network: Network, path: Path) -> None:
+    """Write NAME.pt2, made from the module."""
     generated = _imported(path / f"{stem(network)}.py")
     sys.modules[generated.__name__] = generated  # torch.export looks for it there
     try:
@@ -125,24 +134,37 @@ def _imported(path: Path) -> ModuleType:
 
 
 def runner(network: Network, path: Path) -> Runner:
-    """The module, loaded from its file, and the exported program, which must agree with it."""
-    module = _imported(path / f"{stem(network)}.py").load()
-    program = torch.export.load(path / f"{stem(network)}.pt2").module()
+    """The module, and the exported program, which must agree with it."""
+    module, program = (
+        run_module(network, path),
+        _run(network, torch.export.load(path / f"{stem(network)}.pt2").module()),
+    )
 
-    def answer(called: Any, x: Tensor, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        result = called(x, state) if network.carried else (called(x), {})
-        return {"answer": result[0], **{f"state {name}": value for name, value in result[1].items()}}
+    def run(x: np.ndarray, carried: Carried) -> tuple[np.ndarray, Carried]:
+        (answer, new), (own_answer, own_new) = program(x, carried), module(x, carried)
+        for name, value in {"": own_answer, **own_new}.items():
+            difference = float(np.abs((new[name] if name else answer) - value).max())
+            if not difference <= TOLERANCE * max(1.0, float(np.abs(value).max())):
+                raise GatelabError(
+                    f"the exported program and the module differ by {difference:.1e} in the {name or 'answer'}"
+                )
+        return own_answer, own_new
 
+    return run
+
+
+def run_module(network: Network, path: Path) -> Runner:
+    """The module alone, imported from its file."""
+    return _run(network, _imported(path / f"{stem(network)}.py").load())
+
+
+def _run(network: Network, module: Any) -> Runner:
     @torch.no_grad()
     def run(x: np.ndarray, carried: Carried) -> tuple[np.ndarray, Carried]:
-        state = {name: torch.from_numpy(value).float() for name, value in carried.items()}
-        own, exported = (answer(each, torch.from_numpy(x), state) for each in (module, program))
-        for name, value in own.items():
-            difference = float((exported[name] - value).abs().max())
-            if not difference <= TOLERANCE * max(1.0, float(value.abs().max())):
-                raise GatelabError(f"the exported program and the module differ by {difference:.1e} in the {name}")
-        arrays = {name.removeprefix("state "): value.numpy() for name, value in own.items()}
-        return arrays.pop("answer"), arrays
+        if not network.carried:
+            return module(torch.from_numpy(x)).numpy(), {}
+        answer, state = module(torch.from_numpy(x), {name: torch.from_numpy(v).float() for name, v in carried.items()})
+        return answer.numpy(), {name: value.numpy() for name, value in state.items()}
 
     return run
 

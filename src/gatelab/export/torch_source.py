@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import keyword
 import sys
+from collections.abc import Iterable
 
 from gatelab import __version__
 from gatelab.export.network import Network
-from gatelab.export.torch_step import GLOBALS, HELPERS, Attributes, Names, Step, equations, quoted
+from gatelab.export.torch_step import GLOBALS, HELPERS, Attributes, Names, Step, equations, folded, quoted
 
 USED = {"softplus": "softplus(", "one_hot": "one_hot("}  # functions of torch that not every file needs
 STATE = "Dict[str, Tensor]"
@@ -14,7 +16,7 @@ STATE = "Dict[str, Tensor]"
 
 def stem(network: Network) -> str:
     """The name of the files. A module of that name must not hide another one."""
-    hidden = network.name in sys.stdlib_module_names or network.name in ("torch", "numpy")
+    hidden = network.name in (*sys.stdlib_module_names, *keyword.kwlist, "torch", "numpy")
     return f"{network.name}_network" if hidden else network.name
 
 
@@ -92,28 +94,34 @@ class Source:
         states = ", ".join(self.step.states.values())
         count = len(self.step.states)
         new = "Tensor" if count == 1 else f"Tuple[{', '.join(['Tensor'] * count)}]"
+        step = [
+            *folded(f"def step(self, {arguments}) -> {new}:"),
+            f'    """One step: {self.step.input} is (B, D), the states are (B, H), before and after."""',
+            *_indented(self.body),
+        ]
+        forward = [
+            *folded(f"def forward(self, {arguments}) -> Tuple[{', '.join(['Tensor'] * (count + 1))}]:"),
+            f'    """All steps: {self.step.input} is (B, T, D). Outputs (B, T, H) and the last states."""',
+            f"    {self.outputs}: List[Tensor] = []",
+            f"    for {self.now} in {self.step.input}.unbind(1):",
+            *_indented(folded(f"{states} = self.step({self.now}, {states})"), 2),
+            f"        {self.outputs}.append({next(iter(self.step.states.values()))})",
+            *_indented(folded(f"return torch.stack({self.outputs}, 1), {states}")),
+        ]
         lines = [
             f"class {self.layer_name}(nn.Module):",
             f'    """One layer of the cell {self.network.cell.name}.',
             "",
-            *(f"        {line}" for line in equations(self.network.graph)),
+            *_indented(equations(self.network.graph), 2),
             '    """',
             "",
             "    def __init__(self, D: int, H: int) -> None:",
             "        super().__init__()",
-            *(f"        {line}" for line in self._tensors()),
+            *_indented(self._tensors(), 2),
             "",
-            f"    def step(self, {arguments}) -> {new}:",
-            f'        """One step: {self.step.input} is (B, D), the states are (B, H), before and after."""',
-            *(f"        {line}" for line in self.body),
+            *_indented(step),
             "",
-            f"    def forward(self, {arguments}) -> Tuple[{', '.join(['Tensor'] * (count + 1))}]:",
-            f'        """All steps: {self.step.input} is (B, T, D). Outputs (B, T, H) and the last states."""',
-            f"        {self.outputs}: List[Tensor] = []",
-            f"        for {self.now} in {self.step.input}.unbind(1):",
-            f"            {states} = self.step({self.now}, {states})",
-            f"            {self.outputs}.append({next(iter(self.step.states.values()))})",
-            f"        return torch.stack({self.outputs}, 1), {states}",
+            *_indented(forward),
         ]
         return "\n".join(lines)
 
@@ -202,7 +210,7 @@ class Source:
             f"def initial_state(self, batch: int) -> {STATE}:",
             '    """What sequences begin with: zeros."""',
             *([f"    like = self.layers[0].{names[0]}"] if names else []),
-            f"    return {{{', '.join(f'{quoted(name)}: {zeros}({shape})' for name, shape in shapes.items())}}}",
+            *_indented(_dictionary("return ", [f"{quoted(name)}: {zeros}({shape})" for name, shape in shapes.items()])),
         ]
 
     def _encoded(self) -> list[str]:
@@ -237,7 +245,7 @@ class Source:
             *self._encoded(),
             *(f"{stack}: List[Tensor] = []" for stack in self.stacks.values()),
             "for number, layer in enumerate(self.layers):",
-            f"    {outputs}, {', '.join(self.finals.values())} = layer(values{olds})",
+            *_indented(folded(f"{outputs}, {', '.join(self.finals.values())} = layer(values{olds})")),
             *(["    values = outputs + values if number > 0 else outputs"] if network.residual else []),
             *(f"    {self.stacks[name]}.append({final})" for name, final in self.finals.items()),
         ]
@@ -296,6 +304,10 @@ def load(weights: Path = WEIGHTS) -> {self.name}:
     network = {self.name}()
     network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
     return network.eval()'''
+
+
+def _indented(lines: Iterable[str], levels: int = 1) -> list[str]:
+    return [f"{'    ' * levels}{line}" for line in lines]
 
 
 def _camel(name: str) -> str:

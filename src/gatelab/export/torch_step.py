@@ -67,7 +67,7 @@ class Attributes:
     def __init__(self, graph: Graph, given: Iterable[str], fixed: Iterable[str]) -> None:
         needed = set(graph.nodes(*graph.new_states))
         nodes = [node for node in graph.nodes() if node in needed]  # in the order of the equations
-        names = Names(dir(nn.Module()), dir(torch.jit.RecursiveScriptModule), ("step", "training"))
+        names = Names(dir(nn.Module()), dir(torch.jit.ScriptModule), ("step", "training"))
         labels = {matrix: name for name, matrix in graph.maps.items()}
         self.matrices: dict[Matrix, str] = {}
         for matrix in dict.fromkeys(node.matrix for node in nodes if node.matrix is not None):
@@ -138,8 +138,9 @@ class Step(_Python):
         if node.op in ("maximum", "minimum") and _is_number(node.args[1]):
             bound = "min" if node.op == "maximum" else "max"
             return f"torch.clamp({self._tensor(node.args[0])}, {bound}={self.expression(node.args[1])[0]})", ATOM
-        if node.op == "clamp":
-            return self._clamped(*node.args), ATOM
+        if node.op == "clamp":  # its bounds are numbers
+            inner = [self._tensor(node.args[0]), *(self.expression(bound)[0] for bound in node.args[1:])]
+            return f"torch.clamp({', '.join(inner)})", ATOM
         if node.op == "where":
             return self._chosen(*node.args), ATOM
         return self.called(node.op, ", ".join(map(self._tensor, node.args))), ATOM
@@ -160,13 +161,6 @@ class Step(_Python):
         both = _is_number(yes) and _is_number(no)
         values = [self._tensor(yes) if both else self.expression(yes)[0], self.expression(no)[0]]
         return self.called("where", ", ".join([self.expression(condition)[0], *values]))
-
-    def _clamped(self, value: Node, low: Node, high: Node) -> str:
-        if _is_number(low) and _is_number(high):
-            bounds = (self.expression(bound)[0] for bound in (low, high))
-            return f"torch.clamp({', '.join([self._tensor(value), *bounds])})"
-        at_least = self.called("maximum", f"{self._tensor(value)}, {self._tensor(low)}")
-        return self.called("minimum", f"{at_least}, {self._tensor(high)}")
 
     def _tensor(self, node: Node) -> str:
         """A node as a tensor, even if it is a number."""
@@ -266,13 +260,14 @@ def equations(graph: Graph) -> list[str]:
 
 def folded(statement: str, width: int = WIDTH) -> list[str]:
     """A statement in lines of at most this width, if its brackets allow."""
-    if len(statement) <= width:
-        return [statement]
+    if len(statement) <= width or statement.startswith("def "):
+        return _folded(statement, width)
     left, sign, right = statement.partition(" = ")
     left, right = (left + sign, right) if sign else ("return ", statement.removeprefix("return "))
     if len(_pieces(right)) > 1:
         right = f"({right})"
-    return _folded(left + right, width)
+    first, *rest = _folded(right, width - len(left))
+    return [left + first, *rest]
 
 
 def _folded(piece: str, width: int) -> list[str]:
