@@ -266,7 +266,7 @@ def test_the_generated_module_is_trained_further(tmp_path):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     assert losses[-1] < 0.7 * losses[0]
     assert all(parameter.grad is not None and parameter.grad.any() for parameter in module.parameters())
 

@@ -136,7 +136,7 @@ class Source:
 
     def _tensor(self, name: str, size: str, comment: str = "") -> str:
         if name in self.attributes.buffers:
-            line = f'self.register_buffer("{name}", torch.zeros({size}))  # given, not learned'
+            line = f'self.register_buffer("{name}", torch.zeros({size}))  # not learned'
         else:
             line = f"self.{name} = nn.Parameter(torch.zeros({size}))"
         return f"{line}  # {comment}" if comment else line
@@ -224,8 +224,8 @@ class Source:
             before, steps = (quoted(network.extra(name)) for name in ("before", "steps"))
             lines += [
                 f"now = x[:, :, :{count}].double()",
-                f"first = torch.where(state[{steps}] > 0, now[:, 0] - state[{before}], 0.0)  # no change at the start",
-                "changes = torch.cat([first.unsqueeze(1), now[:, 1:] - now[:, :-1]], 1)",
+                f"start = torch.where(state[{steps}] > 0, state[{before}], now[:, 0])  # no change in the first step",
+                "changes = now - torch.cat([start.unsqueeze(1), now[:, :-1]], 1)",
                 f"raw = torch.cat([changes, x[:, :, {count}:].double()], 2)",
             ]
             given = "raw"

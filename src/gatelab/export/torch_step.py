@@ -132,9 +132,11 @@ class Step(_Python):
         if node.op in (*ARITHMETIC, *LEAVES):
             return super().expression(node, top)
         if node.op == "stop_gradient":
-            return f"{self._operand(node.args[0])}.detach()", ATOM
+            return self._method(node.args[0], "detach()"), ATOM
         if node.op in ("sum", "mean"):
-            return f"{self._operand(node.args[0], vector=True)}.{node.op}(-1, keepdim=True)", ATOM
+            if _is_flat(node.args[0]) and not _is_number(node.args[0]):
+                return f"{self._vector(node.args[0])}.{node.op}(-1, keepdim=True)", ATOM
+            return self._method(node.args[0], f"{node.op}(-1, keepdim=True)"), ATOM
         if node.op in ("maximum", "minimum") and _is_number(node.args[1]):
             bound = "min" if node.op == "maximum" else "max"
             return f"torch.clamp({self._tensor(node.args[0])}, {bound}={self.expression(node.args[1])[0]})", ATOM
@@ -145,10 +147,10 @@ class Step(_Python):
             return self._chosen(*node.args), ATOM
         return self.called(node.op, ", ".join(map(self._tensor, node.args))), ATOM
 
-    def _operand(self, node: Node, vector: bool = False) -> str:
-        """A node before a dot."""
-        own = self._vector(node) if vector else self._tensor(node)
-        return own if own.startswith("torch.full_like") or self.expression(node)[1] == ATOM else f"({own})"
+    def _method(self, node: Node, call: str) -> str:
+        """A method of a node."""
+        atomic = _is_number(node) or self.expression(node)[1] == ATOM
+        return f"{self._tensor(node)}.{call}" if atomic else f"({self._tensor(node)}).{call}"
 
     def _compared(self, op: str, left: Node, right: Node) -> str:
         if _is_number(left) and not _is_number(right):  # v < 0 instead of 0 > v
@@ -169,15 +171,15 @@ class Step(_Python):
 
     def _vector(self, node: Node) -> str:
         """A node as a tensor with an axis of units."""
-        own = self._tensor(node)
-        return f"({own}).expand_as({self._like()})" if _is_flat(node) and not _is_number(node) else own
+        if _is_flat(node) and not _is_number(node):
+            return self._method(node, f"expand_as({self._like()})")
+        return self._tensor(node)
 
     def _full(self, node: Node) -> str:
         """A node as a new state, (B, H)."""
-        own = self._tensor(node)
-        if _is_number(node) or (node.shape == "vector" and _is_batched(node)):
-            return own
-        return f"({own}).expand_as({self._like()})"
+        if _is_number(node) or (_is_batched(node) and not _is_one_per_sequence(node)):
+            return self._tensor(node)
+        return self._method(node, f"expand_as({self._like()})")
 
     def _like(self) -> str:
         return next(iter(self.states.values()))
@@ -211,8 +213,7 @@ class Step(_Python):
 
     def number(self, value: float) -> str:
         """A number of Python."""
-        own = repr(value) if math.isfinite(value) else f"float('{value}')"
-        return own if value >= 0 else f"({own})"
+        return repr(value) if math.isfinite(value) else f"float('{value}')"
 
     def filled(self, value: float) -> str:
         """A vector of one number: the number, where it is broadcast."""
@@ -241,6 +242,15 @@ def _is_flat(node: Node) -> bool:
     if node.op in ("input", "state", "vector", "product", "sum", "mean"):
         return False
     return all(map(_is_flat, node.args))
+
+
+def _is_one_per_sequence(node: Node) -> bool:
+    """Whether a node is one number per sequence, also where it stands for a vector: a sum times a full vector."""
+    if node.op in ("sum", "mean"):
+        return True
+    if node.op in ("input", "state", "vector", "product"):
+        return False
+    return all(map(_is_one_per_sequence, node.args))
 
 
 def _is_batched(node: Node) -> bool:
@@ -288,7 +298,7 @@ def _pieces(text: str, products: bool = True) -> list[str]:
     """The parts of an expression between its outermost commas, or else comparisons, sums or products."""
     outermost, depth = [], 0
     for place, letter in enumerate(text):
-        depth += {"(": 1, ")": -1}.get(letter, 0)
+        depth += (letter in "([") - (letter in ")]")
         outermost += [(place, op) for group in OPERATORS for op in group if depth == 0 and text.startswith(op, place)]
     for group in OPERATORS if products else OPERATORS[:-1]:
         # A comma ends a line, an operator begins one.
