@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import json
 import re
 import subprocess
 import sys
@@ -16,11 +15,11 @@ import pytest
 import torch
 
 from gatelab import Recurrent, cell, cells
-from gatelab.export import export, network, to_torch
+from gatelab.export import network, to_torch
 from gatelab.export.check import TOLERANCE, check
 from gatelab.export.network import Scale
 from gatelab.export.torch_module import _imported, run_module, runner, write, write_module
-from gatelab.export.torch_source import Source
+from gatelab.export.torch_source import Source, stem
 from gatelab.lang import (
     clamp,
     exp,
@@ -55,7 +54,7 @@ def greek(x, h, θ, W, U, b, *, λ=0.5, type=2.0):  # noqa: A002
     """A cell whose names mean something else in Python, in torch, or in the generated file."""
     state = sigmoid(W.state(x) + U.state(h) + b.state)
     self_ = tanh(W.self_(x) + U.self_(h) + b.forward)
-    torch = sigmoid(U.torch(θ) + b.λ)  # noqa: F811
+    torch = sigmoid(U.torch(θ) + b.λ)
     forward = λ * state * torch + type * self_
     linear = maximum(forward, 0.1) - minimum(U.ζ(forward), 0.3)
     sum = tanh(linear)  # noqa: A001
@@ -68,7 +67,7 @@ def greek(x, h, θ, W, U, b, *, λ=0.5, type=2.0):  # noqa: A002
 def constants(x, h, a, d, e, W, b):
     """States that are numbers, vectors or sums over the units, and functions of such."""
     n = tanh(W.n(x) + b.n + a + d + e)
-    k = where(0.0 > n, full(1.0), full(-1.0))
+    k = where(n < 0.0, full(1.0), full(-1.0))
     u = minimum(clamp(k + prev(n), -0.7, 0.9), b.high) + layer_norm(full(2.0))
     return relu(u) + mean(stop_gradient(h)) + sum(full(0.5)), full(2.0), b.n, exp(-sum(n * n)) * full(1.0)
 
@@ -318,25 +317,19 @@ def test_the_files_are_short_lines_of_ascii_code(name):
 
 @pytest.mark.parametrize("name", ["torch", "class", "typing", "1-2"])
 def test_a_file_hides_no_module(name, tmp_path):
-    done = export(layers("gru", 1), "torch", tmp_path / "out", name=name, with_check=False)
-    stem = done.files[0].stem
-    assert stem.isidentifier()
-    assert stem not in (*sys.stdlib_module_names, "torch", "class")
-    assert "torch.jit" not in (done.path / f"{stem}.py").read_text()
-    assert _imported(done.path / f"{stem}.py").load().training is False
+    whole = network(layers("gru", 1), name)
+    assert stem(whole).isidentifier()
+    assert stem(whole) not in (*sys.stdlib_module_names, "torch", "class")
+    write_module(whole, tmp_path)
+    assert _imported(tmp_path / f"{stem(whole)}.py").load().training is False
 
 
-def test_nothing_is_left_in_the_imported_modules(tmp_path):
+def test_what_is_written_and_what_is_left(tmp_path):
     before = set(sys.modules)
-    to_torch(layers("rnn", 1), tmp_path / "out")
-    assert not {name for name in set(sys.modules) - before if "network" in name and "torch." not in name}
-
-
-def test_metadata_of_the_program(tmp_path):
-    to_torch(layers("gru", 1), tmp_path / "out")
-    files = {"gatelab.json": ""}
-    torch.export.load(tmp_path / "out" / "network.pt2", extra_files=files)
-    assert json.loads(files["gatelab.json"]) == {"name": "network", "cell": "gru", "classes": []}
+    done = to_torch(layers("rnn", 1), tmp_path / "out")
+    assert sorted(file.name for file in done.files) == ["network.pt", "network.pt2", "network.py"]
+    assert done.checked.difference <= TOLERANCE
+    assert not [name for name in set(sys.modules) - before if "gatelab_export" in name]
 
 
 def test_the_page(tmp_path, monkeypatch):

@@ -108,8 +108,8 @@ def _stack(keras: Any, source: Any) -> list[Any]:
         layers = [layer for layer in source.layers if not isinstance(layer, keras.layers.InputLayer)]
         if others := [layer for layer in layers if not _is_recurrent(keras, layer)]:
             raise GatelabError(
-                f"from_keras was given a model with {others[0].name!r}, a {type(others[0]).__name__}: expected recurrent "
-                "layers only; give the recurrent layers themselves as a list"
+                f"from_keras was given a model with {others[0].name!r}, a {type(others[0]).__name__}: expected "
+                "recurrent layers only; give the recurrent layers themselves as a list"
             )
         for before, layer in itertools.pairwise(layers):
             if layer.input is not before.output:

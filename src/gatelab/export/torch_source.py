@@ -225,7 +225,7 @@ class Source:
             lines += [
                 f"now = x[:, :, :{count}].double()",
                 f"start = torch.where(state[{steps}] > 0, state[{before}], now[:, 0])  # no change in the first step",
-                "changes = now - torch.cat([start.unsqueeze(1), now[:, :-1]], 1)",
+                "changes = now - torch.cat([start.unsqueeze(1), now], 1)[:, :-1]",
                 f"raw = torch.cat([changes, x[:, :, {count}:].double()], 2)",
             ]
             given = "raw"
