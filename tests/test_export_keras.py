@@ -42,7 +42,7 @@ D, H = 3, 5
 def made(kind: str, **options):
     """A recurrent layer of Keras."""
     name, own, _ = KINDS[kind]
-    return getattr(keras.layers, name)(H, return_sequences=True, **{**own, **options})
+    return getattr(keras.layers, name)(H, **{"return_sequences": True, **own, **options})
 
 
 def random_weights(layer) -> None:

@@ -54,7 +54,8 @@ class _Builder:
         if network.differenced:
             new[network.extra("before")] = x[:, -1, : network.differenced]
         named = [self._named(answer, "answer"), *(self._named(new[name], f"next_{name}") for name in old)]
-        model = self.keras.Model([x, *old.values()], named, name=network.name)
+        arguments = ([x, *old.values()], named) if old else (x, named[0])  # no list of one: Keras warns of it in calls
+        model = self.keras.Model(*arguments, name=network.name)
         for layer, arrays in self.weights:
             layer.set_weights(arrays)
         return model

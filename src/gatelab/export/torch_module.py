@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 import uuid
@@ -124,12 +123,10 @@ def _metadata(network: Network) -> dict[str, str]:
 
 
 def _imported(path: Path) -> ModuleType:
-    """The file as a module, which is not left among the imported ones."""
-    specification = importlib.util.spec_from_file_location(f"_gatelab_export_{uuid.uuid4().hex}", path)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    """The file as a module, which is not left among the imported ones, and leaves no bytecode in the folder."""
+    module = ModuleType(f"_gatelab_export_{uuid.uuid4().hex}")
+    module.__file__ = str(path)
+    exec(compile(path.read_text(encoding="utf-8"), path, "exec"), module.__dict__)
     return module
 
 
