@@ -125,9 +125,8 @@ def test_every_cell(name, count, tmp_path):
     source = layers(name, count)
     whole = network(source)
     write(whole, tmp_path / "out", None)
-    amplified = 10 * rounding(source, source.input_size) if name in ("layer_norm_lstm", "phased_lstm") else 0.0
-    found = check(source, whole, runner(whole, tmp_path / "out"), max(TOLERANCE, amplified))
-    print(f"{name} {count}: {found.difference:.1e}")
+    amplified = 4 * rounding(source, source.input_size) if name in ("layer_norm_lstm", "phased_lstm") else 0.0
+    check(source, whole, runner(whole, tmp_path / "out"), max(TOLERANCE, amplified))
     module = _imported(tmp_path / "out" / "network.py").load()
     x = torch.randn(2, 3, source.input_size)
     torch.testing.assert_close(scripted(module)(x), module(x))
@@ -311,7 +310,7 @@ def test_a_matrix_expression_is_one_matrix(tmp_path):
 def test_the_files_are_short_lines_of_ascii_code(name):
     source = Source(network(layers(name, 2)))
     assert max(map(len, source.text().splitlines())) <= 120
-    assert all(line.isascii() for line in source.body)
+    assert all(line.isascii() for line in source.layer.body)
     compile(source.text(), name, "exec")
 
 

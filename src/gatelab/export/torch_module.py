@@ -69,7 +69,7 @@ def _weights(network: Network, source: Source) -> dict[str, Tensor]:
 
 
 def _layer_weights(layer: Layer, source: Source) -> dict[str, Tensor]:
-    names = source.attributes
+    names = source.layer.attributes
     own = {name: torch.from_numpy(layer.matrices[matrix]) for matrix, name in names.matrices.items()}
     own |= {own: torch.from_numpy(layer.vectors[name]) for name, own in names.vectors.items()}
     return own | {own: torch.tensor(layer.scalars[name]) for name, own in names.scalars.items()}

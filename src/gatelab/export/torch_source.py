@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import keyword
 import sys
-from collections.abc import Iterable
 
 from gatelab import __version__
 from gatelab.export.network import Network
-from gatelab.export.torch_step import GLOBALS, HELPERS, Attributes, Names, Step, equations, folded, quoted
+from gatelab.export.torch_layer import LayerSource
+from gatelab.export.torch_lines import WIDTH, folded, indented, quoted
+from gatelab.export.torch_step import GLOBALS, HELPERS, Names
 
 USED = {"softplus": "softplus(", "one_hot": "one_hot("}  # functions of torch that not every file needs
 STATE = "Dict[str, Tensor]"
@@ -25,22 +26,17 @@ class Source:
 
     def __init__(self, network: Network) -> None:
         self.network = network
-        fixed = [name for name, option in network.cell.options.items() if not option.learned]
-        self.attributes = Attributes(network.graph, network.cell.given, fixed)
-        self.step = Step(network.graph, self.attributes)
-        self.body = self.step.lines()
-        self.outputs, self.now = self.step.names.new("outputs"), self.step.names.new(f"{self.step.input}_t")
         names = Names(GLOBALS, HELPERS, ("CLASSES", "COLUMNS", "VOCABULARY", "WEIGHTS"))
         self.name = names.new(_camel(stem(network)))
-        self.layer_name = names.new(f"{_camel(network.cell.name)}Layer")
+        self.layer = LayerSource(network, names.new(f"{_camel(network.cell.name)}Layer"))
         local = Names(GLOBALS, ("self", "x", "state", "values", "number", "layer", "outputs", "answer", "read"))
-        self.finals = {state: local.new(f"{name}_end") for state, name in self.step.states.items()}
-        self.stacks = {state: local.new(f"new_{name}") for state, name in self.step.states.items()}
+        self.finals = {state: local.new(f"{name}_end") for state, name in self.layer.step.states.items()}
+        self.stacks = {state: local.new(f"new_{name}") for state, name in self.layer.step.states.items()}
 
     def text(self) -> str:
         """The whole file."""
-        helpers = [HELPERS[name] for name in HELPERS if name in self.step.used]
-        blocks = [*helpers, self._layer(), self._network(), self._load()]
+        helpers = [HELPERS[name] for name in HELPERS if name in self.layer.step.used]
+        blocks = [*helpers, self.layer.text(), self._network(), self._load()]
         code = "\n\n\n".join(blocks)
         functions = ", ".join(["linear", *(name for name, call in USED.items() if call in code)])
         typing = [name for name in ("Dict", "List", "Optional", "Tuple") if f"{name}[" in code]
@@ -89,58 +85,6 @@ class Source:
         lines = [f'WEIGHTS = Path(__file__).with_name("{stem(self.network)}.pt")']
         return lines + [line for name, values in named.items() if values for line in _tuple(name, values)]
 
-    def _layer(self) -> str:
-        arguments = ", ".join(f"{name}: Tensor" for name in self.step.arguments)
-        states = ", ".join(self.step.states.values())
-        count = len(self.step.states)
-        new = "Tensor" if count == 1 else f"Tuple[{', '.join(['Tensor'] * count)}]"
-        step = [
-            *folded(f"def step(self, {arguments}) -> {new}:"),
-            f'    """One step: {self.step.input} is (B, D), the states are (B, H), before and after."""',
-            *_indented(self.body),
-        ]
-        forward = [
-            *folded(f"def forward(self, {arguments}) -> Tuple[{', '.join(['Tensor'] * (count + 1))}]:"),
-            f'    """All steps: {self.step.input} is (B, T, D). Outputs (B, T, H) and the last states."""',
-            f"    {self.outputs}: List[Tensor] = []",
-            f"    for {self.now} in {self.step.input}.unbind(1):",
-            *_indented(folded(f"{states} = self.step({self.now}, {states})"), 2),
-            f"        {self.outputs}.append({next(iter(self.step.states.values()))})",
-            *_indented(folded(f"return torch.stack({self.outputs}, 1), {states}")),
-        ]
-        lines = [
-            f"class {self.layer_name}(nn.Module):",
-            f'    """One layer of the cell {self.network.cell.name}.',
-            "",
-            *_indented(equations(self.network.graph), 2),
-            '    """',
-            "",
-            "    def __init__(self, D: int, H: int) -> None:",
-            "        super().__init__()",
-            *_indented(self._tensors(), 2),
-            "",
-            *_indented(step),
-            "",
-            *_indented(forward),
-        ]
-        return "\n".join(lines)
-
-    def _tensors(self) -> list[str]:
-        own = self.attributes
-        lines = []
-        for matrix, name in own.matrices.items():
-            columns = "D" if getattr(matrix, "space", "U") == "W" else "H"
-            lines.append(self._tensor(name, f"H, {columns}", self.step.matrix_comment(matrix)))
-        lines += [self._tensor(name, "H") for name in own.vectors.values()]
-        return lines + [self._tensor(name, "()") for name in own.scalars.values()] or ["pass"]
-
-    def _tensor(self, name: str, size: str, comment: str = "") -> str:
-        if name in self.attributes.buffers:
-            line = f'self.register_buffer("{name}", torch.zeros({size}))  # not learned'
-        else:
-            line = f"self.{name} = nn.Parameter(torch.zeros({size}))"
-        return f"{line}  # {comment}" if comment else line
-
     def _network(self) -> str:
         network = self.network
         lines = [f"class {self.name}(nn.Module):", f'    """{self._summary()}"""', ""]
@@ -187,7 +131,7 @@ class Source:
             ]
         directions = len(network.layers[0])
         sizes = [size, *[H * directions] * (len(network.layers) - 1)]
-        modules = ", ".join(f"{self.layer_name}({each}, {H})" for each in sizes)
+        modules = ", ".join(f"{self.layer.name}({each}, {H})" for each in sizes)
         for name in ("forwards", "backwards") if network.bidirectional else ("layers",):
             lines.append(f"self.{name} = nn.ModuleList([{modules}])")
         if network.head is not None:
@@ -200,7 +144,7 @@ class Source:
         return lines
 
     def _initial(self) -> list[str]:
-        names = [*self.attributes.matrices.values(), *self.attributes.vectors.values()]
+        names = [*self.layer.attributes.matrices.values(), *self.layer.attributes.vectors.values()]
         zeros = "like.new_zeros" if names else "torch.zeros"
         shapes = {
             name: ", ".join("batch" if size == 0 else str(size) for size in shape)
@@ -210,7 +154,7 @@ class Source:
             f"def initial_state(self, batch: int) -> {STATE}:",
             '    """What sequences begin with: zeros."""',
             *([f"    like = self.layers[0].{names[0]}"] if names else []),
-            *_indented(_dictionary("return ", [f"{quoted(name)}: {zeros}({shape})" for name, shape in shapes.items()])),
+            *indented(_dictionary("return ", [f"{quoted(name)}: {zeros}({shape})" for name, shape in shapes.items()])),
         ]
 
     def _encoded(self) -> list[str]:
@@ -226,17 +170,19 @@ class Source:
                 f"now = x[:, :, :{count}].double()",
                 f"start = torch.where(state[{steps}] > 0, state[{before}], now[:, 0])  # no change in the first step",
                 "changes = now - torch.cat([start.unsqueeze(1), now], 1)[:, :-1]",
-                f"raw = torch.cat([changes, x[:, :, {count}:].double()], 2)",
             ]
-            given = "raw"
+            given = "changes"
+            if network.input_size > count:
+                lines.append(f"raw = torch.cat([changes, x[:, :, {count}:].double()], 2)")
+                given = "raw"
         if network.input_scale is not None:
-            double = "raw" if given == "raw" else "x.double()"
+            double = "x.double()" if given == "x" else given
             return [*lines, f"values = (({double} - self.mean) / self.deviation).to(x.dtype)"]
-        return [*lines, f"values = {given}.to(x.dtype)" if given == "raw" else "values = x"]
+        return [*lines, "values = x" if given == "x" else f"values = {given}.to(x.dtype)"]
 
     def _forward(self) -> list[str]:
         network = self.network
-        olds = "".join(f", state[{quoted(name)}][number]" for name in self.step.states)
+        olds = "".join(f", state[{quoted(name)}][number]" for name in self.layer.step.states)
         outputs = "outputs" if network.residual else "values"
         kept = [f"{quoted(name)}: torch.stack({stack})" for name, stack in self.stacks.items()]
         lines = [
@@ -245,7 +191,7 @@ class Source:
             *self._encoded(),
             *(f"{stack}: List[Tensor] = []" for stack in self.stacks.values()),
             "for number, layer in enumerate(self.layers):",
-            *_indented(folded(f"{outputs}, {', '.join(self.finals.values())} = layer(values{olds})")),
+            *indented(folded(f"{outputs}, {', '.join(self.finals.values())} = layer(values{olds})")),
             *(["    values = outputs + values if number > 0 else outputs"] if network.residual else []),
             *(f"    {self.stacks[name]}.append({final})" for name, final in self.finals.items()),
         ]
@@ -264,8 +210,8 @@ class Source:
 
     def _forward_both(self) -> list[str]:
         H = self.network.hidden_size
-        zeros = ", ".join(["zeros"] * len(self.step.states))
-        rest = "".join(", _" for _ in self.step.states)
+        zeros = ", ".join(["zeros"] * len(self.layer.step.states))
+        rest = "".join(", _" for _ in self.layer.step.states)
         both = "torch.cat([right, left.flip(1)], 2)"
         lines = [
             *self._encoded(),
@@ -306,22 +252,18 @@ def load(weights: Path = WEIGHTS) -> {self.name}:
     return network.eval()'''
 
 
-def _indented(lines: Iterable[str], levels: int = 1) -> list[str]:
-    return [f"{'    ' * levels}{line}" for line in lines]
-
-
 def _camel(name: str) -> str:
     parts = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
     return parts if parts[:1].isalpha() else f"N{parts}"
 
 
 def _tuple(name: str, values: tuple[str, ...]) -> list[str]:
-    line = f"{name} = ({', '.join(map(quoted, values))},)"
-    if len(line) <= 112:
+    line = f"{name} = ({', '.join(map(quoted, values))}{',' * (len(values) == 1)})"
+    if len(line) <= WIDTH:
         return [line]
     return [f"{name} = (", *(f"    {quoted(value)}," for value in values), ")"]
 
 
 def _dictionary(before: str, entries: list[str]) -> list[str]:
     line = f"{before}{{{', '.join(entries)}}}"
-    return [line] if len(line) <= 112 else [f"{before}{{", *(f"    {entry}," for entry in entries), "}"]
+    return [line] if len(line) <= WIDTH else [f"{before}{{", *(f"    {entry}," for entry in entries), "}"]
