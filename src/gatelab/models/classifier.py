@@ -36,9 +36,9 @@ class SequenceClassifier(nn.Module):
         hidden_size: H, the number of units per state.
         output_size: the number of classes (the outputs are logits), or of regression targets.
         num_layers: L, the number of stacked layers.
-        pool: what the head reads: "last" (the last layer's output at the end of each sequence, at the first step for the
-            backward one), "mean" or "max" over the steps, "mean+max" (both, joined), or "attention" (a mean with learned
-            weights).
+        pool: what the head reads: "last" (the last layer's output at the end of each sequence, at the first step for
+            the backward one), "mean" or "max" over the steps, "mean+max" (both, joined), or "attention" (a mean with
+            learned weights).
         stem: "conv" for two strided convolutions before the layers, which shorten sequences to a quarter.
         dropout: dropout probability between layers; without effect for one layer.
         head_dropout: dropout probability before the linear head.
