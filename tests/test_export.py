@@ -108,7 +108,7 @@ RUNS = {  # task → settings of the model
     "mnist1d": {"cell": "qrnn"},
     "sine": {"cell": "lstm", "num_layers": 2, "residual": True},
     "adding:length=20,size=500": {"bidirectional": True},
-    "copy:length=3,pause=5,size=500": {},
+    "copy:length=6,pause=5,size=500": {},
     "recall:delay=5,size=500": {"cell": "mgu"},
     "agreement:size=500": {"embedding_size": 6},
     "files:path={folder}/series.csv,length=24": {},  # differenced, since it drifts
@@ -153,9 +153,9 @@ def test_a_trained_run_scores_the_same_in_every_runtime(task, tmp_path, cli):
     examples = run.spec().task.test
     x, _, lengths = examples.first(40)
     x, expected = raw(x.numpy(), whole), saved["predictions"][:40]
-    if saved["predictions"].shape[0] == 1 and whole.read == "steps":  # one long sequence
-        x, expected = x[:, :200], expected[:, :200]
-    for target in ("json", "c", "js", "torch", "onnx"):
+    if len(saved["predictions"]) == 1 and whole.read == "steps":  # one long sequence
+        expected = expected[:, : x.shape[1]]
+    for target in ("json", "c", "torch", "onnx"):
         out = tmp_path / f"out-{target}{TARGETS[target].suffix or ''}"
         code, said, err = cli("export", tmp_path / "run", "--to", target, "--out", out)
         assert code == 0, err

@@ -221,7 +221,7 @@ def test_models(name, read, bidirectional, tmp_path):
     if read == "steps":
         source = StepPredictor(name, D, H, 4, 2, bidirectional=bidirectional, residual=True).eval()
     else:
-        source = SequenceClassifier(name, D, H, 4, 2, read=read, bidirectional=bidirectional, residual=True).eval()
+        source = SequenceClassifier(name, D, H, 4, 2, pool=read, bidirectional=bidirectional, residual=True).eval()
     scale = Scale(np.array([1e6, -3.0, 0.1]), np.array([0.5, 20.0, 1e-9]))
     assert checked(source, tmp_path, input_scale=scale) <= TOLERANCE
 

@@ -164,11 +164,22 @@ def inference_graph(cell: Cell) -> Graph:
     """One step of a cell in use: earlier values and the index are states, a mask is its probability, and of a value
     with another one's derivative the value is left.
     """
+    return _without(cell.lowered, "random", "surrogate")
+
+
+@functools.cache
+def differentiable_graph(cell: Cell) -> Graph:
+    """The same, but with the derivatives of training."""
+    return _without(cell.lowered, "random")
+
+
+def _without(graph: Graph, *operations: str) -> Graph:
+    """The graph with the first argument of these operations in their place."""
 
     def replacement(node: Node, args: tuple[Node, ...]) -> Node | None:
-        return Node("stop_gradient", "vector", args[:1]) if node.op in ("random", "surrogate") else None
+        return Node("stop_gradient", "vector", args[:1]) if node.op in operations else None
 
-    return cell.lowered.replaced(replacement)
+    return graph.replaced(replacement)
 
 
 def network(source: Exportable, name: str | None = None) -> Network:

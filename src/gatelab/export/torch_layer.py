@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gatelab.export.network import Network
+from gatelab.export.network import Network, differentiable_graph
 from gatelab.export.torch_lines import folded, indented
 from gatelab.export.torch_step import Attributes, Step, equations
 
@@ -11,10 +11,11 @@ class LayerSource:
     """The source code for one layer in one direction."""
 
     def __init__(self, network: Network, name: str) -> None:
-        self.name, self.cell, self.graph = name, network.cell, network.graph
+        self.name, self.cell = name, network.cell
+        self.graph = differentiable_graph(network.cell)  # the module can be trained further
         fixed = [option for option, given in network.cell.options.items() if not given.learned]
-        self.attributes = Attributes(network.graph, network.cell.given, fixed)
-        self.step = Step(network.graph, self.attributes)
+        self.attributes = Attributes(self.graph, network.cell.given, fixed)
+        self.step = Step(self.graph, self.attributes)
         self.body = self.step.lines()
         self.outputs, self.now = self.step.names.new("outputs"), self.step.names.new(f"{self.step.input}_t")
 
