@@ -162,8 +162,8 @@ class Layers:
             lines.append("for (let j = 0; j < units; j++) dx[xAt + j] += itselfAdjoint[j];")
         arguments = "x, xAt, record, adjoints, dx, at, from, to"
         what = (
-            "The step backwards: from the adjoints of the new states, at `to`, to those of the old ones, at `from`; "
-            "adds that of x to dx."
+            "The step backwards: from the adjoints of the new states at `to` to those of the old ones at `from`.\n"
+            "    The adjoint of x is added to dx."
         )
         return self._function("backward", what, arguments, self.backward, lines, prepared)
 
@@ -174,9 +174,7 @@ class Layers:
         body = [*self._arrays(used), *self._start(loops), *lines]
         outside = [f"const units = {self.H};", *self._constants(name, loops), *prepared, *self._clamps(used)]
         inner = [f"return ({arguments}) => {{", *(f"  {line}" for line in body), "};"]
-        return (
-            f"/** {what} */\nfunction {name}Step(parameter, inputs, clamps) {{\n{indented([*outside, *inner])}\n}}"
-        )
+        return f"/** {what} */\nfunction {name}Step(parameter, inputs, clamps) {{\n{indented([*outside, *inner])}\n}}"
 
     def _arrays(self, used: set[str]) -> Iterable[str]:
         """The arrays of a record by name, those that the step uses."""
@@ -217,10 +215,10 @@ class Layers:
         if any(linear.vectors for linear in loops.columns):
             vectors = (", ".join(parameter(f"b.{v.name}") for v in linear.vectors) for linear in loops.columns)
             yield f"const bias = summed(units, [{', '.join(f'[{each}]' for each in vectors)}]);"
-        arrays = [f"sums = new Float64Array({loops.sums * self.H})"] if loops.sums else []
-        arrays += [f"{array} = new Float64Array(units)" for array in loops.arrays]
-        if arrays:
-            yield f"const {', '.join(arrays)};"
+        if loops.sums:
+            yield f"const sums = new Float64Array({loops.sums * self.H});"
+        for array in loops.arrays:
+            yield f"const {array} = new Float64Array(units);"
 
     def _packed(self, product: Product) -> str:
         columns = "inputs" if product.operand == INPUT else "units"

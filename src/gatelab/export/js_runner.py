@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -57,10 +58,8 @@ class Node:
 def _end(process: subprocess.Popen[str]) -> None:
     assert process.stdin is not None
     assert process.stdout is not None
-    try:
+    with contextlib.suppress(BrokenPipeError):  # it may have ended already
         process.stdin.close()
-    except BrokenPipeError:  # it has ended already
-        pass
     process.wait()
     process.stdout.close()
 

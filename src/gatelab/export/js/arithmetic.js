@@ -67,8 +67,9 @@ function joined(arrays) {
 
 /** The transpose of a matrix with this number of columns. */
 function transposed(matrix, columns) {
-  const rows = matrix.length / columns;
-  return Float32Array.from(matrix, (_, i) => matrix[(i % rows) * columns + Math.floor(i / rows)]);
+  const rows = matrix.length / columns, turned = new Float32Array(matrix.length);
+  for (let i = 0; i < rows; i++) for (let k = 0; k < columns; k++) turned[k * rows + i] = matrix[i * columns + k];
+  return turned;
 }
 
 /** What sums begin with: for each of them the total of some vectors, which may be none. */

@@ -1,11 +1,11 @@
 // ---- The network: input, layers, head; step by step, or a whole sequence with all that happens in it -----------------
 
-/** Where arrays are given, `length` numbers are expected. */
+/** The numbers of a weight; `length` of them are expected. */
 function decoded(weights, name, length) {
-  const kind = name in weights.float32 ? "float32" : "float64";
-  const text = weights[kind][name];
+  const kind = name in weights.float32 ? "float32" : "float64", text = weights[kind][name];
   if (text === undefined) throw new TypeError(`the weights have no ${name}: expected those of ${about.name}`);
-  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const binary = atob(text), bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
   const values = kind === "float32" ? new Float32Array(bytes.buffer) : new Float64Array(bytes.buffer);
   if (length !== undefined && values.length !== length)
     throw new TypeError(`${name} has ${values.length} numbers: expected ${length}`);
@@ -16,7 +16,12 @@ function decoded(weights, name, length) {
 class Layer {
   constructor(weights, number, direction, inputs) {
     const { units, gates, states } = about;
-    const parameter = (name) => decoded(weights, `layers.${number}.${direction}.${name}`);
+    const read = new Map(); // both steps read the same weights
+    const parameter = (name) => {
+      const length = name.startsWith("W.") ? units * inputs : name.startsWith("b.") ? units : undefined;
+      if (!read.has(name)) read.set(name, decoded(weights, `layers.${number}.${direction}.${name}`, length));
+      return read.get(name);
+    };
     Object.assign(this, { number, direction, inputs, isClamped: false });
     this.clamps = [...gates, ...states].map(() => ({ on: new Float64Array(units), to: new Float64Array(units) }));
     this.forward = forwardStep(parameter, inputs, this.clamps);
