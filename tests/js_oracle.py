@@ -42,7 +42,7 @@ class Oracle:
             t = self.time(index, step)
             new = self._step(parameters, x_t, states, index, t)
             states = tuple(
-                self.change(index, name, t, s.expand_as(states[0]).clone())
+                self.change(index, name, t, s.expand_as(states[0])).clone().requires_grad_()
                 for name, s in zip(graph.states, new, strict=True)
             )
             self.states[-1].append(states)
