@@ -1,4 +1,4 @@
-"""The JavaScript export: answers, gates, clamps and gradients in node against torch in float64, and pages in a browser."""
+"""The JavaScript export: answers, gates, clamps and gradients in node against torch in float64; pages in a browser."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def relative(got, expected) -> float:
     return float(np.abs(got - expected).max() / (np.abs(expected).max() or 1.0))
 
 
-# ---- answers -----------------------------------------------------------------------------------------------------------
+# ---- answers ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("layers", [1, 2])
@@ -133,7 +133,7 @@ def test_random_cells(tmp_path_factory, first, second):
     compare_gradients(layers, network(layers), tmp_path_factory.mktemp("random"), steps=3)
 
 
-# ---- gates, clamps and gradients -----------------------------------------------------------------------------------------
+# ---- gates, clamps and gradients -------------------------------------------------------------------------------------
 
 
 def compare_gradients(model, net, path, *, steps=5, clamps=(), at=None) -> dict:
@@ -347,6 +347,14 @@ def test_names_that_javascript_or_the_loops_use(tmp_path):
     compare_gradients(model, network(model), tmp_path, clamps=[{"value": "σ", "units": [1], "to": 0.5}])
 
 
+def test_the_weights_of_another_network_are_refused(tmp_path):
+    exported(network(model_of("gru"), "small"), tmp_path)
+    exported(network(model_of("lstm"), "other"), tmp_path)
+    shutil.copy(tmp_path / "other" / "other.weights.js", tmp_path / "small" / "small.weights.js")
+    with pytest.raises(GatelabError, match=r"the weights have no layers.0.fwd.W.n: expected those of small"):
+        Node(tmp_path / "small", "small")
+
+
 def test_without_node_the_export_is_not_checked(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RuntimeMissingError, match="node is not installed"):
@@ -354,7 +362,7 @@ def test_without_node_the_export_is_not_checked(tmp_path, monkeypatch):
     assert to_js(model_of("gru"), tmp_path / "out").unchecked.startswith("node is not installed")
 
 
-# ---- pages -------------------------------------------------------------------------------------------------------------
+# ---- pages -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

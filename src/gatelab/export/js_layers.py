@@ -146,9 +146,9 @@ class Layers:
 
     def _forward_text(self) -> str:
         lines = self.forward.lines()
-        arguments = "x, xAt, record, at, from, to"
+        prepares, arguments = "parameter, inputs, clamps, isSparse", "x, xAt, record, at, from, to"
         what = "One step: reads x at xAt and the states at `from`, writes the new states at `to`, all else at `at`."
-        return self._function("forward", what, arguments, self.forward, lines, [])
+        return self._function("forward", what, prepares, arguments, self.forward, lines, [])
 
     def _backward_text(self) -> str:
         count, lines, prepared = len(self.input_products), self.backward.lines(), []
@@ -160,21 +160,22 @@ class Layers:
         if self.gradient.itself is not None:
             prepared.append("const itselfAdjoint = new Float64Array(units);")
             lines.append("for (let j = 0; j < units; j++) dx[xAt + j] += itselfAdjoint[j];")
-        arguments = "x, xAt, record, adjoints, dx, at, from, to"
+        prepares, arguments = "parameter, inputs, clamps", "x, xAt, record, adjoints, dx, at, from, to"
         what = (
             "The step backwards: from the adjoints of the new states at `to` to those of the old ones at `from`.\n"
             "    The adjoint of x is added to dx."
         )
-        return self._function("backward", what, arguments, self.backward, lines, prepared)
+        return self._function("backward", what, prepares, arguments, self.backward, lines, prepared)
 
     def _function(
-        self, name: str, what: str, arguments: str, loops: Loops, lines: list[str], prepared: list[str]
+        self, name: str, what: str, prepares: str, arguments: str, loops: Loops, lines: list[str], prepared: list[str]
     ) -> str:
+        """A function that prepares a layer's weights, and returns the one that makes a step."""
         used = set(re.findall(r"\w+", "\n".join(lines)))
         body = [*self._arrays(used), *self._start(loops), *lines]
         outside = [f"const units = {self.H};", *self._constants(name, loops), *prepared, *self._clamps(used)]
         inner = [f"return ({arguments}) => {{", *(f"  {line}" for line in body), "};"]
-        return f"/** {what} */\nfunction {name}Step(parameter, inputs, clamps) {{\n{indented([*outside, *inner])}\n}}"
+        return f"/** {what} */\nfunction {name}Step({prepares}) {{\n{indented([*outside, *inner])}\n}}"
 
     def _arrays(self, used: set[str]) -> Iterable[str]:
         """The arrays of a record by name, those that the step uses."""
@@ -221,8 +222,8 @@ class Layers:
             yield f"const {array} = new Float64Array(units);"
 
     def _packed(self, product: Product) -> str:
-        columns = "inputs" if product.operand == INPUT else "units"
-        return f"packed({columns}, [{', '.join(map(self._matrix, product.matrices))}])"
+        matrices = f"[{', '.join(map(self._matrix, product.matrices))}]"
+        return f"packed(inputs, {matrices}, isSparse)" if product.operand == INPUT else f"packed(units, {matrices})"
 
     def _matrix(self, matrix: Matrix) -> str:
         """The text of a matrix, also of one that the backward step transposes."""

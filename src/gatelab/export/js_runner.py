@@ -33,7 +33,7 @@ class Node:
             raise RuntimeMissingError("node is not installed: install Node.js to have exports checked")
         driver = files("gatelab.export") / "js" / "driver.mjs"
         command = [node, "--input-type=module", "--eval", driver.read_text("utf-8"), str(path.resolve()), name]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
         self.close = weakref.finalize(self, _end, self._process)
         self.ask()  # modules are loaded now, since files may be moved later
 
@@ -48,7 +48,7 @@ class Node:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise GatelabError("node refuses the generated JavaScript, or has ended; its message is above")
+            raise GatelabError("node has ended while it ran the generated JavaScript")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise GatelabError(f"the generated JavaScript fails: {answer['error']}")
@@ -73,7 +73,8 @@ class NodeRunner:
     def __call__(self, x: np.ndarray, carried: Carried) -> tuple[np.ndarray, Carried]:
         """The answers, and what is carried on."""
         network = self.network
-        answers, new = [], {name: [] for name in carried}  # type: tuple[list[np.ndarray], dict[str, list[np.ndarray]]]
+        answers: list[np.ndarray] = []
+        new: dict[str, list[np.ndarray]] = {name: [] for name in carried}
         for row, sequence in enumerate(x):
             parts = {name: value.take(row, network.carried[name].index(0)) for name, value in carried.items()}
             ran = self.node.ask(xs=sequence, **({"state": self._state(parts)} if carried else {}))

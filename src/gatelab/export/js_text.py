@@ -19,7 +19,7 @@ return static super switch this throw true try typeof undefined var void while w
 Float32Array Float64Array Object Array
 """
 _OWN = """
-x xAt dx at from to record adjoints inputs units sums bias parameter clamps inputAdjoints itselfAdjoint toInput
+x xAt dx at from to record adjoints inputs units sums bias parameter clamps inputAdjoints itselfAdjoint toInput isSparse
 multiply packed transposed joined summed
 """
 # Operation → the function that computes it: of Math, or in js/arithmetic.js.

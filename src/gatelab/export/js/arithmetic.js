@@ -12,7 +12,8 @@ const within = (v, low, high) => (v < low || v > high ? 0 : 1);
 
 /** Add a product to `sums` from `first` on: eight rows at a time, whose sums do not wait for each other. */
 function multiply(sums, first, product, values, at) {
-  const { weights, inputs, outputs } = product;
+  const { weights, inputs, outputs, isSparse } = product;
+  if (isSparse) return multiplySparse(sums, first, product, values, at);
   const end = at + inputs;
   let i = first, w = 0;
   for (const last = first + outputs - 8; i <= last; i += 8) {
@@ -44,14 +45,23 @@ function multiply(sums, first, product, values, at) {
   }
 }
 
+/** The same, column by column: for one-hot vectors. */
+function multiplySparse(sums, first, { weights, inputs, outputs }, values, at) {
+  for (let k = 0; k < inputs; k++) {
+    const v = values[at + k], column = k * outputs;
+    if (v !== 0) for (let i = 0; i < outputs; i++) sums[first + i] += weights[column + i] * v;
+  }
+}
+
 /** Matrices with the same number of columns, one below the other, in the order in which `multiply` reads them. */
-function packed(columns, matrices) {
+function packed(columns, matrices, isSparse = false) {
   const rows = joined(matrices), outputs = rows.length / columns, blocked = outputs - (outputs % 8);
+  if (isSparse) return { weights: transposed(rows, columns), inputs: columns, outputs, isSparse };
   const weights = new Float32Array(rows.length);
   for (let i = 0; i < outputs; i++)
     for (let k = 0; k < columns; k++)
       weights[i < blocked ? ((i >> 3) * columns + k) * 8 + (i & 7) : i * columns + k] = rows[i * columns + k];
-  return { weights, inputs: columns, outputs };
+  return { weights, inputs: columns, outputs, isSparse };
 }
 
 /** Arrays, one after the other. */

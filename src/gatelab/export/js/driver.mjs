@@ -3,9 +3,13 @@ import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
 const [folder, name] = process.argv.slice(-2);
-const { create } = await import(pathToFileURL(`${folder}/${name}.js`));
-const { weights } = await import(pathToFileURL(`${folder}/${name}.weights.js`));
-const network = create(weights);
+let network;
+
+async function load() {
+  const { create } = await import(pathToFileURL(`${folder}/${name}.js`));
+  const { weights } = await import(pathToFileURL(`${folder}/${name}.weights.js`));
+  return create(weights);
+}
 
 const plain = (key, value) => (ArrayBuffer.isView(value) ? Array.from(value) : key === "tape" ? undefined : value);
 const typed = (state) => ({
@@ -30,6 +34,7 @@ function answered({ xs, state, clamps = [], record = false, of, at, stepwise = f
 for await (const line of createInterface({ input: process.stdin })) {
   let answer;
   try {
+    network ??= await load();
     answer = answered(JSON.parse(line));
   } catch (error) {
     answer = { error: String(error.stack ?? error) };

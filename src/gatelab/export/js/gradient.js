@@ -30,17 +30,17 @@ function differentiated(model, tape, weights, end) {
 /** The adjoint of the last layer's output, from that of the answer. */
 function readBackwards(model, answer, adjoint, tape, end) {
   const { units, read, directions, outputs } = about, { features } = model, { steps, start } = tape;
-  const read_ = new Float64Array(features);
-  if (model.head) multiply(read_, 0, model.headTransposed, answer, 0);
-  else for (let i = 0; i < outputs; i++) read_[i] = answer[i];
+  const ofRead = new Float64Array(features);
+  if (model.head) multiply(ofRead, 0, model.headTransposed, answer, 0);
+  else for (let i = 0; i < outputs; i++) ofRead[i] = answer[i];
   if (read === "mean") {
     for (let t = 0; t <= end; t++)
-      for (let i = 0; i < features; i++) adjoint[t * features + i] = read_[i] / (start + end + 1);
+      for (let i = 0; i < features; i++) adjoint[t * features + i] = ofRead[i] / (start + end + 1);
     return;
   }
   directions.forEach((direction, d) => {
     const t = direction === "bwd" && read === "last" ? 0 : end;
-    for (let i = d * units; i < (d + 1) * units; i++) adjoint[t * features + i] = read_[i];
+    for (let i = d * units; i < (d + 1) * units; i++) adjoint[t * features + i] = ofRead[i];
   });
 }
 

@@ -15,7 +15,7 @@ function decoded(weights, name, length) {
 /** One layer in one direction. */
 class Layer {
   constructor(weights, number, direction, inputs) {
-    const { units, gates, states } = about;
+    const { units, gates, states, tokens, embedding } = about;
     const read = new Map(); // both steps read the same weights
     const parameter = (name) => {
       const length = name.startsWith("W.") ? units * inputs : name.startsWith("b.") ? units : undefined;
@@ -24,7 +24,7 @@ class Layer {
     };
     Object.assign(this, { number, direction, inputs, isClamped: false });
     this.clamps = [...gates, ...states].map(() => ({ on: new Float64Array(units), to: new Float64Array(units) }));
-    this.forward = forwardStep(parameter, inputs, this.clamps);
+    this.forward = forwardStep(parameter, inputs, this.clamps, tokens && !embedding && number === 0);
     this.backward = backwardStep(parameter, inputs, this.clamps);
     this.scratch = Layer.record(1);
   }
@@ -65,7 +65,8 @@ class Layer {
 function prepared(weights) {
   const { inputs, units, outputs, directions, embedding, hasHead } = about;
   const width = embedding ?? inputs, features = units * directions.length;
-  const array = (name, length) => (name in weights.float32 || name in weights.float64 ? decoded(weights, name, length) : null);
+  const isGiven = (name) => name in weights.float32 || name in weights.float64;
+  const array = (name, length) => (isGiven(name) ? decoded(weights, name, length) : null);
   const layers = Array.from({ length: about.layers }, (_, number) =>
     directions.map((direction) => new Layer(weights, number, direction, number ? features : width)));
   const head = hasHead ? decoded(weights, "head.weight", outputs * features) : null;
