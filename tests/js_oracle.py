@@ -1,5 +1,5 @@
-"""What an exported network answers, and the derivatives of that, by torch in float64: the cell's graph is evaluated node
-by node, with gates and states replaced on the way.
+"""What an exported network answers, and its derivatives, by torch in float64: the graph of the cell, evaluated node by
+node, with gates and states replaced on the way.
 """
 
 from __future__ import annotations

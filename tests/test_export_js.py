@@ -318,6 +318,7 @@ def test_gates_are_those_of_the_eager_engine_and_clamps_end_with_the_network(tmp
         ({"clamps": [{"value": "z", "to": 0, "layer": 1}]}, "there is no layer 1: expected one from 0 to 0"),
         ({"clamps": [{"value": "z", "to": 0, "units": [5]}]}, "there is no unit 5: expected one from 0 to 4"),
         ({"clamps": [{"value": "z", "to": [0, 1]}]}, "z is clamped to 2 numbers: expected a number, 5 numbers"),
+        ({"clamps": [{"value": "z"}]}, "z is clamped to undefined: expected a number, 5 numbers"),
         ({"clamps": [{"value": "z", "to": 0, "direction": "bwd"}]}, "there is no direction bwd: expected fwd"),
         ({"of": [1.0]}, "1 weights: expected 3, one per output"),
         ({"of": 0, "at": 2}, "there is no step 2: expected one from 0 to 1"),
@@ -336,11 +337,11 @@ def gru_in_node(tmp_path_factory):
 
 def test_names_that_javascript_or_the_loops_use(tmp_path):
     @cell
-    def names(x, arguments, units, W, U, b, *, NaN=0.5):
+    def names(x, arguments, saved0, W, U, b, *, NaN=0.5):
         sums = sigmoid(W.new(x) + U.delete(arguments) + b.j)
-        step = tanh(W.saved0(x) + NaN * units)
+        step = tanh(W.saved0(x) + NaN * saved0)
         σ = sums * step + b.free_h
-        gate_sums = σ + units
+        gate_sums = σ + saved0
         return sums * arguments + (1 - sums) * gate_sums, 0.5 * σ
 
     model = model_of(names, 2)

@@ -32,7 +32,7 @@ def write(network: Network, path: Path, settings: Settings) -> None:
 
 
 def script(network: Network) -> str:
-    """Module and weights as one classic script, which defines NAME = { about, create, weights }; pages may contain it."""
+    """Module and weights as one classic script, NAME = { about, create, weights }; a page may contain it."""
     layers = Layers(network)
     ending = f"const weights = {_weights(network, layers)};\nreturn {{ about, create, weights }};"
     return (

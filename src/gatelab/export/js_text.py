@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -77,8 +78,9 @@ def indented(lines: Iterable[str], by: int = 1) -> str:
 
 
 def comment(text: str) -> str:
-    """Text that ends neither a comment nor the script element of a page."""
-    return text.replace("*/", "* /").replace("</", "< /").replace("<!", "< !")
+    """Text that ends neither a comment of one line nor the script element of a page."""
+    one_line = re.sub("[\n\r\u2028\u2029]", " ", text)
+    return one_line.replace("</", "< /").replace("<!", "< !")
 
 
 def data(value: Any, indent: int | None = None) -> str:

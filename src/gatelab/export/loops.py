@@ -300,7 +300,7 @@ def value_names(graph: Graph, syntax: Syntax) -> dict[Node, str]:
 
 
 def unused(name: str, taken: Iterable[str]) -> str:
-    """A name that is not taken, nor like one that loops use: r1, v2, sums, kept3, s_epsilon, b_z."""
-    while name in taken or re.fullmatch(r"[rv]\d+|(kept|operand|fixed|total|value|products)\d+|[sb]_\w+|j", name):
+    """A name that is not taken, nor like one that loops use: r1, v2, sums, kept3, saved4, s_epsilon, b_z."""
+    while name in taken or re.fullmatch(r"[rv]\d+|(kept|operand|fixed|total|value|products|saved)\d+|[sb]_\w+|j", name):
         name += "_"
     return name

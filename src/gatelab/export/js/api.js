@@ -98,7 +98,7 @@ function withClamps(model, clamps) {
 }
 
 /** A clamp, checked, with defaults: all units, all steps, every direction. */
-function understood({ layer = 0, direction, value, units, to, from = 0, until = Infinity }) {
+function understood({ layer = 0, direction, value, units, to, from, until }) {
   const values = [...about.gates, ...about.states], index = values.indexOf(value), size = about.units;
   const chosen = units === undefined || units === "all" ? Array.from({ length: size }, (_, j) => j) : Array.from(units);
   if (index < 0) throw new RangeError(`there is no gate or state ${value}: expected one of ${values.join(", ")}`);
@@ -108,16 +108,12 @@ function understood({ layer = 0, direction, value, units, to, from = 0, until = 
     throw new RangeError(`there is no direction ${direction}: expected ${about.directions.join(" or ")}`);
   const wrong = chosen.find((unit) => !(Number.isInteger(unit) && unit >= 0 && unit < size));
   if (wrong !== undefined) throw new RangeError(`there is no unit ${wrong}: expected one from 0 to ${size - 1}`);
-  let valueAt = () => to, last = until ?? Infinity;
-  if (typeof to !== "number") {
-    if (to.length === chosen.length) valueAt = (t, unit, i) => to[i];
-    else if (to.length && to.length % size === 0) {
-      valueAt = (t, unit) => to[t * size + unit];
-      last = Math.min(last, to.length / size);
-    } else {
-      const expected = `a number, ${chosen.length} numbers, or ${size} for each step`;
-      throw new RangeError(`${value} is clamped to ${to.length} numbers: expected ${expected}`);
-    }
-  }
-  return { layer, direction, index, units: chosen, from, until: last, valueAt };
+  const clamp = { layer, direction, index, units: chosen, from: from ?? 0, until: until ?? Infinity };
+  if (Number.isFinite(to)) return { ...clamp, valueAt: () => to };
+  const count = to?.length ?? 0;
+  if (count === chosen.length) return { ...clamp, valueAt: (t, unit, i) => to[i] };
+  if (count && count % size === 0)
+    return { ...clamp, until: Math.min(clamp.until, count / size), valueAt: (t, unit) => to[t * size + unit] };
+  const expected = `a number, ${chosen.length} numbers, or ${size} for each step`;
+  throw new RangeError(`${value} is clamped to ${count ? `${count} numbers` : to}: expected ${expected}`);
 }
