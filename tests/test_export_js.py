@@ -130,7 +130,9 @@ def test_random_cells(tmp_path_factory, first, second):
     random = random_cell(f"{first} + W.p(x)", second)  # a layer needs a parameter
     torch.manual_seed(0)
     layers = Recurrent(random, 2, 3, batch_first=True)
-    compare_gradients(layers, network(layers), tmp_path_factory.mktemp("random"), steps=3)
+    clamps = [{"value": "g", "units": [1], "to": 0.4, "from": 1}, {"value": "c", "units": [0, 1], "to": [0, 0.3]}]
+    path = tmp_path_factory.mktemp("random")
+    compare_gradients(layers, network(layers), path, steps=3, clamps=clamps)
 
 
 # ---- gates, clamps and gradients -------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from gatelab.export.network import Layer, Network
 from gatelab.lang.gradient import gradient
 from gatelab.lang.graph import Matrix, Node, Transpose, Weight
 
+PER_LINE = 4  # declarations
 INPUT = "x, xAt"  # the array, and where a step's input begins in it
 
 
@@ -187,8 +188,8 @@ class Layers:
         }
         for group, names in groups.items():
             listed = [f"{name} = {group}[{i}]" for i, name in enumerate(names) if name in used]
-            if listed:
-                yield f"const {', '.join(listed)};"
+            for first in range(0, len(listed), PER_LINE):
+                yield f"const {', '.join(listed[first : first + PER_LINE])};"
 
     def _clamps(self, used: set[str]) -> Iterable[str]:
         for i, clamp in enumerate(self.clampable.clamps.values()):
