@@ -23,6 +23,12 @@ from gatelab.lang.printing import GREEK
 LATIN = {letter: name.rstrip("_") for name, letter in GREEK.items()}
 
 
+def multiply_pointers(offset: int, number: int, operand: str, outputs: int) -> str:
+    """The statement that adds a product to the sums from an offset on, with C's pointers."""
+    sums = f"sums + {offset}" if offset else "sums"
+    return f"multiply({sums}, products{number}, {operand}, {'inputs' if operand == 'x' else 'units'}, {outputs});"
+
+
 @dataclass(frozen=True)
 class Syntax:
     """How a language writes declarations, numbers and functions."""
@@ -34,6 +40,7 @@ class Syntax:
     number: Callable[[float], str]
     functions: Mapping[str, str]  # operation → name of the function
     reserved: frozenset[str]  # names that values of a cell cannot have
+    multiply: Callable[[int, int, str, int], str] = multiply_pointers
 
 
 @dataclass(frozen=True)
@@ -153,9 +160,8 @@ class Loops:
         return lines
 
     def _call(self, product: Product, number: int) -> str:
-        sums = "sums" if product.first == 0 else f"sums + {product.first * self.H}"
-        inputs = "inputs" if product.operand == "x" else "units"
-        return f"multiply({sums}, products{number}, {product.operand}, {inputs}, {len(product.matrices) * self.H});"
+        outputs = len(product.matrices) * self.H
+        return self.syntax.multiply(product.first * self.H, number, product.operand, outputs)
 
     def _products(self, level: int) -> Iterator[Product]:
         """The products of a phase; those of the input come before all phases, as level −1."""
@@ -294,7 +300,7 @@ def value_names(graph: Graph, syntax: Syntax) -> dict[Node, str]:
 
 
 def unused(name: str, taken: Iterable[str]) -> str:
-    """A name that is not taken, nor like one that loops use: r1, v2, sums, kept3, s_epsilon, b_z."""
-    while name in taken or re.fullmatch(r"[rv]\d+|(kept|operand|fixed|total|value|products)\d+|[sb]_\w+|j", name):
+    """A name that is not taken, nor like one that loops use: r1, v2, sums, kept3, saved4, s_epsilon, b_z."""
+    while name in taken or re.fullmatch(r"[rv]\d+|(kept|operand|fixed|total|value|products|saved)\d+|[sb]_\w+|j", name):
         name += "_"
     return name
