@@ -155,7 +155,7 @@ def test_a_trained_run_scores_the_same_in_every_runtime(task, tmp_path, cli):
     x, expected = raw(x.numpy(), whole), saved["predictions"][:40]
     if len(saved["predictions"]) == 1 and whole.read == "steps":  # one long sequence
         expected = expected[:, : x.shape[1]]
-    for target in ("json", "c", "torch", "onnx"):
+    for target in ("json", "c", "js", "torch", "onnx"):
         out = tmp_path / f"out-{target}{TARGETS[target].suffix or ''}"
         code, said, err = cli("export", tmp_path / "run", "--to", target, "--out", out)
         assert code == 0, err

@@ -74,10 +74,10 @@ def test_every_cell_answers_as_the_model_does(name, layers, tmp_path):
 
 
 VARIANTS = {
-    "mean": {"read": "mean"},
+    "mean": {"pool": "mean"},
     "residual": {"residual": True},
     "both directions": {"bidirectional": True},
-    "both, mean, residual": {"bidirectional": True, "read": "mean", "residual": True},
+    "both, mean, residual": {"bidirectional": True, "pool": "mean", "residual": True},
     "embedding": {"embedding_size": 4},
 }
 
@@ -117,7 +117,7 @@ def test_layers_without_a_head_and_one_hot_tokens(tmp_path):
 
 
 def test_step_by_step_is_the_same_as_in_one_go(tmp_path):
-    node = exported(network(model_of("lstm", 2, read="mean")), tmp_path)
+    node = exported(network(model_of("lstm", 2, pool="mean")), tmp_path)
     xs = np.random.default_rng(0).standard_normal((6, 3))
     steps, whole = node.ask(xs=xs, stepwise=True), node.ask(xs=xs, record=True)
     assert relative(np.concatenate(steps["answers"]), whole["answers"]) <= 1e-14
@@ -257,7 +257,7 @@ def test_gradients_in_raw_units_at_a_step(at, differenced, tmp_path):
 
 
 def test_gradients_if_the_sequence_had_ended_earlier(tmp_path):
-    model = model_of("gru", 2, read="mean")
+    model = model_of("gru", 2, pool="mean")
     compare_gradients(model, network(model), tmp_path, at=2)
 
 
