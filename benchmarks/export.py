@@ -142,12 +142,11 @@ def in_node(layer: Recurrent, xs: np.ndarray, folder: Path) -> Iterator[Turn]:
         process.stdin.close()
 
 
-@torch.inference_mode()
 def measure(cell: str, H: int, seconds: float) -> dict[str, float]:
     """Microseconds per step of each."""
     torch.manual_seed(0)
     layer, xs = Recurrent(cell, D, H), np.random.default_rng(0).standard_normal((STEPS, D)).astype(np.float32)
-    with TemporaryDirectory() as name:
+    with TemporaryDirectory() as name, torch.inference_mode():
         folder = Path(name)
         to_onnx(layer, folder / "network.onnx", check=False)
         with in_node(layer, xs, folder) as node:
