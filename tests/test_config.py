@@ -68,6 +68,11 @@ def test_all_that_is_wrong_is_said_at_once_with_its_line(tmp_path):
             "task: sine\nmodel: {bidirectional: true}",
             "2: model.bidirectional: a backward direction would see",
         ),
+        (
+            "task: digits\nmodel: {stem: conv}\ntraining: {record: [gradients]}",
+            "3: training.record: the layers after a stem read other steps",
+        ),
+        ("task: copy\nmodel: {stem: conv}", "2: model.stem: the task 'copy' has a target at every step"),
         ("task: copy\nmodel: {pool: mean}", "2: model.pool: the task 'copy' has a target at every step"),
         ("task: adding\ntraining: {loss: cross_entropy}", "2: training.loss: cross_entropy does not fit"),
         ("task: digits\ntraining: {loss: mse}", "2: training.loss: mse does not fit"),

@@ -230,3 +230,15 @@ def test_windows_that_are_shown_do_not_overlap():
     assert len(shown) == 2
     assert np.diff(shown).min() >= 36
     assert spread_out(np.arange(5), 36, 6).tolist() == [0]
+
+
+def test_a_stem_is_refused_in_words(tmp_path, cli):
+    spec = RunSpec(
+        task="digits:limit=50",
+        model=ModelSpec(hidden_size=4, stem="conv", pool="attention"),
+        training=TrainingSpec(num_epochs=1, threads=1),
+    )
+    train(spec, tmp_path / "run")
+    code, _, err = cli("inspect", tmp_path / "run")
+    assert code == 2
+    assert "has a stem: its layers read sequences that convolutions have shortened" in err

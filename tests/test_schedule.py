@@ -60,3 +60,17 @@ def test_warm_up_grows_in_a_line_over_batches():
 
 def test_constant_is():
     assert ours() == [0.5] * EPOCHS
+
+
+@pytest.mark.parametrize(("epochs", "batches"), [(3, 7), (1, 40), (20, 1)])
+def test_one_cycle(epochs, batches):
+    """Batch by batch; without the cycle of momentum."""
+    optimizer = SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    total = epochs * batches
+    scheduler = lr_scheduler.OneCycleLR(optimizer, max_lr=0.5, total_steps=total, cycle_momentum=False)
+    schedule = Schedule(OptimizationSpec(schedule="one_cycle", learning_rate=0.5), epochs)
+    for done in range(total):
+        rate = schedule.learning_rate(done // batches, done % batches, batches)
+        assert rate == pytest.approx(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step() if done < total - 1 else None

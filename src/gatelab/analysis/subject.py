@@ -106,6 +106,11 @@ def load(path: Path | str, layer: int | None = None, accept_changes: bool = Fals
             f"epoch; {what_to_do}"
         )
     model = cast(Model, run.model()).double().requires_grad_(False)
+    if getattr(model, "stem", None) is not None:
+        raise GatelabError(
+            f"{run.path} has a stem: its layers read sequences that convolutions have shortened, whose steps are not "
+            "those of the data; expected a run with model.stem none"
+        )
     layers = model.recurrent.num_layers
     if layer is not None and not 0 <= layer < layers:
         expected = "0, since there is one layer" if layers == 1 else f"0 to {layers - 1}, counted from the input"

@@ -8,6 +8,9 @@ from typing import Any
 
 from gatelab.training.spec import OptimizationSpec
 
+# As in torch's OneCycleLR: the part of the batches in which the rate rises, and its first and last factor.
+ONE_CYCLE_RISE, ONE_CYCLE_START, ONE_CYCLE_END = 0.3, 1 / 25, 1 / 25 / 1e4
+
 
 @dataclass
 class Schedule:
@@ -26,6 +29,8 @@ class Schedule:
             progress = epoch / self.num_epochs  # 1 would be after the last epoch
             low = spec.final_learning_rate
             rate = low + (rate - low) * (1 + math.cos(math.pi * progress)) / 2
+        elif spec.schedule == "one_cycle":
+            rate *= _one_cycle(epoch * batches + batch, self.num_epochs * batches)
         elif spec.schedule == "step":
             rate *= spec.step_factor ** (epoch // spec.step_epochs)
         elif spec.schedule == "plateau":
@@ -51,3 +56,13 @@ class Schedule:
     def state(self) -> dict[str, float | int]:
         """What a checkpoint has to keep."""
         return {"factor": self.factor, "waited": self.waited}
+
+
+def _one_cycle(done: int, total: int) -> float:
+    """The factor after this number of batches: from 1/25 up to 1, then down to almost 0, both along a cosine."""
+    peak, last = ONE_CYCLE_RISE * total - 1, total - 1
+    if done <= peak:
+        low, part = ONE_CYCLE_START, done / peak if peak > 0 else 1.0
+    else:
+        low, part = ONE_CYCLE_END, (last - done) / (last - peak)
+    return low + (1 - low) * (1 - math.cos(math.pi * part)) / 2

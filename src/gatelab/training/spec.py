@@ -191,10 +191,11 @@ class OptimizationSpec(Section):
     weight_decay: float = Field(0.0, ge=0, description="weight decay")
     momentum: float = Field(0.0, ge=0, lt=1, description="momentum of sgd and rmsprop")
     clip_norm: float | None = Field(1.0, gt=0, description="maximum gradient norm; null does not clip")
-    schedule: Literal["constant", "cosine", "step", "plateau"] = Field(
+    schedule: Literal["constant", "cosine", "one_cycle", "step", "plateau"] = Field(
         "constant",
-        description="of the learning rate: constant, cosine decay to final_learning_rate, times step_factor every "
-        "step_epochs, or times step_factor after plateau_patience epochs without improvement in validation",
+        description="of the learning rate: constant, cosine decay to final_learning_rate, one cycle (a rise over 30 % "
+        "of the batches, then a decay to almost 0), times step_factor every step_epochs, or times step_factor after "
+        "plateau_patience epochs without improvement in validation",
     )
     final_learning_rate: float = Field(0.0, ge=0, description="end of the cosine decay, and minimum of plateau")
     step_epochs: int = Field(10, ge=1, lt=2**31, description="epochs between steps")
@@ -331,6 +332,9 @@ def disagreements(task: Task, model: ModelSpec, training: TrainingSpec) -> Itera
         if setting != default and task.per_step:
             why = f"the task {task.name!r} has a target at every step: leave it out"
             yield Conflict((f"model.{name}", "task"), why)
+    if model.stem != "none" and "gradients" in training.record:
+        why = "the layers after a stem read other steps than those of the data: leave gradients out"
+        yield Conflict(("training.record", "model.stem"), why)
     if training.chunk_length(task) is not None:
         yield from _conflicts_of_chunks(task, model)
     if model.embedding_size is not None and not task.vocabulary:

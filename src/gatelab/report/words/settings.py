@@ -80,6 +80,7 @@ def optimization(o: Facts) -> list[tuple[str, str]]:
     schedules = {
         "constant": f"{rate}, constant",
         "cosine": f"{rate}, cosine decay to {o['final_learning_rate']:g}",
+        "one_cycle": f"{rate} at the peak of one cycle",
         "step": f"{rate}, times {o['step_factor']:g} every {counted(o['step_epochs'], 'epoch')}",
         "plateau": f"{rate}, times {o['step_factor']:g} after {counted(o['plateau_patience'], 'epoch')} "
         "without improvement in validation",
