@@ -5,7 +5,7 @@
     cell.txt                the equations, and the file they came from, for people; never read back
     metrics.jsonl           one line per epoch
     checkpoint.safetensors  everything that is needed to resume: weights, optimizer, position, history
-    best.safetensors        the weights of the best validation epoch
+    best.safetensors        the weights that are kept: of the best validation epoch, or of the last one
     predictions.npz         the model's output on the test set, and the targets
     examples.npz            a few examples of data that may be unavailable later, and the end of a series
     gradients.npz           gradient norms by epoch and step, if recorded
@@ -38,7 +38,7 @@ from gatelab.training import build, checkpoint, devices, kept
 from gatelab.training.manifest import SCHEMA, checked, git_commit, machine, now, versions
 from gatelab.training.spec import RunSpec
 
-IMMATERIAL = ("task.data_dir", "training.checkpoint_seconds")  # do not affect the result
+IMMATERIAL = ("task.data_dir", "training.checkpoint", "training.checkpoint_seconds")  # do not affect the result
 MANIFEST, MODEL, CELL = "manifest.json", "model.json", "cell.txt"
 CELL_HEADING = "# The cell"
 METRICS, CHECKPOINT, BEST = "metrics.jsonl", "checkpoint.safetensors", "best.safetensors"
