@@ -147,8 +147,8 @@ def _refuse_empty_parts(spec: RunSpec) -> None:
     }
     if not len(validation) and (needing := [name for name, is_set in by_validation.items() if is_set]):
         raise GatelabError(
-            f"the task {spec.task.name!r} has no validation set, and {needing[0]} needs one: leave it out (training.keep: "
-            "last keeps the last weights), or hold some examples out"
+            f"the task {spec.task.name!r} has no validation set, and {needing[0]} needs one: leave it out "
+            "(training.keep: last keeps the last weights), or hold some examples out"
         )
     if not len(test) and training.test:
         raise GatelabError(
@@ -338,6 +338,13 @@ def frozen_values(spec: ModelSpec, model: nn.Module) -> dict[str, str]:
     }
 
 
+def _load(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise GatelabError(f"the initial weights do not fit the model: {error}") from None
+
+
 def _checksum(weights: Mapping[str, Tensor]) -> str:
     total = hashlib.sha256()
     for name, value in sorted(weights.items()):
@@ -373,7 +380,7 @@ def _begin(
     else:
         model = build.model(spec.model, spec.task, spec.training.seed)
         if initial_weights is not None:
-            model.load_state_dict(initial_weights)
+            _load(model, initial_weights)
     model = model.to(device)  # initialized on the CPU: the initial weights do not depend on the device
     optimizer = optimizers.optimizer(spec.optimization, model)
     schedule = Schedule(spec.optimization, spec.training.num_epochs)

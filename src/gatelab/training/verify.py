@@ -21,6 +21,7 @@ from gatelab.training.run import (
     BEST,
     CELL,
     CHECKPOINT,
+    ESTIMATOR,
     FILES,
     GRADIENTS,
     INSPECTION,
@@ -190,6 +191,10 @@ def _timing(run: Run) -> str:
     return f"{sealed.read_json(run.file(TIMING))['seconds']:.1f} seconds"
 
 
+def _estimator(run: Run) -> str:
+    return f"the parameters of a {sealed.read_json(run.file(ESTIMATOR)).get('estimator')}"
+
+
 CHECKS: dict[str, Callable[[Run], str]] = {
     MANIFEST: _manifest,
     MODEL: _model,
@@ -200,6 +205,7 @@ CHECKS: dict[str, Callable[[Run], str]] = {
     kept.FILE: _examples,
     GRADIENTS: _gradients,
     TIMING: _timing,
+    ESTIMATOR: _estimator,
 }
 
 

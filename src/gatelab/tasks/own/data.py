@@ -184,7 +184,9 @@ class OwnData(Task):
             )
         if not content.per_step:
             train = self.indices[0]
-            return series.Scaling.of(content.targets[train], None if content.weights is None else content.weights[train])
+            return series.Scaling.of(
+                content.targets[train], None if content.weights is None else content.weights[train]
+            )
         return series.Scaling.of(*self._training_steps(content.targets))
 
     def _training_steps(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
