@@ -62,7 +62,7 @@ class RecurrentEstimator(NetworkParameters):
         )  # fmt: skip
         spec = self._spec(task, seed)
         weights = None if initial is None else initial.model.module.state_dict()
-        with tempfile.TemporaryDirectory(prefix="gatelab-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gatelab-run-") as folder:
             outcome = train(spec, Path(folder), reporter(self.verbose), initial_weights=weights)
             if outcome.status != "done":
                 facts = outcome.run.manifest().get("divergence", {})

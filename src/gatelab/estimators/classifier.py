@@ -187,8 +187,13 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
         """
         sequences, weights, groups = self._read(X, y, sample_weight, groups)
         y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        classes, labels = _encoded(y[weights > 0])
+        plain = _plain_labels(y)
+        check_classification_targets(plain)
+        classes, labels = np.unique(plain[weights > 0], return_inverse=True)
+        if len(classes) < 2:
+            raise GatelabError(f"y has 1 class, {classes.tolist()[0]!r}: expected at least two classes")
+        if plain.dtype.kind == "U":
+            classes = classes.astype(y.dtype)  # text stays an object, if it was one
         previous = self._previous()
         if previous is not None and not np.array_equal(classes, self.classes_):
             raise GatelabError(
@@ -199,8 +204,10 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
         indices[weights > 0] = labels
         data = weighting.merged(sequences, indices, weights, groups)
         data = data._replace(weights=data.weights * self._class_weights(classes, data)[data.targets])
-        self._train(data, _plain_labels(classes)[data.targets], data.targets, previous)
-        self.label_type_ = y.dtype.str if y.dtype.kind != "O" else "object"
+        names = _plain_labels(classes)
+        names = names.astype(np.int64) if names.dtype.kind == "f" else names  # whole: others are a regression's
+        self._train(data, names[data.targets], data.targets, previous)
+        self.label_type_ = "object" if classes.dtype.kind == "O" else classes.dtype.str
         self.classes_ = classes
         return self
 
@@ -247,23 +254,13 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
         self.classes_ = labels.astype(self.label_type_)
 
 
-def _encoded(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the classes, and the index of the class of each label."""
-    try:
-        classes, labels = np.unique(y, return_inverse=True)
-    except TypeError:
-        kinds = ", ".join(sorted({type(label).__name__ for label in y}))
-        raise GatelabError(f"y has labels of the types {kinds}: expected one type") from None
-    if len(classes) < 2:
-        raise GatelabError(f"y has 1 class, {classes.tolist()[0]!r}: expected at least two classes")
-    return classes, labels
-
-
-def _plain_labels(classes: np.ndarray) -> np.ndarray:
-    """Return the classes as a run records them: text, integers or booleans, in the same order."""
-    plain = np.array(classes.tolist()) if classes.dtype.kind == "O" else classes
-    if plain.dtype.kind == "f":
-        plain = plain.astype(np.int64)  # as whole numbers: scikit-learn takes others for a regression
-    if plain.dtype.kind not in "iubUS":
-        raise GatelabError(f"y has labels as {classes[0]!r}: expected text, integers or booleans")
+def _plain_labels(y: np.ndarray) -> np.ndarray:
+    """Return labels of a type of NumPy's own, if they are objects of one type, as a data frame has them."""
+    if y.dtype.kind != "O":
+        return y
+    kinds = {str if isinstance(label, str) else type(label) for label in y}
+    plain = np.array(y.tolist()) if len(kinds) == 1 else y
+    if plain.dtype.kind not in "iufbUS" or plain.ndim != 1:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise GatelabError(f"y has labels of the types {names}: expected text, integers or booleans, of one type")
     return plain

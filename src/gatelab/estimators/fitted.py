@@ -40,7 +40,7 @@ class FittedRun:
     @cached_property
     def model(self) -> TrainedModel:
         """The model. It computes in double precision: a prediction must not depend on what else is predicted."""
-        with tempfile.TemporaryDirectory(prefix="gatelab-") as folder:
+        with tempfile.TemporaryDirectory(prefix="gatelab-run-") as folder:
             for name, content in self.files.items():
                 (Path(folder) / name).write_bytes(content)
             return TrainedModel(folder).double()

@@ -124,8 +124,6 @@ class RecurrentRegressor(RegressorMixin, RecurrentEstimator):  # type: ignore[mi
         """
         sequences, weights, groups = self._read(X, y, sample_weight, groups)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=self)
-        if y.ndim > 2:
-            raise GatelabError(f"y has the shape {y.shape}: expected (n,) or (n, n_outputs)")
         previous, targets = self._previous(), y[:, None] if y.ndim == 1 else y
         if previous is not None and previous.model.preparation.output_size != targets.shape[1]:
             raise GatelabError(
