@@ -56,13 +56,13 @@ def imported() -> None:
 
     import gatelab.analysis
     import gatelab.cli.terminal.experiment
-    import gatelab.report.progress
     import gatelab.experiments.executors.local
     import gatelab.experiments.studies
     import gatelab.experiments.verify
     import gatelab.report.forecast
     import gatelab.report.inspection.write
     import gatelab.report.paper.write
+    import gatelab.report.progress
     import gatelab.report.write
     import gatelab.use.files
     import gatelab.use.forecasting  # noqa: F401

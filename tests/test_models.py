@@ -8,9 +8,9 @@ from torch import nn
 
 from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
 from gatelab.models.pooling import POOLS
+from gatelab.models.stem import ConvStem
 
 LENGTHS = torch.tensor([7, 3, 5, 1])
-from gatelab.models.stem import ConvStem
 
 
 def double(model: nn.Module) -> nn.Module:

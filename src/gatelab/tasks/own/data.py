@@ -183,17 +183,14 @@ class OwnData(Task):
                 self.scaling.mean[: content.num_targets], self.scaling.deviation[: content.num_targets]
             )
         if not content.per_step:
-            train = self.indices[0]
-            return series.Scaling.of(
-                content.targets[train], None if content.weights is None else content.weights[train]
-            )
+            return series.Scaling.of(content.targets[self.indices[0]], self._weights(self.indices[0]))
         return series.Scaling.of(*self._training_steps(content.targets))
 
     def _training_steps(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the steps of all training sequences without padding, (M, D), and their weights, (M,)."""
-        train, steps, weights = self.indices[0], np.arange(values.shape[1]), self.content.weights
+        train, steps, weights = self.indices[0], np.arange(values.shape[1]), self._weights(self.indices[0])
         ends = self.content.ends[train]
-        return values[train][steps < ends[:, None]], None if weights is None else np.repeat(weights[train], ends)
+        return values[train][steps < ends[:, None]], None if weights is None else np.repeat(weights, ends)
 
     @cached_property
     def indices(self) -> list[np.ndarray]:
@@ -215,7 +212,8 @@ class OwnData(Task):
         encoding = TokenIndices() if content.vocabulary else Floats()
         lengths = None if content.lengths is None else torch.from_numpy(content.lengths)
         ends = [None if lengths is None else lengths[indices] for indices in self.indices]
-        weights = [*map(self._weights, self.indices[:2]), None]  # every test sequence counts the same
+        found = [*map(self._weights, self.indices[:2]), None]  # every test sequence counts the same
+        weights = [None if part is None else torch.from_numpy(part.astype(np.float32)) for part in found]
         return Parts(
             *(
                 Examples(x[i], y[i], encoding, end, self.per_step, weight)
@@ -223,7 +221,7 @@ class OwnData(Task):
             )
         )
 
-    def _weights(self, indices: np.ndarray) -> torch.Tensor | None:
+    def _weights(self, indices: np.ndarray) -> np.ndarray | None:
         """Return the weights of some sequences, of mean 1."""
         if self.content.weights is None or not len(indices):
             return None
@@ -233,7 +231,8 @@ class OwnData(Task):
                 f"{self.content.source}: all weights of the training or validation set are zero: expected some that "
                 "are not"
             )
-        return torch.from_numpy((weights / weights.mean()).astype(np.float32))
+        relative: np.ndarray = weights / weights.mean()
+        return relative
 
     def streams(self) -> Parts | None:
         """For a series: return each part as one sequence."""
