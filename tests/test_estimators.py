@@ -10,7 +10,6 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -77,11 +76,14 @@ def own_folder(tmp_path, monkeypatch):
 )
 def test_scikit_learns_checks_pass(estimator):
     found = check_estimator(estimator, on_skip=None, on_fail=None)
-    others = {each["check_name"]: each["exception"] for each in found if each["status"] != "passed"}
-    skipped = str(others.pop("check_array_api_input", "SCIPY_ARRAY_API"))  # set before SciPy is imported, it passes
-    assert "SCIPY_ARRAY_API" in skipped
-    assert others == {}
-    assert len(found) > 55
+    status = {
+        name: {each["check_name"]: str(each["exception"]) for each in found if each["status"] == name}
+        for name in ("passed", "skipped", "failed", "xfail")
+    }
+    assert status["failed"] == status["xfail"] == {}
+    assert len(status["passed"]) > 45
+    # Where pandas is missing, or the variable was not set before SciPy was imported, scikit-learn does not check.
+    assert all("pandas" in why or "SCIPY_ARRAY_API" in why for why in status["skipped"].values())
 
 
 def test_cross_validation_of_arrays_and_lists():
@@ -177,7 +179,7 @@ def test_probabilities_decisions_and_labels_agree():
 
 
 def test_columns_of_a_data_frame_have_names():
-    frame = pd.DataFrame(X[..., 0], columns=[f"t{i}" for i in range(24)])
+    frame = pytest.importorskip("pandas").DataFrame(X[..., 0], columns=[f"t{i}" for i in range(24)])
     model = RecurrentClassifier(**QUICK).fit(frame, Y)
     assert model.feature_names_in_.tolist() == list(frame.columns)
     with pytest.raises(ValueError, match="feature names should match"):
