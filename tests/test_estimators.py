@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
 import pickle
 import subprocess
@@ -22,7 +23,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.estimator_checks import check_estimator
 
 import gatelab
-from gatelab import sealed, tasks
+from gatelab import estimators, sealed, tasks
 from gatelab.errors import DataError, GatelabError
 from gatelab.estimators import defaults, holding_out
 from gatelab.sklearn import RecurrentClassifier, RecurrentRegressor
@@ -110,6 +111,13 @@ def test_the_same_seed_is_the_same_network_and_clones_are_unfitted(classifier):
     other = clone(classifier).set_params(random_state=1).fit(X, labels)
     np.testing.assert_array_equal(classifier.decision_function(X), again.decision_function(X))
     assert np.abs(classifier.decision_function(X) - other.decision_function(X)).max() > 1e-3
+
+
+def test_the_examples_of_the_docstrings():
+    for module in (estimators.classifier, estimators.regressor):
+        found = doctest.testmod(module)
+        assert found.attempted > 0
+        assert found.failed == 0
 
 
 # Inputs.
@@ -299,12 +307,18 @@ def test_a_warm_start_goes_on_from_the_weights():
         model.set_params(hidden_size=9).fit(X, Y)
 
 
-def test_verbose_shows_a_line_per_epoch(capsys):
+def test_verbose_shows_a_line_per_epoch_or_a_bar(capsys, monkeypatch):
     RecurrentClassifier(**{**QUICK, "max_epochs": 2}).fit(X, Y)
     assert capsys.readouterr().out == ""
     RecurrentClassifier(**{**QUICK, "max_epochs": 2}, verbose=1).fit(X, Y)
     shown = capsys.readouterr().out
     assert "gru, " in shown
+    assert "epoch   2/2  train loss" in shown
+    assert "The run is in" not in shown
+    monkeypatch.setenv("FORCE_COLOR", "1")  # which makes a terminal of anything
+    RecurrentRegressor(**{**QUICK, "max_epochs": 2}, verbose=1).fit(X, SUMS)
+    shown = capsys.readouterr().out
+    assert "\x1b[" in shown
     assert "epoch   2/2  train loss" in shown
     assert "The run is in" not in shown
 
@@ -404,7 +418,7 @@ def test_damaged_and_foreign_directories_are_refused(classifier, tmp_path):
         ({"max_epochs": 0}, (X, Y), "RecurrentClassifier: max_epochs is 0: expected greater than or equal to 1"),
         ({"batch_size": 0}, (X, Y), "batch_size is 0: expected greater than or equal to 1"),
         ({"batch_size": None}, (X, Y), "batch_size is None: expected an integer"),
-        ({"n_jobs": -1}, (X, Y), "n_jobs is -1: expected greater than or equal to 1"),
+        ({"n_jobs": 0}, (X, Y), "n_jobs == 0"),
         ({"pool": "sum"}, (X, Y), "pool is 'sum': expected 'last', 'mean'"),
         ({"cell": "grru"}, (X, Y), "unknown cell 'grru'; did you mean 'gru'"),
         ({"cell_options": {"gamma": 1}}, (X, Y), "gamma"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from pydantic import ValidationError
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
@@ -24,7 +25,7 @@ from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, Training
 from gatelab.training.run import ESTIMATOR
 from gatelab.use.inputs import Sequences
 
-RENAMED = {"num_epochs": "max_epochs", "patience": "n_iter_no_change", "threads": "n_jobs", "options": "cell_options"}
+RENAMED = {"num_epochs": "max_epochs", "patience": "n_iter_no_change", "options": "cell_options"}
 
 
 class RecurrentEstimator(NetworkParameters):
@@ -42,7 +43,7 @@ class RecurrentEstimator(NetworkParameters):
         """Return the sequences, their weights, and their groups."""
         if y is None:
             raise GatelabError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        sequences = inputs.read(self, X, self.channels_first, fitting=True)
+        sequences = inputs.read(self, X, fitting=True)
         check_consistent_length(sequences.values, y)
         weights = weighting.checked(sample_weight, len(sequences.values))
         return sequences, weights, holding_out.checked_groups(groups, sequences.values, self.early_stopping)
@@ -58,7 +59,6 @@ class RecurrentEstimator(NetworkParameters):
         task = tasks.from_arrays(
             data.values, targets, lengths=data.lengths, split=split, weights=None if are_equal else data.weights,
             classify=labels is not None, per_sequence=True,
-            columns=tuple(getattr(self, "feature_names_in_", ())) if data.values.shape[2] > 1 else (),
         )  # fmt: skip
         spec = self._spec(task, seed)
         weights = None if initial is None else initial.model.module.state_dict()
@@ -96,7 +96,7 @@ class RecurrentEstimator(NetworkParameters):
                     schedule=self.schedule, clip_norm=self.clip_norm,
                 ),
                 training=TrainingSpec(
-                    num_epochs=epochs, batch_size=self.batch_size, seed=seed, threads=self.n_jobs or 1,
+                    num_epochs=epochs, batch_size=self.batch_size, seed=seed, threads=effective_n_jobs(self.n_jobs),
                     patience=self.n_iter_no_change if self.early_stopping else None, device=self.device,
                     keep="best" if self.early_stopping else "last", test=False, checkpoint="end",
                 ),
@@ -116,7 +116,7 @@ class RecurrentEstimator(NetworkParameters):
     def _output(self, X: Any) -> np.ndarray:
         """Return the raw output of the network, (n, K) in float64."""
         check_is_fitted(self, "run_")
-        sequences = inputs.read(self, X, self.channels_first, fitting=False)
+        sequences = inputs.read(self, X, fitting=False)
         return self.run_.model.output(sequences.values, sequences.lengths)
 
     # The run directory.

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from typing_extensions import Self
 
-from gatelab.errors import GatelabError
+from gatelab.errors import DataError, GatelabError
 from gatelab.estimators import defaults, weighting
 from gatelab.estimators.base import RecurrentEstimator
 from gatelab.lang import Cell
@@ -77,7 +77,7 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
     device : {"auto", "cpu", "cuda", "mps"}, default="auto"
         Where the network is trained. It predicts on the CPU.
     n_jobs : int, default=None
-        CPU threads of the training; None for one.
+        CPU threads of the training; None for one, -1 for as many as there are cores.
     verbose : int, default=0
         Whether a progress bar is shown, or a line per epoch where there is no terminal.
 
@@ -250,8 +250,11 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
     def _restore(self) -> None:
         labels = self.run_.model.classes
         if labels is None:
-            raise GatelabError("the run predicts numbers, and no classes: expected one of RecurrentClassifier.save")
-        self.classes_ = labels.astype(self.label_type_)
+            raise DataError("the run predicts numbers, and no classes: expected one of RecurrentClassifier.save")
+        try:
+            self.classes_ = labels.astype(self.label_type_)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"the classes of the run cannot be read: {error}") from None
 
 
 def _plain_labels(y: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 from sklearn.base import BaseEstimator
 
 from gatelab import sealed
@@ -16,7 +17,19 @@ from gatelab.training import Run
 from gatelab.training.run import ESTIMATOR
 
 SCHEMA = 1
-STATE = ("n_features_in_", "fitted_on_columns_", "feature_names_in_", "label_type_", "is_single_output_")
+
+
+class Learned(BaseModel):
+    """What is learned beside the run."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    n_features_in_: int = Field(ge=1)
+    fitted_on_columns_: bool  # whether X was 2-d
+    feature_names_in_: list[str] | None = None
+    label_type_: str | None = None  # of classes
+    is_single_output_: bool | None = None  # of numbers
+
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
 
@@ -24,7 +37,8 @@ Estimator = TypeVar("Estimator", bound=BaseEstimator)
 def written(estimator: BaseEstimator) -> bytes:
     """Return the content of the file."""
     parameters = {name: _plain(name, value) for name, value in estimator.get_params(deep=False).items()}
-    state = {name: _plain(name, getattr(estimator, name)) for name in STATE if hasattr(estimator, name)}
+    learned = {name for name in Learned.model_fields if hasattr(estimator, name)}
+    state = {name: _plain(name, getattr(estimator, name)) for name in learned}
     content = {"schema": SCHEMA, "estimator": type(estimator).__name__, "parameters": parameters, "state": state}
     return (json.dumps({**content, sealed.CHECKSUM: sealed.sum_of(content)}, indent=2) + "\n").encode()
 
@@ -58,11 +72,10 @@ def read(path: Path, kind: type[Estimator]) -> Estimator:
         if parameters["cell"] is None:
             parameters["cell"] = run.cell.cell
         estimator: Estimator = kind(**parameters)
-        if not state.keys() <= set(STATE):
-            raise ValueError(f"it has {', '.join(state)}")
-        if "feature_names_in_" in state:
-            state["feature_names_in_"] = np.array(state["feature_names_in_"], dtype=object)
-        vars(estimator).update(state)
+        learned = Learned.model_validate(state).model_dump(exclude_none=True)
+        if "feature_names_in_" in learned:
+            learned["feature_names_in_"] = np.array(learned["feature_names_in_"], dtype=object)
+        vars(estimator).update(learned)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise sealed.damaged(path / ESTIMATOR, error) from error
     return estimator

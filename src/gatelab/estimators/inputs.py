@@ -19,19 +19,19 @@ from gatelab.use.inputs import Sequences
 EXPECTED = "expected (n, T, D), (n, T), or a list of arrays (T_i, D) or (T_i,)"
 
 
-def read(estimator: BaseEstimator, X: Any, channels_first: bool, *, fitting: bool) -> Sequences:
+def read(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Sequences:
     """Return X as sequences, and check it against what the estimator was fitted on.
 
     `n_features_in_` is the number of columns of a 2-d X, as everywhere in scikit-learn; otherwise that of the features
     per step. Where the estimator was fitted on sequences of one feature, sequences of any length can be predicted.
     """
     if _is_listed(X):
-        sequences = _listed(estimator, X, channels_first)
+        sequences = _listed(estimator, X)
     elif _dimensions(X) >= 3:
         values = check_array(X, allow_nd=True, dtype=np.float64, estimator=estimator, input_name="X")
         if values.ndim > 3:
             raise GatelabError(f"X has the shape {values.shape}: {EXPECTED}")
-        sequences = Sequences(values.transpose(0, 2, 1) if channels_first else values, None, False)
+        sequences = Sequences(values.transpose(0, 2, 1) if estimator.channels_first else values, None, False)
     elif fitting or estimator.fitted_on_columns_:
         values = validate_data(estimator, X, reset=fitting, dtype=np.float64)
         if fitting:
@@ -74,8 +74,9 @@ def _dimensions(X: Any) -> int:
     return int(X.ndim) if hasattr(X, "ndim") else np.asarray(X).ndim
 
 
-def _listed(estimator: BaseEstimator, X: Any, channels_first: bool) -> Sequences:
+def _listed(estimator: BaseEstimator, X: Any) -> Sequences:
     sequences: list[np.ndarray] = []
+    channels_first = estimator.channels_first
     for index, one in enumerate(X):
         array = np.asarray(one.detach().cpu() if hasattr(one, "detach") else one)
         array = array[:, None] if array.ndim == 1 else array.T if channels_first else array

@@ -10,7 +10,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array
 from typing_extensions import Self
 
-from gatelab.errors import GatelabError
+from gatelab.errors import DataError, GatelabError
 from gatelab.estimators import weighting
 from gatelab.estimators.base import RecurrentEstimator
 
@@ -73,7 +73,7 @@ class RecurrentRegressor(RegressorMixin, RecurrentEstimator):  # type: ignore[mi
     device : {"auto", "cpu", "cuda", "mps"}, default="auto"
         Where the network is trained. It predicts on the CPU.
     n_jobs : int, default=None
-        CPU threads of the training; None for one.
+        CPU threads of the training; None for one, -1 for as many as there are cores.
     verbose : int, default=0
         Whether a progress bar is shown, or a line per epoch where there is no terminal.
 
@@ -143,4 +143,4 @@ class RecurrentRegressor(RegressorMixin, RecurrentEstimator):  # type: ignore[mi
 
     def _restore(self) -> None:
         if self.run_.model.classes is not None:
-            raise GatelabError("the run predicts classes, and no numbers: expected one of RecurrentRegressor.save")
+            raise DataError("the run predicts classes, and no numbers: expected one of RecurrentRegressor.save")
