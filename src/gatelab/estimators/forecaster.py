@@ -1,0 +1,348 @@
+"""A forecaster with prediction intervals, in the manner of sktime."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import ValidationError
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+
+from gatelab.errors import DataError, GatelabError, invalid
+from gatelab.estimators import calendar_features, covariates, frames, horizons, selection, words
+from gatelab.estimators.ensemble import Ensemble, Material, Recipe
+from gatelab.estimators.frames import Frame
+from gatelab.estimators.intervals import Scores
+from gatelab.estimators.selection import Choice
+from gatelab.estimators.transforms import Kind, Transform
+from gatelab.lang import Cell
+from gatelab.tasks.own.reading import Aggregate, Fill
+from gatelab.training import ModelSpec, OptimizationSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from typing_extensions import Self
+
+    from gatelab.estimators.backtest import Backtest
+
+BATCH = 32
+SHORTEST, LONGEST = 24, 96  # of default windows, in steps
+HORIZON = 8  # steps ahead by default, for series without a season
+LARGEST_SEASON = 52  # that is the default horizon
+
+
+class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
+    """Forecast one or several series by a few small recurrent networks, with conformal prediction intervals.
+
+    A network reads a window of the series and answers all steps ahead at once. Level and season are taken out of the
+    window before (`Transform`); which way is chosen on the last part of the series, as are the prediction intervals.
+
+    Args:
+        cell: the name of a library cell, or a function decorated with `@gatelab.cell`.
+        hidden_size: H, the number of units.
+        window: T, the steps that a network reads; by default two seasons, at least 24 and at most 96.
+        horizon: the steps ahead, if `fit` gets no fh; by default a season, or 8.
+        season: the steps of a season; by default that of the index's frequency (12 for months), 1 for none.
+        transform: window, difference, seasonal, seasonal+difference; "auto" chooses between the first three.
+        log: whether to work with logarithms; "auto" chooses, for positive series.
+        calendar: whether the networks read where a step is in the day, week and year, if the index has dates.
+        num_networks: networks with different seeds, whose forecasts are averaged.
+        num_steps: optimizer steps for each network, with batches of 32 windows.
+        learning_rate, weight_decay, head_dropout: of AdamW with one cycle, and of the head.
+        holdout: the fraction of the series, at its end, on which choices are made and intervals are calibrated.
+        adaptive: whether intervals adapt to how often earlier ones missed (adaptive conformal inference).
+        fill: missing values and steps: interpolate, previous, none (missing steps are passed over); refused by default.
+        aggregate: rows of the same time: mean, first, last, sum; refused by default.
+        random_state: seed of initialization and order; the same gives the same forecaster, bit for bit.
+    """
+
+    frame_: Frame  # the last steps of the series
+    covariates_: np.ndarray  # of the same steps, (S, E)
+    covariate_names_: tuple[Any, ...]
+    cycles_: tuple[str, ...]  # of the calendar
+    season_: int
+    horizon_: int
+    fh_: np.ndarray  # steps ahead
+    ensemble_: Ensemble
+    scores_: Scores
+    validation_: dict[str, float]  # errors of transforms and naive forecasts on the held-out part, scaled as MASE is
+    notes_: dict[str, str]
+
+    def __init__(
+        self,
+        cell: str | Cell = "gru",
+        hidden_size: int = 32,
+        *,
+        window: int | None = None,
+        horizon: int | None = None,
+        season: int | None = None,
+        transform: Kind | Literal["auto"] = "auto",
+        log: bool | Literal["auto"] = "auto",
+        calendar: bool = True,
+        num_networks: int = 3,
+        num_steps: int = 200,
+        learning_rate: float = 5e-3,
+        weight_decay: float = 1e-2,
+        head_dropout: float = 0.0,
+        holdout: float = 0.25,
+        adaptive: bool = False,
+        fill: Fill | None = None,
+        aggregate: Aggregate | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.cell = cell
+        self.hidden_size = hidden_size
+        self.window = window
+        self.horizon = horizon
+        self.season = season
+        self.transform = transform
+        self.log = log
+        self.calendar = calendar
+        self.num_networks = num_networks
+        self.num_steps = num_steps
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.head_dropout = head_dropout
+        self.holdout = holdout
+        self.adaptive = adaptive
+        self.fill = fill
+        self.aggregate = aggregate
+        self.random_state = random_state
+
+    # Fitting.
+
+    def fit(self, y: Any, X: Any = None, fh: Any = None) -> Self:
+        """Choose a transform, calibrate intervals and train the networks.
+
+        y: one series (Series or array (S,)), or several that are forecast together (DataFrame or array (S, K)).
+        X: covariates that are known in the future, a row for each row of y. fh: the steps ahead, as 12 or range(1, 13).
+        """
+        recipe = self._recipe()
+        frame = frames.read(y, "y", self.fill, self.aggregate)
+        self.season_ = _whole("season", self.season, 1) or frame.stamps.season()
+        self._set_horizon(fh, frame)
+        rows, self.covariate_names_ = covariates.past(X, frame)
+        dates = frame.stamps.times if frame.stamps.are_dates and frame.stamps.future(1) is not None else None
+        self.cycles_ = calendar_features.chosen(dates) if self.calendar else ()
+        known = np.concatenate([calendar_features.features(dates, self.cycles_, len(rows)), rows], 1)
+        material = Material(frame.values, known, rows.shape[1], self.horizon_, recipe)
+        self.notes_ = dict(frame.notes)
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.num_networks).tolist()
+        candidates = self._candidates(len(frame.values))
+        choice = selection.choose(material, candidates, self.log == "auto", self.season_, self.holdout, seeds[0])
+        self.validation_ = choice.errors
+        self._calibrate(material, choice, seeds)
+        self.ensemble_ = material.trained(choice.transform, len(frame.values), seeds)
+        self._keep(frame, rows)
+        return self
+
+    def _recipe(self) -> Recipe:
+        for name, value in (("num_networks", self.num_networks), ("num_steps", self.num_steps)):
+            _whole(name, value, 1)
+        if not 0 < self.holdout < 1:
+            raise GatelabError(f"holdout is {self.holdout!r}: expected a fraction of the series between 0 and 1")
+        try:
+            model = ModelSpec.model_validate(
+                {"cell": self.cell, "hidden_size": self.hidden_size, "head_dropout": self.head_dropout}
+            )
+            optimization = OptimizationSpec(
+                optimizer="adamw",
+                learning_rate=self.learning_rate,
+                weight_decay=self.weight_decay,
+                schedule="one_cycle",
+            )
+        except ValidationError as error:
+            raise invalid("RecurrentForecaster", error, self.get_params()) from None
+        return Recipe(model, optimization, self.num_steps, BATCH)
+
+    def _set_horizon(self, fh: Any, frame: Frame) -> None:
+        """The steps ahead: those of fh, or 1 to the horizon."""
+        default = self.season_ if 1 < self.season_ <= LARGEST_SEASON else HORIZON
+        horizon = _whole("horizon", self.horizon, 1) or default
+        self.fh_ = np.arange(1, horizon + 1) if fh is None else horizons.relative(fh, frame.stamps, horizons.FARTHEST)
+        self.horizon_ = int(self.fh_[-1])
+
+    def _candidates(self, steps: int) -> list[Transform]:
+        """The transforms to choose from, with windows that are shorter where the series is short."""
+        length = _whole("window", self.window, 1) or min(
+            LONGEST, max(SHORTEST, 2 * self.season_), max(2, steps // 4)
+        )
+        kinds = selection.KINDS if self.transform == "auto" else (self.transform,)
+        if self.transform == "auto" and self.season_ == 1:
+            kinds = tuple(kind for kind in kinds if not kind.startswith("seasonal"))
+        return [Transform(kind, length, self.season_, self.log is True) for kind in kinds]
+
+    def _calibrate(self, material: Material, choice: Choice, seeds: list[int]) -> None:
+        """Keep the errors of networks that were trained without the held-out part."""
+        self.scores_ = Scores.none(self.horizon_, material.values.shape[1])
+        if choice.ensemble is None:
+            self.notes_["validation"] = "the series is too short to hold windows out: nothing was compared, no intervals"
+            return
+        others = material.trained(choice.transform, choice.cut, seeds[1:])
+        ensemble = replace(others, networks=(*choice.ensemble.networks, *others.networks))
+        forecasts, scales = material.held_out(ensemble, choice.cut)
+        known = choice.transform.forwards(material.values)
+        self.scores_ = self.scores_.extended(forecasts, scales, known, material.behind)
+
+    def _keep(self, frame: Frame, rows: np.ndarray) -> None:
+        """Keep as many last steps as a forecast and an update need."""
+        needed = self.ensemble_.windows.transform.context + 2 * self.horizon_
+        self.frame_, self.covariates_ = frame.last(needed), rows[-needed:]
+
+    def update(self, y: Any, X: Any = None) -> Self:
+        """Continue the series by newer steps. Forecasts start after them, and their errors count for the intervals.
+
+        The networks stay as they are; `fit` trains new ones.
+        """
+        self._check_fitted()
+        before, new = self.frame_, frames.as_given(y, "y")
+        frame = frames.cleaned(frames.joined(before, new), "y", self.fill, self.aggregate)
+        added = len(frame.values) - len(before.values)
+        if self.covariate_names_:
+            later = replace(frame.last(added), form="frame")
+            if X is None:
+                raise DataError(f"X is missing: expected {words.listed(self.covariate_names_)} for each row of y")
+            given, names = covariates.past(X, later)
+            if len(names) != len(self.covariate_names_):
+                raise DataError(f"X has {len(names)} columns: expected {words.listed(self.covariate_names_)}")
+            rows = np.concatenate([self.covariates_, given])
+        else:
+            rows = np.empty((len(frame.values), 0))
+        behind = self.horizon_ if self.covariate_names_ else 0
+        origins = np.arange(len(before.values) - behind, len(frame.values) - behind)
+        known = self._known(frame, rows, np.empty((0, rows.shape[1])))
+        forecasts, scales = self.ensemble_.forecasts(frame.values, known, origins)
+        values = self.ensemble_.windows.transform.forwards(frame.values)
+        self.scores_ = self.scores_.extended(forecasts, scales, values, behind)
+        self.notes_ |= frame.notes
+        self._keep(frame, rows)
+        return self
+
+    def _known(self, frame: Frame, rows: np.ndarray, ahead: np.ndarray) -> np.ndarray:
+        """What is known of every step of the series and of the steps ahead: calendar features and covariates."""
+        times = frame.stamps.times
+        if times is not None and self.cycles_ and len(ahead):
+            later = frame.stamps.future(len(ahead))
+            assert later is not None  # or there would be no cycles
+            times = np.concatenate([times, later])
+        both = np.concatenate([rows, ahead])
+        return np.concatenate([calendar_features.features(times, self.cycles_, len(both)), both], 1)
+
+    # Forecasting.
+
+    def predict(self, fh: Any = None, X: Any = None) -> Any:
+        """Forecast the steps of fh, by default those of fit, in the form of y: its columns, and an index that continues.
+
+        X: covariates of the steps ahead, if the forecaster was fitted with them.
+        """
+        steps, forecast, _ = self._forecast(fh, X)
+        transform = self.ensemble_.windows.transform
+        return self.frame_.forecast(transform.backwards(forecast), steps)
+
+    def predict_interval(self, fh: Any = None, X: Any = None, coverage: Any = 0.9) -> pd.DataFrame:
+        """Return intervals that contain the value with probability `coverage` (one, or several), as sktime does.
+
+        Columns are (variable, coverage, "lower" or "upper"). The coverage holds for exchangeable windows; overlapping
+        windows of one series are not, so that it is approximate. An interval is infinite where there are fewer than
+        coverage / (1 − coverage) held-out errors: 9 for 90 %.
+        """
+        import pandas as pd
+
+        levels = _probabilities("coverage", coverage)
+        steps, bounds = self._bounds(fh, X, levels)
+        names = self._variables()
+        columns = [(name, level, side) for name in names for level in levels for side in ("lower", "upper")]
+        table = [bounds[level][side][:, k] for k, _ in enumerate(names) for level in levels for side in (0, 1)]
+        index = self.frame_.stamps.index(int(steps[-1]))[steps - 1]
+        return pd.DataFrame(np.stack(table, 1)[steps - 1], index, columns=pd.MultiIndex.from_tuples(columns))
+
+    def predict_quantiles(self, fh: Any = None, X: Any = None, alpha: Any = (0.05, 0.95)) -> pd.DataFrame:
+        """Return quantiles: the bounds of the interval with coverage |1 − 2 alpha|. Columns are (variable, alpha)."""
+        import pandas as pd
+
+        alphas = _probabilities("alpha", alpha)
+        levels = {each: abs(1 - 2 * each) for each in alphas}
+        steps, bounds = self._bounds(fh, X, list(levels.values()))
+        names = self._variables()
+        columns = [(name, each) for name in names for each in alphas]
+        table = [bounds[levels[each]][int(each > 0.5)][:, k] for k, _ in enumerate(names) for each in alphas]
+        index = self.frame_.stamps.index(int(steps[-1]))[steps - 1]
+        return pd.DataFrame(np.stack(table, 1)[steps - 1], index, columns=pd.MultiIndex.from_tuples(columns))
+
+    def _forecast(self, fh: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The steps, the forecast of all steps ahead (H, K), and the scale of the last window (1, K)."""
+        self._check_fitted()
+        frame = self.frame_
+        steps = self.fh_ if fh is None else horizons.relative(fh, frame.stamps, self.horizon_)
+        ahead = covariates.future(X, frame, self.covariate_names_, self.horizon_)
+        known = self._known(frame, self.covariates_, ahead)
+        forecasts, scales = self.ensemble_.forecasts(frame.values, known, np.array([len(frame.values) - 1]))
+        return steps, forecasts[0], scales[0]
+
+    def _bounds(
+        self, fh: Any, X: Any, levels: list[float]
+    ) -> tuple[np.ndarray, dict[float, tuple[np.ndarray, np.ndarray]]]:
+        """The steps, and for every level the lower and upper bounds of all steps ahead, (H, K) each."""
+        steps, forecast, scale = self._forecast(fh, X)
+        undo = self.ensemble_.windows.transform.backwards
+        widths = {level: scale * self.scores_.widths(level, self.adaptive) if level else 0.0 for level in levels}
+        return steps, {level: (undo(forecast - width), undo(forecast + width)) for level, width in widths.items()}
+
+    def _variables(self) -> list[Any]:
+        """The names of the series; 0 for one without, as in sktime."""
+        return [0] if self.frame_.names == (None,) else list(self.frame_.names)
+
+    # Judging, keeping.
+
+    def backtest(self, y: Any, X: Any = None, fh: Any = None, *, test: float = 0.25, coverage: float = 0.9) -> Backtest:
+        """Forecast the last part of a series from every step of it, beside persistence, seasonal naive and ETS.
+
+        A copy of this forecaster is fitted once, on what is before; then it is updated step by step.
+        """
+        from gatelab.estimators.backtest import backtest
+
+        return backtest(self, y, X, fh, test, coverage)
+
+    def summary(self) -> str:
+        """Describe what was assumed and chosen, how good it was on the held-out part, and whether intervals are finite."""
+        self._check_fitted()
+        return words.summary(self)
+
+    def save(self, path: Path | str) -> None:
+        """Save to a new directory: the run directories of the networks, and the rest as JSON and arrays."""
+        from gatelab.estimators.saving import save
+
+        self._check_fitted()
+        save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: Path | str) -> RecurrentForecaster:
+        """Load what `save` wrote. Nothing in the directory is executed."""
+        from gatelab.estimators.saving import load
+
+        return load(Path(path))
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "ensemble_"):
+            raise NotFittedError("this RecurrentForecaster is not fitted yet: call fit(y) first")
+
+
+def _whole(name: str, value: Any, least: int) -> int | None:
+    """Return a parameter that is a whole number, or None."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise GatelabError(f"{name} is {value!r}: expected an integer of at least {least}")
+    return int(value)
+
+
+def _probabilities(name: str, value: Any) -> list[float]:
+    """Return one or several probabilities."""
+    given = [value] if np.ndim(value) == 0 else list(value)
+    if not given or not all(isinstance(each, (float, np.floating)) and 0 < each < 1 for each in given):
+        raise GatelabError(f"{name} is {value!r}: expected a probability between 0 and 1, or several")
+    return [float(each) for each in given]
