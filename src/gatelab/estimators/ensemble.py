@@ -1,4 +1,4 @@
-"""Several networks with different seeds as one forecaster, and the choice between transforms on held-out windows."""
+"""Several networks as one forecaster: some for each transform, with different seeds; the forecast is their mean."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from gatelab.estimators import networks
 from gatelab.estimators.networks import Network
-from gatelab.estimators.transforms import Transform
+from gatelab.estimators.transforms import Combination, Transform
 from gatelab.estimators.windows import Windows
 from gatelab.training import ModelSpec, OptimizationSpec
 
@@ -26,22 +26,53 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Networks that read the same windows; the forecast is the mean of theirs."""
+    """Networks by transform."""
 
-    windows: Windows
-    networks: tuple[Network, ...]
-    covariates: int  # E, how many of the known columns the network reads ahead
+    networks: dict[Transform, tuple[Network, ...]]
+    horizon: int  # H, the steps ahead with intervals
+
+    @property
+    def combination(self) -> Combination:
+        """The transforms."""
+        return Combination(tuple(self.networks))
 
     def forecasts(self, values: np.ndarray, known: np.ndarray, origins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return forecasts from these origins, (N, H, K) before `Transform.backwards`, and window scales (N, 1, K)."""
-        windows, transform = self.windows, self.windows.transform
+        """Return forecasts from these origins, (N, H, K) after `Transform.forwards`, and window scales (N, 1, K).
+
+        values: the series (S, K). known: what is known of its steps and of those ahead, (S + H, C).
+        """
+        return self.iterated(values, known, origins, self.horizon)
+
+    def iterated(
+        self, values: np.ndarray, known: np.ndarray, origins: np.ndarray, horizon: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`forecasts` for any number of steps ahead. Every forecast becomes the last value of the next window."""
         if not len(origins):
-            return np.empty((0, windows.horizon, values.shape[1])), np.empty((0, 1, values.shape[1]))
-        X = windows.inputs(values, known, origins, self.covariates)
-        answer = np.mean([network.predict(X) for network in self.networks], 0)
-        history = windows.history(values, origins)
-        shaped = answer.reshape(len(origins), windows.horizon, -1)
-        return transform.forecast(history, shaped), transform.scale(history)
+            return np.empty((0, horizon, values.shape[1])), np.empty((0, 1, values.shape[1]))
+        paths, scale = list[np.ndarray](), np.empty(0)
+        for transform, members in self.networks.items():
+            windows = Windows(transform, transform.forwards(values), known)
+            history = windows.history(origins)  # (N, context, K)
+            scale = transform.scale(history)  # stays that of the known values, so that no forecast can blow it up
+            ahead = list[np.ndarray]()
+            for step in range(horizon):
+                X = windows.inputs(history, scale, origins + step)
+                answer = np.mean([network.predict(X) for network in members], 0)[:, None]  # (N, 1, K)
+                ahead.append(transform.forecast(history, scale, answer))
+                history = np.concatenate([history[:, 1:], ahead[-1]], 1)
+            paths.append(np.concatenate(ahead, 1))
+        return np.mean(paths, 0), scale
+
+    def part(self, combination: Combination) -> Ensemble:
+        """Return the networks of some transforms."""
+        found = {each: self.networks[each] for each in combination.transforms}
+        return Ensemble(found, self.horizon)
+
+    def joined(self, other: Ensemble) -> Ensemble:
+        """Return the networks of both; those of `other` are for the same transforms, or for more of them."""
+        found = {each: (*self.networks.get(each, ()), *other.networks.get(each, ()))
+                 for each in (*self.networks, *other.networks)}  # fmt: skip
+        return Ensemble(found, self.horizon)
 
 
 @dataclass(frozen=True)
@@ -49,8 +80,8 @@ class Material:
     """A series to train on."""
 
     values: np.ndarray  # (S, K)
-    known: np.ndarray  # (S, C): calendar features, then covariates
-    covariates: int
+    known: np.ndarray  # (S + H, C): calendar features and covariates, which are NaN where they are not known yet
+    covariates: int  # E, how many there are
     horizon: int
     recipe: Recipe
 
@@ -59,17 +90,16 @@ class Material:
         """How far the last origin is behind the end: covariates of the steps ahead have to be known."""
         return self.horizon if self.covariates else 0
 
-    def trained(self, transform: Transform, end: int, seeds: Sequence[int]) -> Ensemble:
-        """Train networks on all windows in the first `end` steps."""
-        windows, recipe = Windows(transform, self.horizon), self.recipe
-        origins = windows.origins(end)
-        X = windows.inputs(self.values, self.known, origins, self.covariates)
-        y = windows.targets(self.values, origins)
-        each = (
-            networks.trained(X, y, recipe.model, recipe.optimization, recipe.steps, recipe.batch, seed)
-            for seed in seeds
-        )
-        return Ensemble(windows, tuple(each), self.covariates)
+    def trained(self, transforms: Sequence[Transform], end: int, seeds: Sequence[int]) -> Ensemble:
+        """Train a network per transform and seed on all windows in the first `end` steps."""
+        recipe, found = self.recipe, dict[Transform, tuple[Network, ...]]()
+        for transform in transforms:
+            X, y = Windows(transform, transform.forwards(self.values), self.known).examples(end)
+            found[transform] = tuple(
+                networks.trained(X, y, recipe.model, recipe.optimization, recipe.steps, recipe.batch, seed)
+                for seed in seeds
+            )
+        return Ensemble(found, self.horizon)
 
     def held_out(self, ensemble: Ensemble, cut: int) -> tuple[np.ndarray, np.ndarray]:
         """Return forecasts and scales from all origins at or after the last step of the first `cut`."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gatelab.estimators.backtest import Backtest
 
 BATCH = 32
-SHORTEST, LONGEST = 24, 96  # of default windows, in steps
+SHORTEST, LONGEST = 12, 96  # of default windows, in steps
 HORIZON = 8  # steps ahead by default, for series without a season
 LARGEST_SEASON = 52  # that is the default horizon
 
@@ -38,19 +38,21 @@ LARGEST_SEASON = 52  # that is the default horizon
 class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
     """Forecast one or several series by a few small recurrent networks, with conformal prediction intervals.
 
-    A network reads a window of the series and answers all steps ahead at once. Level and season are taken out of the
-    window before (`Transform`); which way is chosen on the last part of the series, as are the prediction intervals.
+    A network reads a window of the series and answers the next step; its forecast becomes a value of the next window.
+    Level and season are taken out of the window before (`Transform`). Which way is chosen on the last part of the series,
+    where the errors of the forecasts also give the prediction intervals.
 
     Args:
         cell: the name of a library cell, or a function decorated with `@gatelab.cell`.
         hidden_size: H, the number of units.
-        window: T, the steps that a network reads; by default two seasons, at least 24 and at most 96.
-        horizon: the steps ahead, if `fit` gets no fh; by default a season, or 8.
+        window: T, the steps that a network reads; by default two seasons, at least 12 and at most 96.
+        horizon: the steps ahead that errors and intervals are for, if `fit` gets no fh; by default a season, or 8.
         season: the steps of a season; by default that of the index's frequency (12 for months), 1 for none.
-        transform: window, difference, seasonal, seasonal+difference; "auto" chooses between the first three.
+        transform: window, difference, seasonal, seasonal+difference; "auto" chooses between the first three
+            and all of them combined.
         log: whether to work with logarithms; "auto" chooses, for positive series.
         calendar: whether the networks read where a step is in the day, week and year, if the index has dates.
-        num_networks: networks with different seeds, whose forecasts are averaged.
+        num_networks: networks per transform, with different seeds, whose forecasts are averaged.
         num_steps: optimizer steps for each network, with batches of 32 windows.
         learning_rate, weight_decay, head_dropout: of AdamW with one cycle, and of the head.
         holdout: the fraction of the series, at its end, on which choices are made and intervals are calibrated.
@@ -65,6 +67,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
     covariate_names_: tuple[Any, ...]
     cycles_: tuple[str, ...]  # of the calendar
     season_: int
+    fitted_steps_: int
     horizon_: int
     fh_: np.ndarray  # steps ahead
     ensemble_: Ensemble
@@ -83,7 +86,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         transform: Kind | Literal["auto"] = "auto",
         log: bool | Literal["auto"] = "auto",
         calendar: bool = True,
-        num_networks: int = 3,
+        num_networks: int = 2,
         num_steps: int = 200,
         learning_rate: float = 5e-3,
         weight_decay: float = 1e-2,
@@ -126,9 +129,9 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         self.season_ = _whole("season", self.season, 1) or frame.stamps.season()
         self._set_horizon(fh, frame)
         rows, self.covariate_names_ = covariates.past(X, frame)
-        dates = frame.stamps.times if frame.stamps.are_dates and frame.stamps.future(1) is not None else None
-        self.cycles_ = calendar_features.chosen(dates) if self.calendar else ()
-        known = np.concatenate([calendar_features.features(dates, self.cycles_, len(rows)), rows], 1)
+        is_regular = frame.stamps.are_dates and frame.stamps.future(1) is not None
+        self.cycles_ = calendar_features.chosen(frame.stamps.times) if is_regular and self.calendar else ()
+        known = self.known(frame, rows, self.horizon_)
         material = Material(frame.values, known, rows.shape[1], self.horizon_, recipe)
         self.notes_ = dict(frame.notes)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.num_networks).tolist()
@@ -136,7 +139,8 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         choice = selection.choose(material, candidates, self.log == "auto", self.season_, self.holdout, seeds[0])
         self.validation_ = choice.errors
         self._calibrate(material, choice, seeds)
-        self.ensemble_ = material.trained(choice.transform, len(frame.values), seeds)
+        self.ensemble_ = material.trained(choice.combination.transforms, len(frame.values), seeds)
+        self.fitted_steps_ = frame.stamps.steps
         self._keep(frame, rows)
         return self
 
@@ -163,7 +167,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         """The steps ahead: those of fh, or 1 to the horizon."""
         default = self.season_ if 1 < self.season_ <= LARGEST_SEASON else HORIZON
         horizon = _whole("horizon", self.horizon, 1) or default
-        self.fh_ = np.arange(1, horizon + 1) if fh is None else horizons.relative(fh, frame.stamps, horizons.FARTHEST)
+        self.fh_ = np.arange(1, horizon + 1) if fh is None else horizons.relative(fh, frame.stamps)
         self.horizon_ = int(self.fh_[-1])
 
     def _candidates(self, steps: int) -> list[Transform]:
@@ -182,15 +186,14 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         if choice.ensemble is None:
             self.notes_["validation"] = "the series is too short to hold windows out: nothing was compared, no intervals"
             return
-        others = material.trained(choice.transform, choice.cut, seeds[1:])
-        ensemble = replace(others, networks=(*choice.ensemble.networks, *others.networks))
-        forecasts, scales = material.held_out(ensemble, choice.cut)
-        known = choice.transform.forwards(material.values)
+        others = material.trained(choice.combination.transforms, choice.cut, seeds[1:])
+        forecasts, scales = material.held_out(choice.ensemble.joined(others), choice.cut)
+        known = choice.combination.first.forwards(material.values)
         self.scores_ = self.scores_.extended(forecasts, scales, known, material.behind)
 
     def _keep(self, frame: Frame, rows: np.ndarray) -> None:
         """Keep as many last steps as a forecast and an update need."""
-        needed = self.ensemble_.windows.transform.context + 2 * self.horizon_
+        needed = self.ensemble_.combination.context + 2 * self.horizon_
         self.frame_, self.covariates_ = frame.last(needed), rows[-needed:]
 
     def update(self, y: Any, X: Any = None) -> Self:
@@ -212,24 +215,35 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
             rows = np.concatenate([self.covariates_, given])
         else:
             rows = np.empty((len(frame.values), 0))
-        behind = self.horizon_ if self.covariate_names_ else 0
-        origins = np.arange(len(before.values) - behind, len(frame.values) - behind)
-        known = self._known(frame, rows, np.empty((0, rows.shape[1])))
-        forecasts, scales = self.ensemble_.forecasts(frame.values, known, origins)
-        values = self.ensemble_.windows.transform.forwards(frame.values)
-        self.scores_ = self.scores_.extended(forecasts, scales, values, behind)
+        forecasts, scales = self.later_forecasts(frame, rows, added)
+        values = self.ensemble_.combination.first.forwards(frame.values)
+        self.scores_ = self.scores_.extended(forecasts, scales, values, self.behind)
         self.notes_ |= frame.notes
         self._keep(frame, rows)
         return self
 
-    def _known(self, frame: Frame, rows: np.ndarray, ahead: np.ndarray) -> np.ndarray:
-        """What is known of every step of the series and of the steps ahead: calendar features and covariates."""
+    @property
+    def behind(self) -> int:
+        """How many steps after its origin a forecast can be judged: covariates ahead have to be known."""
+        return self.horizon_ if self.covariate_names_ else 0
+
+    def later_forecasts(self, frame: Frame, rows: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the forecasts and scales of the origins that the last steps of a series add to those judged before."""
+        origins = np.arange(len(frame.values) - steps, len(frame.values)) - self.behind
+        forecasts, scales = self.ensemble_.forecasts(frame.values, self.known(frame, rows, self.horizon_), origins)
+        fitted = len(frame.values) - (frame.stamps.steps - self.fitted_steps_)
+        forecasts[origins < fitted - 1] = np.nan  # what the networks were trained on says nothing about their errors
+        return forecasts, scales
+
+    def known(self, frame: Frame, rows: np.ndarray, ahead: int, later: np.ndarray | None = None) -> np.ndarray:
+        """Calendar features and covariates of the series and of the steps ahead; NaN if there are no `later` ones."""
         times = frame.stamps.times
-        if times is not None and self.cycles_ and len(ahead):
-            later = frame.stamps.future(len(ahead))
-            assert later is not None  # or there would be no cycles
-            times = np.concatenate([times, later])
-        both = np.concatenate([rows, ahead])
+        if times is not None and self.cycles_:
+            future = frame.stamps.future(ahead)
+            assert future is not None  # or there would be no cycles
+            times = np.concatenate([times, future])
+        later = np.full((ahead, rows.shape[1]), np.nan) if later is None else later
+        both = np.concatenate([rows, later])
         return np.concatenate([calendar_features.features(times, self.cycles_, len(both)), both], 1)
 
     # Forecasting.
@@ -240,8 +254,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         X: covariates of the steps ahead, if the forecaster was fitted with them.
         """
         steps, forecast, _ = self._forecast(fh, X)
-        transform = self.ensemble_.windows.transform
-        return self.frame_.forecast(transform.backwards(forecast), steps)
+        return self.frame_.forecast(self.ensemble_.combination.first.backwards(forecast), steps)
 
     def predict_interval(self, fh: Any = None, X: Any = None, coverage: Any = 0.9) -> pd.DataFrame:
         """Return intervals that contain the value with probability `coverage` (one, or several), as sktime does.
@@ -274,13 +287,14 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         return pd.DataFrame(np.stack(table, 1)[steps - 1], index, columns=pd.MultiIndex.from_tuples(columns))
 
     def _forecast(self, fh: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The steps, the forecast of all steps ahead (H, K), and the scale of the last window (1, K)."""
+        """The steps, the forecast up to the last of them (H, K), and the scale of the last window (1, K)."""
         self._check_fitted()
         frame = self.frame_
-        steps = self.fh_ if fh is None else horizons.relative(fh, frame.stamps, self.horizon_)
-        ahead = covariates.future(X, frame, self.covariate_names_, self.horizon_)
-        known = self._known(frame, self.covariates_, ahead)
-        forecasts, scales = self.ensemble_.forecasts(frame.values, known, np.array([len(frame.values) - 1]))
+        steps = self.fh_ if fh is None else horizons.relative(fh, frame.stamps)
+        ahead = int(steps[-1])
+        later = covariates.future(X, frame, self.covariate_names_, ahead)
+        known = self.known(frame, self.covariates_, ahead, later)
+        forecasts, scales = self.ensemble_.iterated(frame.values, known, np.array([len(frame.values) - 1]), ahead)
         return steps, forecasts[0], scales[0]
 
     def _bounds(
@@ -288,9 +302,19 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[np.ndarray, dict[float, tuple[np.ndarray, np.ndarray]]]:
         """The steps, and for every level the lower and upper bounds of all steps ahead, (H, K) each."""
         steps, forecast, scale = self._forecast(fh, X)
-        undo = self.ensemble_.windows.transform.backwards
-        widths = {level: scale * self.scores_.widths(level, self.adaptive) if level else 0.0 for level in levels}
+        undo = self.ensemble_.combination.first.backwards
+        widths = {level: self._widths(scale, level, len(forecast)) for level in levels}
         return steps, {level: (undo(forecast - width), undo(forecast + width)) for level, width in widths.items()}
+
+    def _widths(self, scale: np.ndarray, level: float, ahead: int) -> np.ndarray:
+        """Half the width of the intervals, (ahead, K), after `Transform.forwards`; 0 for the median."""
+        if ahead > self.horizon_:
+            raise GatelabError(
+                f"fh has the step {ahead}, and intervals are calibrated for {self.horizon_} steps ahead: fit with "
+                f"fh=range(1, {ahead + 1})"
+            )
+        widths = self.scores_.widths(level, self.adaptive)[:ahead] if level else np.zeros((ahead, 1))
+        return scale * widths
 
     def _variables(self) -> list[Any]:
         """The names of the series; 0 for one without, as in sktime."""

@@ -84,6 +84,8 @@ def joined(before: Frame, new: Frame) -> Frame:
 
 def as_given(y: Any, what: str) -> Frame:
     """Return the values with their names and times, as they are."""
+    if isinstance(y, Frame):
+        return y
     if hasattr(y, "index") and hasattr(y, "to_numpy"):
         form: Form = "series" if y.ndim == 1 else "frame"
         names = (y.name,) if form == "series" else tuple(y.columns)
@@ -108,6 +110,12 @@ def as_given(y: Any, what: str) -> Frame:
         row, column = np.argwhere(np.isinf(values))[0]
         raise DataError(f"{what} is {values[row, column]} in row {row}: expected finite numbers, or NaN with fill")
     return Frame(values, names, form, stamps)
+
+
+def part(frame: Frame, begin: int, end: int) -> Frame:
+    """Return some steps of a series, as one that ends there."""
+    times = None if frame.stamps.times is None else frame.stamps.times[begin:end]
+    return replace(frame, values=frame.values[begin:end], stamps=replace(frame.stamps, times=times, steps=end - begin))
 
 
 def with_columns(frame: Frame, order: list[int]) -> Frame:

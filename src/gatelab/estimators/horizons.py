@@ -30,26 +30,20 @@ def read(fh: Any) -> np.ndarray:
     return np.unique(steps.astype(np.int64))
 
 
-def relative(fh: Any, stamps: Stamps, horizon: int) -> np.ndarray:
-    """Return the steps ahead up to `horizon`, from steps or from future stamps."""
+def relative(fh: Any, stamps: Stamps) -> np.ndarray:
+    """Return the steps ahead, from steps or from future stamps."""
     import pandas as pd
 
     given = fh.to_pandas() if hasattr(fh, "to_pandas") else fh
-    if not isinstance(given, (pd.DatetimeIndex, pd.PeriodIndex, pd.Timestamp, pd.Period)):
-        steps = read(given)
-    else:
-        wanted = pd.Index([given]) if isinstance(given, (pd.Timestamp, pd.Period)) else given
-        ahead = stamps.index(horizon)
-        steps = np.sort(ahead.get_indexer(wanted)) + 1
-        if steps[0] == 0:
-            absent = next(stamp for stamp in wanted if stamp not in ahead)
-            raise GatelabError(
-                f"fh has {absent}, which is not among the {horizon} steps that are forecast, {ahead[0]} to "
-                f"{ahead[-1]}: expected stamps of the series' frequency; fit with a larger fh for later ones"
-            )
-    if steps[-1] > horizon:
+    if isinstance(given, (pd.Timestamp, pd.Period)):
+        given = pd.Index([given])
+    if not isinstance(given, (pd.DatetimeIndex, pd.PeriodIndex)):
+        return read(given)
+    ahead = stamps.index(FARTHEST)
+    steps = np.sort(ahead.get_indexer(given)) + 1
+    if not len(steps) or steps[0] == 0:
+        absent = next((str(stamp) for stamp in given if stamp not in ahead), "no stamp")
         raise GatelabError(
-            f"fh has the step {steps[-1]}, and the networks were fitted for {horizon} steps ahead: fit with "
-            f"fh=range(1, {steps[-1] + 1})"
+            f"fh has {absent}, which is no future step of the series: expected {ahead[0]}, {ahead[1]}, and so on"
         )
     return steps

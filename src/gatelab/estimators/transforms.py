@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
 
 from gatelab.errors import DataError, GatelabError
+from gatelab.formatting import listed
 
 Kind = Literal["window", "difference", "seasonal", "seasonal+difference"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -21,7 +22,8 @@ class Transform:
     Every kind has a reference forecast, from which the targets are differences: for `window` the mean of the window,
     for `difference` the last value, for `seasonal` the value of the last season, for `seasonal+difference` that value
     plus the change since the season before. The inputs are differenced the same way. Inputs and targets are divided by
-    the scale of the window, so that a series may grow. With `log`, all of this is done with logarithms.
+    the scale of the window, so that a series may grow. With `log`, all of this is done with logarithms: `history` and
+    `future` are values after `forwards`.
     """
 
     kind: Kind
@@ -50,7 +52,7 @@ class Transform:
     def context(self) -> int:
         """The steps of history that a forecast needs: those that the network reads, and those they are compared with."""
         before = {"window": 0, "difference": 1, "seasonal": self.season, "seasonal+difference": self.season + 1}
-        return self.length + before[self.kind]
+        return max(2, self.length + before[self.kind])  # a change takes two steps
 
     def forwards(self, values: np.ndarray) -> np.ndarray:
         """Return the values or their logarithms."""
@@ -70,40 +72,72 @@ class Transform:
         with np.errstate(over="ignore"):  # an interval may be unbounded
             return np.exp(values)
 
-    def inputs(self, history: np.ndarray) -> np.ndarray:
-        """(N, context, K) after `forwards` → (N, T, K)."""
-        if self.kind == "window":
-            return (history - history.mean(1, keepdims=True)) / self.scale(history)
+    def inputs(self, history: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Return what the network reads of the values, (N, context, K) → (N, T, K)."""
         differences = history
+        if self.kind == "window":
+            differences = history[:, -self.length :] - self._mean(history)
         if self.seasonal:
             differences = differences[:, self.season :] - differences[:, : -self.season]
         if self.kind.endswith("difference"):
             differences = np.diff(differences, axis=1)
-        return differences / self.scale(history)
+        return differences / scale
+
+    def _mean(self, history: np.ndarray) -> np.ndarray:
+        mean: np.ndarray = history[:, -self.length :].mean(1, keepdims=True)
+        return mean
 
     def scale(self, history: np.ndarray) -> np.ndarray:
-        """Return the mean absolute change per step in each window, (N, 1, K); 1 for constant windows."""
-        change = np.abs(np.diff(history, axis=1)).mean(1, keepdims=True)
-        size = np.abs(history).max(1, keepdims=True)
+        """Return the mean absolute change per step in the last T steps, (N, 1, K); 1 for constant windows."""
+        read = history[:, -max(self.length, 2) :]  # the same steps for all kinds
+        change = np.abs(np.diff(read, axis=1)).mean(1, keepdims=True)
+        size = np.abs(read).max(1, keepdims=True)
         return np.where(change > ZERO * size, change, 1.0)
 
-    def reference(self, history: np.ndarray, horizon: int) -> np.ndarray:
+    def reference(self, history: np.ndarray, horizon: int = 1) -> np.ndarray:
         """Return the forecast from which targets are differences, (N, horizon, K)."""
         if self.kind == "window":
-            return np.repeat(history.mean(1, keepdims=True), horizon, 1)
+            return np.repeat(self._mean(history), horizon, 1)
         if self.kind == "difference":
             return np.repeat(history[:, -1:], horizon, 1)
-        steps = np.arange(horizon) % self.season - self.season
-        forecast = history[:, steps]
+        forecast: np.ndarray = history[:, np.arange(horizon) % self.season - self.season]
         if self.kind == "seasonal+difference":
             seasons = 1 + np.arange(horizon)[:, None] // self.season
             forecast = forecast + seasons * (history[:, -1:] - history[:, -1 - self.season, None])
         return forecast
 
-    def targets(self, history: np.ndarray, future: np.ndarray) -> np.ndarray:
-        """Return what the network has to answer, (N, horizon, K), given the future after `forwards`."""
-        return (future - self.reference(history, future.shape[1])) / self.scale(history)
+    def targets(self, history: np.ndarray, scale: np.ndarray, future: np.ndarray) -> np.ndarray:
+        """Return what the network has to answer, (N, horizon, K), given the future."""
+        return (future - self.reference(history, future.shape[1])) / scale
 
-    def forecast(self, history: np.ndarray, answer: np.ndarray) -> np.ndarray:
-        """Return the forecast for an answer (N, horizon, K), before `backwards`: `targets` inverted."""
-        return self.reference(history, answer.shape[1]) + self.scale(history) * answer
+    def forecast(self, history: np.ndarray, scale: np.ndarray, answer: np.ndarray) -> np.ndarray:
+        """Return the forecast for an answer (N, horizon, K): `targets` inverted."""
+        return self.reference(history, answer.shape[1]) + scale * answer
+
+
+@dataclass(frozen=True)
+class Combination:
+    """One or several transforms, each with networks of its own, whose forecasts are averaged.
+
+    They differ in their kind alone: length, season and logarithms are the same, and so is the scale of a window.
+    """
+
+    transforms: tuple[Transform, ...]
+
+    def __str__(self) -> str:
+        kinds = listed([each.kind for each in self.transforms])
+        return f"log, {kinds}" if self.first.log else kinds
+
+    @property
+    def first(self) -> Transform:
+        """One of the transforms, for what they have in common."""
+        return self.transforms[0]
+
+    @property
+    def context(self) -> int:
+        """The steps of history that a forecast needs."""
+        return max(each.context for each in self.transforms)
+
+    def with_log(self) -> Combination:
+        """Return the same with logarithms."""
+        return Combination(tuple(replace(each, log=True) for each in self.transforms))

@@ -1,4 +1,4 @@
-"""Windows of a series for direct forecasts: what the network reads up to an origin, and all steps ahead at once."""
+"""Windows of a series: what a network reads up to an origin, and the next step that it answers."""
 
 from __future__ import annotations
 
@@ -11,39 +11,36 @@ from gatelab.estimators.transforms import Transform
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows of a series that end at some origins (the last known step of each)."""
+    """The windows of a series that end at some origins, the last known step of each.
+
+    values: the series (S, K), after `Transform.forwards`. known: what is known of every step and of steps ahead,
+    (S + ahead, C): calendar features and covariates. At every step the network reads the value, and what is known of the
+    step after it.
+    """
 
     transform: Transform
-    horizon: int  # H, the steps ahead
+    values: np.ndarray
+    known: np.ndarray
 
-    def history(self, values: np.ndarray, origins: np.ndarray) -> np.ndarray:
-        """Return the values up to each origin, (N, context, K), after `Transform.forwards`."""
+    def origins(self, end: int) -> np.ndarray:
+        """Return the origins with a whole window and a next step among the first `end` steps."""
+        return np.arange(self.transform.context - 1, end - 1)
+
+    def history(self, origins: np.ndarray) -> np.ndarray:
+        """Return the values up to each origin, (N, context, K)."""
         steps = np.arange(-self.transform.context + 1, 1)
-        return self.transform.forwards(values[origins[:, None] + steps])
+        found: np.ndarray = self.values[origins[:, None] + steps]
+        return found
 
-    def inputs(self, values: np.ndarray, known: np.ndarray, origins: np.ndarray, covariates: int = 0) -> np.ndarray:
-        """Return what the network reads, (N, T, D).
+    def inputs(self, history: np.ndarray, scale: np.ndarray, origins: np.ndarray) -> np.ndarray:
+        """Return what the network reads, (N, T, K + C)."""
+        following = self.known[origins[:, None] + np.arange(-self.transform.length + 2, 2)]  # (N, T, C)
+        return np.concatenate([self.transform.inputs(history, scale), following], 2)
 
-        values: the series (S, K). known: what is known of every step, (S, C) or more rows: calendar features, then
-        `covariates` columns. With covariates the network also reads the steps ahead, (N, T + H, D), without values: a
-        last column tells them apart.
-        """
-        T, H = self.transform.length, self.horizon
-        read = self.transform.inputs(self.history(values, origins))  # (N, T, K)
-        ahead = H if covariates else 0
-        steps = known[origins[:, None] + np.arange(-T + 1, 1 + ahead)]  # (N, T + ahead, C)
-        if not ahead:
-            return np.concatenate([read, steps], 2)
-        read = np.concatenate([read, np.zeros((len(read), H, read.shape[2]))], 1)
-        future = np.broadcast_to((np.arange(T + H) >= T)[:, None], (len(read), T + H, 1))
-        return np.concatenate([read, steps, future], 2)
-
-    def targets(self, values: np.ndarray, origins: np.ndarray) -> np.ndarray:
-        """Return what the network has to answer, (N, H × K)."""
-        history = self.history(values, origins)
-        future = self.transform.forwards(values[origins[:, None] + np.arange(1, self.horizon + 1)])
-        return self.transform.targets(history, future).reshape(len(origins), -1)
-
-    def origins(self, steps: int) -> np.ndarray:
-        """Return the origins of a series of this many steps that have a whole window and all steps ahead."""
-        return np.arange(self.transform.context - 1, steps - self.horizon)
+    def examples(self, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return all windows in the first `end` steps, (N, T, K + C), and what the network has to answer, (N, K)."""
+        origins = self.origins(end)
+        history = self.history(origins)
+        scale = self.transform.scale(history)
+        future = self.values[origins + 1][:, None]
+        return self.inputs(history, scale, origins), self.transform.targets(history, scale, future)[:, 0]

@@ -35,22 +35,21 @@ def verdict(ours: float, naive: Mapping[str, float], metric: str = "MASE") -> st
 
 def summary(forecaster: RecurrentForecaster) -> str:
     """Describe a fitted forecaster."""
-    windows, errors = forecaster.ensemble_.windows, forecaster.validation_
-    transform = windows.transform
+    ensemble, errors = forecaster.ensemble_, forecaster.validation_
+    combination, members = ensemble.combination, sum(map(len, ensemble.networks.values()))
     facts = {
-        "networks": f"{counted(len(forecaster.ensemble_.networks), 'network')} ({forecaster.cell}, "
-        f"{forecaster.hidden_size} units), read {counted(transform.length, 'step')}, forecast "
-        f"{counted(windows.horizon, 'step')} ahead",
+        "networks": f"{counted(members, 'network')} ({forecaster.cell}, {forecaster.hidden_size} units), read "
+        f"{counted(combination.first.length, 'step')}, forecast {counted(ensemble.horizon, 'step')} ahead",
         "season": counted(forecaster.season_, "step") if forecaster.season_ > 1 else "none",
         "calendar": listed(f"phase of the {cycle}" for cycle in forecaster.cycles_) or "none",
-        "transform": str(transform),
+        "transform": str(combination),
     }
     if forecaster.covariate_names_:
         facts["covariates"] = listed(forecaster.covariate_names_)
     if errors:
         networks = {name: error for name, error in errors.items() if name not in NAIVE}
-        compared = ", ".join(f"{name} {error:.3g}" for name, error in errors.items())
-        facts["held out"] = f"MASE of one network: {compared}"
+        compared = "; ".join(f"{name} {error:.3g}" for name, error in errors.items())
+        facts["held out"] = f"MASE with one network per transform: {compared}"
         naive = {name: error for name, error in errors.items() if name in NAIVE}
         facts["verdict"] = verdict(min(networks.values()), naive)
     facts["intervals"] = _intervals(forecaster)
