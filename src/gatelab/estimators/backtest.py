@@ -40,7 +40,8 @@ class Backtest:
 
     def errors(self, method: str) -> np.ndarray:
         """Return observed minus forecast values, (N, F, K)."""
-        return self.observed - self.forecasts[method]
+        errors: np.ndarray = self.observed - self.forecasts[method]
+        return errors
 
     def mase(self, method: str) -> float:
         """Return the mean absolute scaled error over all origins, steps ahead and series."""
@@ -61,15 +62,15 @@ class Backtest:
         import pandas as pd
 
         rows = dict[tuple[str, Any], dict[str, float]]()
-        places = {**{int(step): [i] for i, step in enumerate(self.steps)}, "all": list(range(len(self.steps)))}
+        places: dict[Any, list[int]] = {int(step): [i] for i, step in enumerate(self.steps)}
+        places["all"] = list(range(len(self.steps)))
         for method in self.forecasts:
             for step, at in places.items():
                 error, known = self.errors(method)[:, at], ~np.isnan(self.observed[:, at])
                 mae, mse = np.nanmean(np.abs(error), (0, 1)), np.nanmean(error**2, (0, 1))
                 inside = self._inside()[:, at][known].mean() if method == OURS else np.nan
-                rows[method, step] = {
-                    "MAE": mae.mean(), "RMSE": np.sqrt(mse).mean(), "MASE": (mae / self.scale).mean(), "coverage": inside
-                }  # fmt: skip
+                errors = {"MAE": mae.mean(), "RMSE": np.sqrt(mse).mean(), "MASE": (mae / self.scale).mean()}
+                rows[method, step] = {**errors, "coverage": inside}
         index = pd.MultiIndex.from_tuples(list(rows), names=["method", "step"])
         return pd.DataFrame(list(rows.values()), index)
 
@@ -92,9 +93,8 @@ class Backtest:
         infinite = float(np.isinf(self.upper - self.lower).mean())
         note = f"; {100 * infinite:.0f} % of them are infinite, for want of held-out errors" if infinite else ""
         by_step = [f"{100 * inside[:, i][~np.isnan(self.observed[:, i])].mean():.0f}" for i in range(len(self.steps))]
-        lines.append(
-            f"  intervals      those of {self.coverage:.0%} cover {share:.1f} % ({', '.join(by_step)} % by step ahead){note}"
-        )
+        covered = f"those of {self.coverage:.0%} cover {share:.1f} %, by step ahead {', '.join(by_step)} %"
+        lines.append(f"  intervals      {covered}{note}")
         return "\n".join(lines)
 
     def _lost(self) -> str:
@@ -109,7 +109,9 @@ class Backtest:
         return ", ".join(parts)
 
 
-def backtest(forecaster: RecurrentForecaster, y: Any, X: Any, fh: Any, test: float, coverage: float) -> Backtest:
+def backtest(
+    forecaster: RecurrentForecaster, y: Any, X: Any, fh: Any, test: float, coverage: float, ets: bool
+) -> Backtest:
     """Fit a copy on the first part of a series, and forecast from every step of the rest, updating as it comes.
 
     Every method sees the same values: those up to the origin. ETS is fitted once, too, and smooths what comes.
@@ -126,8 +128,8 @@ def backtest(forecaster: RecurrentForecaster, y: Any, X: Any, fh: Any, test: flo
     origins = np.arange(train - 1, len(values) - max(1, part.behind))
     if not len(origins):
         raise DataError(
-            f"the test part has {len(values) - train} steps: expected more than the {H} steps ahead whose covariates are "
-            "read; choose a larger test or a smaller fh"
+            f"the test part has {len(values) - train} steps: expected more than the {H} steps ahead whose covariates "
+            "are read; choose a larger test or a smaller fh"
         )
     ours, lower, upper = _replayed(part, frame, rows, origins, coverage)
     steps = part.fh_
@@ -136,7 +138,7 @@ def backtest(forecaster: RecurrentForecaster, y: Any, X: Any, fh: Any, test: flo
     forecasts = {OURS: ours, "persistence": baselines.persistence(values, origins, H)}
     if season > 1:
         forecasts["seasonal naive"] = baselines.seasonal_naive(values, origins, H, season)
-    if baselines.has_statsmodels():
+    if ets and baselines.has_statsmodels():
         smoothed = baselines.exponential_smoothing(values, origins, H, season, train)
         forecasts |= {} if smoothed is None else {"ETS": smoothed}
     at = steps - 1

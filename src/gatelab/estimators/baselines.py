@@ -1,4 +1,4 @@
-"""Forecasts that a network has to beat: persistence, seasonal naive, and exponential smoothing if statsmodels is there."""
+"""Forecasts that a network has to beat: persistence, seasonal naive, and ETS if statsmodels is there."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ def exponential_smoothing(
     return np.stack(found, -1) if len(found) == len(columns) else None
 
 
-def _smoothed(
-    column: np.ndarray, origins: np.ndarray, horizon: int, season: int, train: int
-) -> np.ndarray | None:
+def _smoothed(column: np.ndarray, origins: np.ndarray, horizon: int, season: int, train: int) -> np.ndarray | None:
     best, best_aicc = None, np.inf
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its optimizer, about forms that are not chosen
@@ -56,13 +54,13 @@ def _smoothed(
                 best, best_aicc = (form, fitted), fitted.aicc
         if best is None:
             return None
-        form, fitted = best
-        ahead = [_model(column[: origin + 1], form, fitted).smooth(fitted.params).forecast(horizon) for origin in origins]
+        form, fitted = best  # its initial states are among the parameters: newer values are only smoothed
+        ahead = [_model(column[: origin + 1], form).smooth(fitted.params).forecast(horizon) for origin in origins]
     return np.stack(ahead)
 
 
 def _forms(column: np.ndarray, season: int) -> Iterator[dict[str, Any]]:
-    """Yield the forms that are compared: trend or none, damped; season or none; additive or, if positive, multiplicative."""
+    """Yield the forms that are compared: damped trend or none, season or none; multiplicative for positive values."""
     seasonal: list[str | None] = [None]
     if season > 1 and len(column) >= LEAST_SEASONS * season + 5:
         seasonal += ["add", "mul"] if (column > 0).all() else ["add"]
@@ -77,10 +75,7 @@ def _forms(column: np.ndarray, season: int) -> Iterator[dict[str, Any]]:
                 }  # fmt: skip
 
 
-def _model(column: np.ndarray, form: dict[str, Any], fitted: Any = None) -> Any:
+def _model(column: np.ndarray, form: dict[str, Any]) -> Any:
     from statsmodels.tsa.exponential_smoothing.ets import ETSModel
 
-    if fitted is None:
-        return ETSModel(column, **form)
-    # The initial states are among the fitted parameters: only the smoothing goes on with newer values.
     return ETSModel(column, **form)

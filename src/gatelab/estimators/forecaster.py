@@ -39,8 +39,8 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
     """Forecast one or several series by a few small recurrent networks, with conformal prediction intervals.
 
     A network reads a window of the series and answers the next step; its forecast becomes a value of the next window.
-    Level and season are taken out of the window before (`Transform`). Which way is chosen on the last part of the series,
-    where the errors of the forecasts also give the prediction intervals.
+    Level and season are taken out of the window before (`Transform`). Which way is chosen on the last part of the
+    series, where the errors of the forecasts also give the prediction intervals.
 
     Args:
         cell: the name of a library cell, or a function decorated with `@gatelab.cell`.
@@ -56,7 +56,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         num_steps: optimizer steps for each network, with batches of 32 windows.
         learning_rate, weight_decay, head_dropout: of AdamW with one cycle, and of the head.
         holdout: the fraction of the series, at its end, on which choices are made and intervals are calibrated.
-        adaptive: whether intervals adapt to how often earlier ones missed (adaptive conformal inference).
+        adaptive: whether intervals adapt to how often recent ones missed (adaptive conformal inference).
         fill: missing values and steps: interpolate, previous, none (missing steps are passed over); refused by default.
         aggregate: rows of the same time: mean, first, last, sum; refused by default.
         random_state: seed of initialization and order; the same gives the same forecaster, bit for bit.
@@ -92,7 +92,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         weight_decay: float = 1e-2,
         head_dropout: float = 0.0,
         holdout: float = 0.25,
-        adaptive: bool = False,
+        adaptive: bool = True,
         fill: Fill | None = None,
         aggregate: Aggregate | None = None,
         random_state: Any = None,
@@ -172,9 +172,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
 
     def _candidates(self, steps: int) -> list[Transform]:
         """The transforms to choose from, with windows that are shorter where the series is short."""
-        length = _whole("window", self.window, 1) or min(
-            LONGEST, max(SHORTEST, 2 * self.season_), max(2, steps // 4)
-        )
+        length = _whole("window", self.window, 1) or min(LONGEST, max(SHORTEST, 2 * self.season_), max(2, steps // 4))
         kinds = selection.KINDS if self.transform == "auto" else (self.transform,)
         if self.transform == "auto" and self.season_ == 1:
             kinds = tuple(kind for kind in kinds if not kind.startswith("seasonal"))
@@ -184,7 +182,9 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         """Keep the errors of networks that were trained without the held-out part."""
         self.scores_ = Scores.none(self.horizon_, material.values.shape[1])
         if choice.ensemble is None:
-            self.notes_["validation"] = "the series is too short to hold windows out: nothing was compared, no intervals"
+            self.notes_["validation"] = (
+                "the series is too short to hold windows out: nothing was compared, no intervals"
+            )
             return
         others = material.trained(choice.combination.transforms, choice.cut, seeds[1:])
         forecasts, scales = material.held_out(choice.ensemble.joined(others), choice.cut)
@@ -249,7 +249,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
     # Forecasting.
 
     def predict(self, fh: Any = None, X: Any = None) -> Any:
-        """Forecast the steps of fh, by default those of fit, in the form of y: its columns, and an index that continues.
+        """Forecast the steps of fh, by default those of fit, in the form of y: its columns, its index continued.
 
         X: covariates of the steps ahead, if the forecaster was fitted with them.
         """
@@ -314,7 +314,8 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
                 f"fh=range(1, {ahead + 1})"
             )
         widths = self.scores_.widths(level, self.adaptive)[:ahead] if level else np.zeros((ahead, 1))
-        return scale * widths
+        scaled: np.ndarray = scale * widths
+        return scaled
 
     def _variables(self) -> list[Any]:
         """The names of the series; 0 for one without, as in sktime."""
@@ -322,17 +323,20 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
 
     # Judging, keeping.
 
-    def backtest(self, y: Any, X: Any = None, fh: Any = None, *, test: float = 0.25, coverage: float = 0.9) -> Backtest:
+    def backtest(
+        self, y: Any, X: Any = None, fh: Any = None, *, test: float = 0.25, coverage: float = 0.9, ets: bool = True
+    ) -> Backtest:
         """Forecast the last part of a series from every step of it, beside persistence, seasonal naive and ETS.
 
-        A copy of this forecaster is fitted once, on what is before; then it is updated step by step.
+        A copy of this forecaster is fitted once, on what is before; then it is updated step by step. `test` is the
+        fraction that is forecast. ETS needs statsmodels.
         """
         from gatelab.estimators.backtest import backtest
 
-        return backtest(self, y, X, fh, test, coverage)
+        return backtest(self, y, X, fh, test, coverage, ets)
 
     def summary(self) -> str:
-        """Describe what was assumed and chosen, how good it was on the held-out part, and whether intervals are finite."""
+        """Describe what was assumed and chosen, how good it was on the held-out part, and infinite intervals."""
         self._check_fitted()
         return words.summary(self)
 

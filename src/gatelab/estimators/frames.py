@@ -75,8 +75,8 @@ def joined(before: Frame, new: Frame) -> Frame:
         if first <= last:
             shown = Times(("index",), before.stamps.times)
             raise DataError(
-                f"y begins at {shown.format(first)}, and the series is known up to {shown.format(last)}: expected later "
-                "steps; leave out those that are known, or fit again"
+                f"y begins at {shown.format(first)}, and the series is known up to {shown.format(last)}: expected "
+                "later steps; leave out those that are known, or fit again"
             )
     values = np.concatenate([before.values, new.values])
     return replace(before, values=values, stamps=before.stamps.extended(new.stamps), notes={})
@@ -133,7 +133,7 @@ def _ordered(frame: Frame) -> Frame:
     if times is None or not (times[1:] < times[:-1]).any():
         return frame
     order = np.argsort(times, kind="stable")
-    return _picked(frame, order, rows="sorted by time")
+    return _picked(frame, order, order="sorted by time")
 
 
 def _picked(frame: Frame, rows: np.ndarray, **notes: str) -> Frame:
@@ -201,8 +201,7 @@ def _filled(frame: Frame, what: str, fill: Fill | None) -> Frame:
         row, column = rest[0]
         name = "" if frame.names[column] is None else f", column {frame.names[column]!r}"
         raise DataError(
-            f"{what} has a missing value in row {row}{name} ({counted(len(rest), 'such value')}): "
-            f"{gaps.unfilled(fill)}"
+            f"{what} has a missing value in row {row}{name} ({counted(len(rest), 'such value')}): {gaps.unfilled(fill)}"
         )
     note = f"{counted(int(missing.sum()), 'value')} filled ({fill})"
     return replace(frame, values=values, notes={**frame.notes, "missing values": note})

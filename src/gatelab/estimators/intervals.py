@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +11,10 @@ import numpy as np
 
 from gatelab.models.forecaster import conformal_rank
 
-RATE = 0.05  # the step of adaptive conformal inference, gamma in the paper (Gibbs and Candès, 2021)
+RATE = 0.1  # the step of adaptive conformal inference, gamma in the paper (Gibbs and Candès, 2021)
+RECENT = 60  # the last errors, which adaptive intervals are made of; more for a high coverage
 MOST = 2_000  # origins that are kept
-LEAST = 20  # known errors before the level adapts
+LEAST = 10  # known errors before the level adapts
 
 
 @dataclass(frozen=True)
@@ -56,20 +58,22 @@ class Scores:
     def widths(self, coverage: float, adaptive: bool) -> np.ndarray:
         """Return half the width of an interval in scales, per step ahead and column, (H, K).
 
-        Infinite where there are fewer than coverage / (1 − coverage) errors: no width could be justified.
+        Infinite where there are fewer than coverage / (1 − coverage) errors: no width could be justified. Adaptive ones
+        are made of recent errors.
         """
         _, H, K = self.errors.shape
+        recent = max(RECENT, math.ceil(2 * coverage / (1 - coverage)))
         widths = np.empty((H, K))
         for step in range(H):
             for column in range(K):
-                errors = self.errors[:, step, column]
+                errors = self.errors[-(recent + step + 1) if adaptive else 0 :, step, column]
                 level = adapted_level(errors, step + 1, coverage) if adaptive else coverage
                 widths[step, column] = width(np.sort(errors[~np.isnan(errors)]), coverage, level)
         return widths
 
 
 def width(errors: Sequence[float] | np.ndarray, coverage: float, level: float | None = None) -> float:
-    """Return the error that the next one stays below with probability `coverage`: the conformal quantile of sorted ones.
+    """Return the conformal quantile of sorted errors: the next one stays below it with probability `coverage`.
 
     An adapted `level` beyond the errors that there are gives the largest one.
     """

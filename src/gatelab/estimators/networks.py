@@ -1,4 +1,4 @@
-"""Networks as an estimator keeps them: trained through `gatelab.training`, a run directory as the bytes of its files."""
+"""Networks as an estimator keeps them: trained through `gatelab.training`, run directories as bytes of their files."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A fitted forecaster as a directory: run directories of its networks, and the rest as sealed JSON and arrays.
 
-    forecaster.json   parameters, index, transform, choices
-    forecaster.npz    the last steps of the series, covariates, held-out errors
-    window-0, …       run directories, as `gatelab train` writes them, by transform
+forecaster.json   parameters, index, transform, choices
+forecaster.npz    the last steps of the series, covariates, held-out errors
+window-0, …       run directories, as `gatelab train` writes them, by transform
 """
 
 from __future__ import annotations
@@ -126,7 +126,9 @@ def load(path: Path) -> RecurrentForecaster:
     from gatelab.estimators.forecaster import RecurrentForecaster
 
     if not (path / RECORD).is_file():
-        raise DataError(f"{path} holds no forecaster: expected a folder with a {RECORD}, as RecurrentForecaster.save writes")
+        raise DataError(
+            f"{path} holds no forecaster: expected a folder with a {RECORD}, as RecurrentForecaster.save writes"
+        )
     try:
         record = Record.model_validate(sealed.read_json(within(path, path / RECORD)))
         transforms = [Transform(**each.model_dump()) for each in record.transforms]
@@ -168,11 +170,19 @@ def _check(path: Path, arrays: dict[str, np.ndarray], record: Record) -> None:
     """Refuse arrays whose shapes do not fit the record."""
     H, K, E = record.horizon, len(record.names), len(record.covariates)
     S, N = len(arrays.get("values", ())), len(arrays.get("errors", ()))
-    expected = {"values": (S, K), "covariates": (S, E), "forecasts": (N, H, K), "scales": (N, 1, K), "errors": (N, H, K)}
+    expected = {
+        "values": (S, K),
+        "covariates": (S, E),
+        "forecasts": (N, H, K),
+        "scales": (N, 1, K),
+        "errors": (N, H, K),
+    }
     for name, shape in expected.items():
         if name not in arrays or arrays[name].shape != shape or arrays[name].dtype != np.float64:
             raise sealed.damaged(path, f"expected {name} of shape {shape}")
-    if (record.stamps.kind == "positions") != ("times" not in arrays) or len(arrays.get("times", arrays["values"])) != S:
+    if (record.stamps.kind == "positions") != ("times" not in arrays) or len(
+        arrays.get("times", arrays["values"])
+    ) != S:
         raise sealed.damaged(path, f"expected {S} times")
 
 

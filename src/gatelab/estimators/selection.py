@@ -64,7 +64,7 @@ def choose(
 def _cut(material: Material, candidates: list[Transform], holdout: float) -> int | None:
     """Return where the held-out part begins: before it, there have to be windows to train on; None if there is no room.
 
-    It is longer than `holdout` says where intervals need it, and seasonal transforms are given up where they do not fit.
+    It is longer than `holdout` says where intervals need it; seasonal transforms are given up where they do not fit.
     """
     steps, H = len(material.values), material.horizon
     wanted = steps - max(round(holdout * steps), H + LEAST_ERRORS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Kind = Literal["positions", "numbers", "dates", "periods"]
-# Steps per season by the unit of a frequency: of a year, a week, a day, an hour, a minute.
+# Steps per season by the unit of a frequency.
 SEASONS = {
-    "Y": 1, "A": 1, "Q": 4, "M": 12, "W": 52, "B": 5, "D": 7, "h": 24, "H": 24, "min": 1440, "T": 1440, "s": 60, "S": 60,
+    "Y": 1, "Q": 4, "M": 12, "W": 52, "B": 5, "D": 7, "h": 24, "min": 1440, "s": 60,
 }  # fmt: skip
 
 
@@ -45,8 +46,8 @@ class Stamps:
         name = None if index.name is None else str(index.name)
         if isinstance(index, pd.MultiIndex):
             raise DataError(
-                f"y has an index of {index.nlevels} levels: expected one level, the time; a DataFrame with a column per "
-                "series is forecast together, a panel needs one forecaster per series"
+                f"y has an index of {index.nlevels} levels: expected one level, the time; columns of a DataFrame are "
+                "forecast together, and a panel needs one forecaster per series"
             )
         if index.hasnans:
             raise DataError("y has a missing time in its index: expected a time for every row; drop these rows")
@@ -84,8 +85,10 @@ class Stamps:
 
         if self.freq is not None or self.kind != "dates" or self.times is None or len(self.times) < 3:
             return self.freq
-        found = pd.infer_freq(pd.DatetimeIndex(self.times))
-        return None if found is None else str(found)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pandas 4 will return an offset, which has its text as freqstr
+            found = pd.infer_freq(pd.DatetimeIndex(self.times))
+        return None if found is None else str(getattr(found, "freqstr", found))
 
     def regular(self) -> Stamps:
         """Return the same with the frequency that the times show."""

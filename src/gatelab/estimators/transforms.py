@@ -1,4 +1,4 @@
-"""What a network reads and answers in place of the values: differences from a simple forecast, in units of the window."""
+"""What a network reads and answers in place of values: differences from a simple forecast, in units of the window."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Transform:
 
     @property
     def context(self) -> int:
-        """The steps of history that a forecast needs: those that the network reads, and those they are compared with."""
+        """The steps of history that a forecast needs: those that are read, and those that they are compared with."""
         before = {"window": 0, "difference": 1, "seasonal": self.season, "seasonal+difference": self.season + 1}
         return max(2, self.length + before[self.kind])  # a change takes two steps
 
@@ -63,14 +63,16 @@ class Transform:
                 f"the series has the value {values.min():g}, which has no logarithm: expected positive values; "
                 "log=False works with any"
             )
-        return np.log(values)
+        logarithms: np.ndarray = np.log(values)
+        return logarithms
 
     def backwards(self, values: np.ndarray) -> np.ndarray:
         """Return values in the units of the series."""
         if not self.log:
             return values
         with np.errstate(over="ignore"):  # an interval may be unbounded
-            return np.exp(values)
+            undone: np.ndarray = np.exp(values)
+        return undone
 
     def inputs(self, history: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Return what the network reads of the values, (N, context, K) → (N, T, K)."""
@@ -81,7 +83,8 @@ class Transform:
             differences = differences[:, self.season :] - differences[:, : -self.season]
         if self.kind.endswith("difference"):
             differences = np.diff(differences, axis=1)
-        return differences / scale
+        scaled: np.ndarray = differences / scale
+        return scaled
 
     def _mean(self, history: np.ndarray) -> np.ndarray:
         mean: np.ndarray = history[:, -self.length :].mean(1, keepdims=True)
@@ -108,11 +111,13 @@ class Transform:
 
     def targets(self, history: np.ndarray, scale: np.ndarray, future: np.ndarray) -> np.ndarray:
         """Return what the network has to answer, (N, horizon, K), given the future."""
-        return (future - self.reference(history, future.shape[1])) / scale
+        scaled: np.ndarray = (future - self.reference(history, future.shape[1])) / scale
+        return scaled
 
     def forecast(self, history: np.ndarray, scale: np.ndarray, answer: np.ndarray) -> np.ndarray:
         """Return the forecast for an answer (N, horizon, K): `targets` inverted."""
-        return self.reference(history, answer.shape[1]) + scale * answer
+        values: np.ndarray = self.reference(history, answer.shape[1]) + scale * answer
+        return values
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ class Windows:
     """The windows of a series that end at some origins, the last known step of each.
 
     values: the series (S, K), after `Transform.forwards`. known: what is known of every step and of steps ahead,
-    (S + ahead, C): calendar features and covariates. At every step the network reads the value, and what is known of the
-    step after it.
+    (S + ahead, C): calendar features and covariates. At every step the network reads the value, and what is known of
+    the step after it.
     """
 
     transform: Transform

@@ -69,6 +69,6 @@ def _intervals(forecaster: RecurrentForecaster) -> str:
         return errors + (", adaptive" if forecaster.adaptive else "")
     needed = round(LEVEL / (1 - LEVEL))
     return (
-        f"{errors}: fewer than {needed}, so that those of {LEVEL:.0%} are infinite from step {infinite[0]} on; a longer "
-        "series, a smaller fh or a lower coverage makes them finite"
+        f"{errors}: fewer than {needed}, so that those of {LEVEL:.0%} are infinite from step {infinite[0]} on; a "
+        "longer series, a smaller fh or a lower coverage makes them finite"
     )
