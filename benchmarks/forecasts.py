@@ -1,9 +1,9 @@
 """Forecasts with defaults on six public series: prints a table, and saves it in a page with `--save docs/results.md`.
 
 The last quarter of each series is forecast from every step of it (`RecurrentForecaster.backtest`): all methods are
-fitted once, on what is before, and then see every value as it comes. Nothing was chosen on these parts; how the defaults
-were chosen is in docs/forecasting.md. The series come with statsmodels and sktime, which need not be importable: their
-files are read.
+fitted once, on what is before, and then see every value as it comes. Nothing was chosen on these parts; how defaults
+were chosen is in docs/forecasting.md. The series come with statsmodels and sktime, which is not imported: its files
+are read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ WITHIN = (0.87, 0.93)  # the target for its coverage
 
 def sktime_file(name: str) -> Path:
     found = find_spec("sktime")
-    assert found is not None and found.origin is not None, "pip install sktime --no-deps: its data files are read"
+    if found is None or found.origin is None:
+        raise SystemExit("sktime is not installed: pip install --no-deps sktime, for its data files")
     return Path(found.origin).parent / "datasets" / "data" / name / f"{name}.csv"
 
 
@@ -67,7 +68,7 @@ def measured(y: pd.Series, seeds: int) -> tuple[list[Backtest], float]:
 
 
 def row(name: str, y: pd.Series, seeds: int) -> tuple[str, bool, bool]:
-    """A row of the table; whether ours is better than the seasonal naive forecast, and whether the coverage is right."""
+    """A row of the table; whether ours is better than the seasonal naive forecast; whether the coverage is right."""
     outcomes, seconds = measured(y, seeds)
     first = outcomes[0]
     ours, covered = (np.array(v) for v in zip(*((o.mase(OURS), o.covered()) for o in outcomes), strict=True))
@@ -76,8 +77,8 @@ def row(name: str, y: pd.Series, seeds: int) -> tuple[str, bool, bool]:
     spread = f" ± {ours.std(ddof=1):.3f}" if seeds > 1 else ""
     chosen = sorted({str(o.fitted.ensemble_.combination) for o in outcomes})
     cells = [
-        name, f"{first.train} + {len(first.observed)}", f"{first.season}", f"{first.steps[-1]}", f"{ours.mean():.3f}{spread}",
-        f"{naive:.3f}", f"{first.mase('persistence'):.3f}", ets,
+        name, f"{first.train} + {len(first.observed)}", f"{first.season}", f"{first.steps[-1]}",
+        f"{ours.mean():.3f}{spread}", f"{naive:.3f}", f"{first.mase('persistence'):.3f}", ets,
         f"{100 * covered.mean():.1f} ({100 * covered.min():.1f} to {100 * covered.max():.1f})", f"{seconds:.0f}",
         " / ".join(chosen),
     ]  # fmt: skip
@@ -112,8 +113,8 @@ def section(rows: list[str], verdict: str, seeds: int) -> str:
     text = f"""`RecurrentForecaster` with its defaults, {seeds} seeds (mean ± standard deviation; for the coverage the
         smallest and largest), on the last quarter of six public series, forecast from every step of it. MASE is over
         all steps ahead; its unit is the error of the seasonal naive forecast, one season ahead, within the training
-        part. A yearly series has no season: its seasonal naive forecast is persistence. ETS is chosen by AICc and fitted
-        once, as ours is. {verdict}"""
+        part. A yearly series has no season: its seasonal naive forecast is persistence. ETS is chosen by AICc and
+        fitted once, as ours is. {verdict}"""
     lines = [
         HEADING,
         "",

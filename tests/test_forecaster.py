@@ -56,6 +56,8 @@ def test_nothing_is_forecast_before_fit():
     [
         ({"num_networks": 0}, r"num_networks is 0: expected an integer of at least 1"),
         ({"season": 2.5}, r"season is 2\.5: expected an integer"),
+        ({"log": "yes"}, r"log is 'yes': expected one of 'auto', True, False"),
+        ({"fill": "linear"}, r"fill is 'linear': expected one of None, 'interpolate'"),
         ({"holdout": 1}, r"holdout is 1: expected a fraction"),
         ({"hidden_size": -1}, r"hidden_size is -1: expected greater"),
         ({"cell": "grux"}, r"unknown cell 'grux'; did you mean"),
@@ -210,19 +212,10 @@ def test_time_zones_continue_over_the_change_of_the_clock():
 @pytest.mark.parametrize(
     ("freq", "season"),
     [
-        ("YS", 1),
-        ("YE-JUN", 1),
-        ("QE", 4),
-        ("QS-FEB", 4),
-        ("MS", 12),
-        ("ME", 12),
-        ("W-SUN", 52),
-        ("D", 7),
-        ("B", 5),
-        ("h", 24),
-    ]
-    + [("30min", 48), ("2h", 12), ("7D", 1), ("3MS", 4)],
-)
+        ("YS", 1), ("YE-JUN", 1), ("QE", 4), ("QS-FEB", 4), ("MS", 12), ("ME", 12), ("3MS", 4), ("W-SUN", 52), ("D", 7),
+        ("7D", 1), ("B", 5), ("h", 24), ("2h", 12), ("30min", 48),
+    ],
+)  # fmt: skip
 def test_the_season_is_that_of_the_frequency(freq, season):
     assert Stamps.of(pd.date_range("2020-01-01", periods=9, freq=freq), 9).season() == season
 
@@ -244,9 +237,9 @@ def test_calendar_features_are_phases():
 
 
 def test_the_calendar_is_read_if_there_is_one(fitted):
-    assert fitted.cycles_ == ("year",)
-    assert RecurrentForecaster(**QUICK, calendar=False).fit(MONTHLY).cycles_ == ()
-    assert RecurrentForecaster(**QUICK).fit(MONTHLY.to_numpy()).cycles_ == ()
+    assert fitted.history_.cycles == ("year",)
+    assert RecurrentForecaster(**QUICK, calendar=False).fit(MONTHLY).history_.cycles == ()
+    assert RecurrentForecaster(**QUICK).fit(MONTHLY.to_numpy()).history_.cycles == ()
 
 
 # Gaps and duplicates, as the task `files` treats them.
@@ -391,44 +384,29 @@ def test_errors_are_known_when_their_step_is():
 
 
 def test_exchangeable_errors_are_covered():
-    """Of 2,000 samples of 39 errors and one more, the last is below the width in at least 90 %, and not in many more."""
+    """Of 2,000 samples of 39 errors and one more, the last is below the width in 90 %."""
     samples = np.abs(np.random.RandomState(3).standard_t(3, (2000, 40)))
     hits = [last <= intervals.width(np.sort(errors), 0.9) for *errors, last in samples]
     assert abs(np.mean(hits) - 0.9) < 3 * math.sqrt(0.09 / 2000)
 
 
-def test_adaptive_levels_follow_what_was_missed():
-    rate = intervals.RATE
-    quiet = np.ones(30)
-    quiet[25:] = 9.0  # five misses
-    expected = 0.9 + 5 * rate * 0.9 - rate * 0.1 * (25 - intervals.LEAST)
-    assert intervals.adapted_level(quiet[:30], 1, 0.9) == pytest.approx(
-        expected - rate * 0.9 * _covered_by_widest(quiet)
-    )
-    growing = np.abs(np.random.RandomState(4).normal(size=600)) * np.linspace(1, 6, 600)
+@pytest.mark.parametrize("delay", [1, 4])
+def test_adaptive_levels_follow_what_was_missed(delay):
+    growing = np.arange(1.0, 31)  # every error is the largest so far, and misses
+    judged = 30 - intervals.LEAST - 2 * (delay - 1)
+    assert intervals.adapted_level(growing, delay, 0.9) == pytest.approx(0.9 + judged * intervals.RATE * 0.9)
+    assert intervals.adapted_level(-growing, delay, 0.9) == pytest.approx(0.9 - judged * intervals.RATE * 0.1)
+
+
+def test_adaptive_intervals_keep_their_coverage_where_errors_grow():
+    growing = np.abs(np.random.RandomState(4).normal(size=500)) * np.linspace(1, 6, 500)
     fixed, adapted = [], []
-    for end in range(100, 600):
-        known = np.sort(growing[:end])
-        fixed.append(growing[end] <= intervals.width(known, 0.9))
-        level = intervals.adapted_level(growing[:end], 1, 0.9)
-        adapted.append(growing[end] <= intervals.width(known, 0.9, level))
+    for end in range(100, 500):
+        scores = Scores(np.empty((end, 1, 1)), np.empty((end, 1, 1)), growing[:end, None, None])
+        fixed.append(growing[end] <= scores.widths(0.9, adaptive=False)[0, 0])
+        adapted.append(growing[end] <= scores.widths(0.9, adaptive=True)[0, 0])
     assert np.mean(fixed) < 0.86
     assert abs(np.mean(adapted) - 0.9) < 0.02
-
-
-def _covered_by_widest(errors):
-    """Misses after the first are covered once the level is at its widest: as many as the hand computation finds."""
-    known, level, covered = [], 0.9, 0
-    for i, error in enumerate(errors):
-        if len(known) >= intervals.LEAST and error > 1:
-            rank = math.ceil((len(known) + 1) * min(level, 1) - 1e-9)
-            bound = sorted(known)[min(rank, len(known)) - 1]
-            covered += bool(error <= bound)
-            level += intervals.RATE * (0.9 if error > bound else -0.1)
-        elif len(known) >= intervals.LEAST:
-            level -= intervals.RATE * 0.1
-        known.append(error)
-    return covered * 10 / 9
 
 
 def test_too_few_windows_give_infinite_intervals():

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from gatelab.errors import DataError, GatelabError
 from gatelab.estimators import baselines, covariates, frames, words
 from gatelab.estimators.ensemble import naive_error
-from gatelab.estimators.frames import Frame
+from gatelab.estimators.history import History
 from gatelab.formatting import counted
 
 if TYPE_CHECKING:
@@ -125,18 +125,19 @@ def backtest(
     given = frames.part(frame, 0, train)
     part.fit(given, X=rows[:train] if names else None, fh=fh)
     H, season, values = part.horizon_, part.season_, frame.values
-    origins = np.arange(train - 1, len(values) - max(1, part.behind))
+    origins = np.arange(train - 1, len(values) - max(1, part.behind_))
     if not len(origins):
         raise DataError(
             f"the test part has {len(values) - train} steps: expected more than the {H} steps ahead whose covariates "
             "are read; choose a larger test or a smaller fh"
         )
-    ours, lower, upper = _replayed(part, frame, rows, origins, coverage)
+    history = History(frame, rows, part.history_.cycles)
+    ours, lower, upper = _replayed(part, history, origins, coverage)
     steps = part.fh_
     known = origins[:, None] + steps  # (N, F)
     observed = np.where((known < len(values))[..., None], values[np.minimum(known, len(values) - 1)], np.nan)
     forecasts = {OURS: ours, "persistence": baselines.persistence(values, origins, H)}
-    if season > 1:
+    if 1 < season <= train:
         forecasts["seasonal naive"] = baselines.seasonal_naive(values, origins, H, season)
     if ets and baselines.has_statsmodels():
         smoothed = baselines.exponential_smoothing(values, origins, H, season, train)
@@ -149,20 +150,20 @@ def backtest(
 
 
 def _replayed(
-    part: RecurrentForecaster, frame: Frame, rows: np.ndarray, origins: np.ndarray, coverage: float
+    part: RecurrentForecaster, history: History, origins: np.ndarray, coverage: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return forecasts and bounds from all origins, (N, H, K): what `predict_interval` gives after each `update`.
 
     The networks stay the same, so that they forecast from all origins at once; only the intervals change on the way.
     """
     ensemble, undo = part.ensemble_, part.ensemble_.combination.first.backwards
-    known = part.known(frame, rows, part.horizon_)
-    forecasts, scales = ensemble.forecasts(frame.values, known, origins)
-    later, later_scales = part.later_forecasts(frame, rows, len(frame.values) - 1 - origins[0])
-    values = ensemble.combination.first.forwards(frame.values)
+    forecasts, scales = ensemble.forecasts(history.values, history.known(part.horizon_), origins)
+    added = len(history.values) - 1 - int(origins[0])
+    later, later_scales = history.forecasts(ensemble, added, part.behind_, part.fitted_steps_)
+    values = ensemble.combination.first.forwards(history.values)
     widths, scores = list[np.ndarray](), part.scores_
     for i, origin in enumerate(origins):
         widths.append(scores.widths(coverage, part.adaptive))
-        scores = scores.extended(later[i : i + 1], later_scales[i : i + 1], values[: origin + 2], part.behind)
+        scores = scores.extended(later[i : i + 1], later_scales[i : i + 1], values[: origin + 2], part.behind_)
     width = scales * np.stack(widths)
     return undo(forecasts), undo(forecasts - width), undo(forecasts + width)

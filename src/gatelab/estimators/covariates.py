@@ -25,6 +25,16 @@ def past(X: Any, y: Frame) -> tuple[np.ndarray, tuple[Any, ...]]:
     return _finite(given.values), given.names
 
 
+def later(X: Any, y: Frame, names: tuple[Any, ...]) -> np.ndarray:
+    """Return the covariates of steps that continue a series, (S, E): those of fit."""
+    if not names:
+        return np.empty((len(y.values), 0))
+    if X is None:
+        raise DataError(f"X is missing: expected {', '.join(map(str, names))} for each row of y")
+    given = _same_columns(X, names)
+    return past(given, y)[0]
+
+
 def future(X: Any, y: Frame, names: tuple[Any, ...], horizon: int) -> np.ndarray:
     """Return the covariates of the steps ahead, (horizon, E)."""
     if not names:
@@ -37,12 +47,7 @@ def future(X: Any, y: Frame, names: tuple[Any, ...], horizon: int) -> np.ndarray
             f"the forecaster was fitted with the covariates {listed}: pass X with their values for the {horizon} steps "
             "ahead"
         )
-    given = frames.as_given(X, "X")
-    if len(given.names) != len(names) or (given.form == "frame" and set(given.names) != set(names)):
-        raise DataError(f"X has the columns {', '.join(map(str, given.names))}: expected {listed}")
-    if given.form == "frame":
-        order = [given.names.index(name) for name in names]
-        given = frames.with_columns(given, order)
+    given = _same_columns(X, names)
     times = y.stamps.future(horizon)
     if given.stamps.times is not None and times is not None:
         return _at(times, given, "the forecast")
@@ -51,6 +56,15 @@ def future(X: Any, y: Frame, names: tuple[Any, ...], horizon: int) -> np.ndarray
             f"X has {len(given.values)} rows: expected {horizon}, one for each step ahead that the networks answer"
         )
     return _finite(given.values[:horizon])
+
+
+def _same_columns(X: Any, names: tuple[Any, ...]) -> Frame:
+    """Read X, and put the columns of a DataFrame in the order of fit."""
+    given = frames.as_given(X, "X")
+    listed = ", ".join(map(str, names))
+    if len(given.names) != len(names) or (given.form == "frame" and set(given.names) != set(names)):
+        raise DataError(f"X has the columns {', '.join(map(str, given.names))}: expected {listed}")
+    return frames.with_columns(given, [given.names.index(name) for name in names]) if given.form == "frame" else given
 
 
 def _at(times: np.ndarray, given: Frame, whose: str) -> np.ndarray:

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from pydantic import ValidationError
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
-from gatelab.errors import DataError, GatelabError, invalid
-from gatelab.estimators import calendar_features, covariates, frames, horizons, selection, words
-from gatelab.estimators.ensemble import Ensemble, Material, Recipe
-from gatelab.estimators.frames import Frame
+from gatelab.errors import GatelabError
+from gatelab.estimators import calendar_features, covariates, frames, horizons, parameters, selection, words
+from gatelab.estimators.ensemble import Ensemble, Material
+from gatelab.estimators.history import History
 from gatelab.estimators.intervals import Scores
 from gatelab.estimators.selection import Choice
-from gatelab.estimators.transforms import Kind, Transform
+from gatelab.estimators.transforms import Kind
 from gatelab.lang import Cell
 from gatelab.tasks.own.reading import Aggregate, Fill
-from gatelab.training import ModelSpec, OptimizationSpec
 
 if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Self
 
     from gatelab.estimators.backtest import Backtest
-
-BATCH = 32
-SHORTEST, LONGEST = 12, 96  # of default windows, in steps
-HORIZON = 8  # steps ahead by default, for series without a season
-LARGEST_SEASON = 52  # that is the default horizon
 
 
 class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
@@ -62,10 +54,8 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         random_state: seed of initialization and order; the same gives the same forecaster, bit for bit.
     """
 
-    frame_: Frame  # the last steps of the series
-    covariates_: np.ndarray  # of the same steps, (S, E)
+    history_: History  # the last steps of the series
     covariate_names_: tuple[Any, ...]
-    cycles_: tuple[str, ...]  # of the calendar
     season_: int
     fitted_steps_: int
     horizon_: int
@@ -124,59 +114,27 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         y: one series (Series or array (S,)), or several that are forecast together (DataFrame or array (S, K)).
         X: covariates that are known in the future, a row for each row of y. fh: the steps ahead, as 12 or range(1, 13).
         """
-        recipe = self._recipe()
+        recipe = parameters.recipe(self)
         frame = frames.read(y, "y", self.fill, self.aggregate)
-        self.season_ = _whole("season", self.season, 1) or frame.stamps.season()
-        self._set_horizon(fh, frame)
+        self.season_ = parameters.whole("season", self.season) or frame.stamps.season()
+        steps = np.arange(1, parameters.horizon(self, self.season_) + 1)
+        self.fh_ = steps if fh is None else horizons.relative(fh, frame.stamps)
+        self.horizon_ = int(self.fh_[-1])
         rows, self.covariate_names_ = covariates.past(X, frame)
         is_regular = frame.stamps.are_dates and frame.stamps.future(1) is not None
-        self.cycles_ = calendar_features.chosen(frame.stamps.times) if is_regular and self.calendar else ()
-        known = self.known(frame, rows, self.horizon_)
-        material = Material(frame.values, known, rows.shape[1], self.horizon_, recipe)
+        cycles = calendar_features.chosen(frame.stamps.times) if is_regular and self.calendar else ()
+        history = History(frame, rows, cycles)
         self.notes_ = dict(frame.notes)
+        material = Material(frame.values, history.known(self.horizon_), rows.shape[1], self.horizon_, recipe)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.num_networks).tolist()
-        candidates = self._candidates(len(frame.values))
+        candidates = parameters.candidates(self, self.season_, len(frame.values))
         choice = selection.choose(material, candidates, self.log == "auto", self.season_, self.holdout, seeds[0])
         self.validation_ = choice.errors
         self._calibrate(material, choice, seeds)
         self.ensemble_ = material.trained(choice.combination.transforms, len(frame.values), seeds)
         self.fitted_steps_ = frame.stamps.steps
-        self._keep(frame, rows)
+        self._keep(history)
         return self
-
-    def _recipe(self) -> Recipe:
-        for name, value in (("num_networks", self.num_networks), ("num_steps", self.num_steps)):
-            _whole(name, value, 1)
-        if not 0 < self.holdout < 1:
-            raise GatelabError(f"holdout is {self.holdout!r}: expected a fraction of the series between 0 and 1")
-        try:
-            model = ModelSpec.model_validate(
-                {"cell": self.cell, "hidden_size": self.hidden_size, "head_dropout": self.head_dropout}
-            )
-            optimization = OptimizationSpec(
-                optimizer="adamw",
-                learning_rate=self.learning_rate,
-                weight_decay=self.weight_decay,
-                schedule="one_cycle",
-            )
-        except ValidationError as error:
-            raise invalid("RecurrentForecaster", error, self.get_params()) from None
-        return Recipe(model, optimization, self.num_steps, BATCH)
-
-    def _set_horizon(self, fh: Any, frame: Frame) -> None:
-        """The steps ahead: those of fh, or 1 to the horizon."""
-        default = self.season_ if 1 < self.season_ <= LARGEST_SEASON else HORIZON
-        horizon = _whole("horizon", self.horizon, 1) or default
-        self.fh_ = np.arange(1, horizon + 1) if fh is None else horizons.relative(fh, frame.stamps)
-        self.horizon_ = int(self.fh_[-1])
-
-    def _candidates(self, steps: int) -> list[Transform]:
-        """The transforms to choose from, with windows that are shorter where the series is short."""
-        length = _whole("window", self.window, 1) or min(LONGEST, max(SHORTEST, 2 * self.season_), max(2, steps // 4))
-        kinds = selection.KINDS if self.transform == "auto" else (self.transform,)
-        if self.transform == "auto" and self.season_ == 1:
-            kinds = tuple(kind for kind in kinds if not kind.startswith("seasonal"))
-        return [Transform(kind, length, self.season_, self.log is True) for kind in kinds]
 
     def _calibrate(self, material: Material, choice: Choice, seeds: list[int]) -> None:
         """Keep the errors of networks that were trained without the held-out part."""
@@ -191,10 +149,9 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         known = choice.combination.first.forwards(material.values)
         self.scores_ = self.scores_.extended(forecasts, scales, known, material.behind)
 
-    def _keep(self, frame: Frame, rows: np.ndarray) -> None:
+    def _keep(self, history: History) -> None:
         """Keep as many last steps as a forecast and an update need."""
-        needed = self.ensemble_.combination.context + 2 * self.horizon_
-        self.frame_, self.covariates_ = frame.last(needed), rows[-needed:]
+        self.history_ = history.last(self.ensemble_.combination.context + 2 * self.horizon_)
 
     def update(self, y: Any, X: Any = None) -> Self:
         """Continue the series by newer steps. Forecasts start after them, and their errors count for the intervals.
@@ -202,49 +159,23 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         The networks stay as they are; `fit` trains new ones.
         """
         self._check_fitted()
-        before, new = self.frame_, frames.as_given(y, "y")
-        frame = frames.cleaned(frames.joined(before, new), "y", self.fill, self.aggregate)
+        before = self.history_
+        joined = frames.joined(before.frame, frames.as_given(y, "y"))
+        frame = frames.cleaned(joined, "y", self.fill, self.aggregate)
         added = len(frame.values) - len(before.values)
-        if self.covariate_names_:
-            later = replace(frame.last(added), form="frame")
-            if X is None:
-                raise DataError(f"X is missing: expected {words.listed(self.covariate_names_)} for each row of y")
-            given, names = covariates.past(X, later)
-            if len(names) != len(self.covariate_names_):
-                raise DataError(f"X has {len(names)} columns: expected {words.listed(self.covariate_names_)}")
-            rows = np.concatenate([self.covariates_, given])
-        else:
-            rows = np.empty((len(frame.values), 0))
-        forecasts, scales = self.later_forecasts(frame, rows, added)
+        rows = covariates.later(X, frame.last(added), self.covariate_names_)
+        history = History(frame, np.concatenate([before.covariates, rows]), before.cycles)
+        forecasts, scales = history.forecasts(self.ensemble_, added, self.behind_, self.fitted_steps_)
         values = self.ensemble_.combination.first.forwards(frame.values)
-        self.scores_ = self.scores_.extended(forecasts, scales, values, self.behind)
+        self.scores_ = self.scores_.extended(forecasts, scales, values, self.behind_)
         self.notes_ |= frame.notes
-        self._keep(frame, rows)
+        self._keep(history)
         return self
 
     @property
-    def behind(self) -> int:
-        """How many steps after its origin a forecast can be judged: covariates ahead have to be known."""
+    def behind_(self) -> int:
+        """How many steps after its origin a forecast is judged: with covariates, those ahead have to be known."""
         return self.horizon_ if self.covariate_names_ else 0
-
-    def later_forecasts(self, frame: Frame, rows: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the forecasts and scales of the origins that the last steps of a series add to those judged before."""
-        origins = np.arange(len(frame.values) - steps, len(frame.values)) - self.behind
-        forecasts, scales = self.ensemble_.forecasts(frame.values, self.known(frame, rows, self.horizon_), origins)
-        fitted = len(frame.values) - (frame.stamps.steps - self.fitted_steps_)
-        forecasts[origins < fitted - 1] = np.nan  # what the networks were trained on says nothing about their errors
-        return forecasts, scales
-
-    def known(self, frame: Frame, rows: np.ndarray, ahead: int, later: np.ndarray | None = None) -> np.ndarray:
-        """Calendar features and covariates of the series and of the steps ahead; NaN if there are no `later` ones."""
-        times = frame.stamps.times
-        if times is not None and self.cycles_:
-            future = frame.stamps.future(ahead)
-            assert future is not None  # or there would be no cycles
-            times = np.concatenate([times, future])
-        later = np.full((ahead, rows.shape[1]), np.nan) if later is None else later
-        both = np.concatenate([rows, later])
-        return np.concatenate([calendar_features.features(times, self.cycles_, len(both)), both], 1)
 
     # Forecasting.
 
@@ -254,7 +185,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         X: covariates of the steps ahead, if the forecaster was fitted with them.
         """
         steps, forecast, _ = self._forecast(fh, X)
-        return self.frame_.forecast(self.ensemble_.combination.first.backwards(forecast), steps)
+        return self.history_.frame.forecast(self.ensemble_.combination.first.backwards(forecast), steps)
 
     def predict_interval(self, fh: Any = None, X: Any = None, coverage: Any = 0.9) -> pd.DataFrame:
         """Return intervals that contain the value with probability `coverage` (one, or several), as sktime does.
@@ -265,36 +196,35 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         """
         import pandas as pd
 
-        levels = _probabilities("coverage", coverage)
+        levels = parameters.probabilities("coverage", coverage)
         steps, bounds = self._bounds(fh, X, levels)
         names = self._variables()
         columns = [(name, level, side) for name in names for level in levels for side in ("lower", "upper")]
         table = [bounds[level][side][:, k] for k, _ in enumerate(names) for level in levels for side in (0, 1)]
-        index = self.frame_.stamps.index(int(steps[-1]))[steps - 1]
+        index = self.history_.frame.stamps.index(int(steps[-1]))[steps - 1]
         return pd.DataFrame(np.stack(table, 1)[steps - 1], index, columns=pd.MultiIndex.from_tuples(columns))
 
     def predict_quantiles(self, fh: Any = None, X: Any = None, alpha: Any = (0.05, 0.95)) -> pd.DataFrame:
         """Return quantiles: the bounds of the interval with coverage |1 − 2 alpha|. Columns are (variable, alpha)."""
         import pandas as pd
 
-        alphas = _probabilities("alpha", alpha)
+        alphas = parameters.probabilities("alpha", alpha)
         levels = {each: abs(1 - 2 * each) for each in alphas}
         steps, bounds = self._bounds(fh, X, list(levels.values()))
         names = self._variables()
         columns = [(name, each) for name in names for each in alphas]
         table = [bounds[levels[each]][int(each > 0.5)][:, k] for k, _ in enumerate(names) for each in alphas]
-        index = self.frame_.stamps.index(int(steps[-1]))[steps - 1]
+        index = self.history_.frame.stamps.index(int(steps[-1]))[steps - 1]
         return pd.DataFrame(np.stack(table, 1)[steps - 1], index, columns=pd.MultiIndex.from_tuples(columns))
 
     def _forecast(self, fh: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The steps, the forecast up to the last of them (H, K), and the scale of the last window (1, K)."""
         self._check_fitted()
-        frame = self.frame_
-        steps = self.fh_ if fh is None else horizons.relative(fh, frame.stamps)
-        ahead = int(steps[-1])
-        later = covariates.future(X, frame, self.covariate_names_, ahead)
-        known = self.known(frame, self.covariates_, ahead, later)
-        forecasts, scales = self.ensemble_.iterated(frame.values, known, np.array([len(frame.values) - 1]), ahead)
+        history = self.history_
+        steps = self.fh_ if fh is None else horizons.relative(fh, history.frame.stamps)
+        ahead, last = int(steps[-1]), np.array([len(history.values) - 1])
+        known = history.known(ahead, covariates.future(X, history.frame, self.covariate_names_, ahead))
+        forecasts, scales = self.ensemble_.iterated(history.values, known, last, ahead)
         return steps, forecasts[0], scales[0]
 
     def _bounds(
@@ -319,7 +249,8 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
 
     def _variables(self) -> list[Any]:
         """The names of the series; 0 for one without, as in sktime."""
-        return [0] if self.frame_.names == (None,) else list(self.frame_.names)
+        names = self.history_.frame.names
+        return [0] if names == (None,) else list(names)
 
     # Judging, keeping.
 
@@ -357,20 +288,3 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
     def _check_fitted(self) -> None:
         if not hasattr(self, "ensemble_"):
             raise NotFittedError("this RecurrentForecaster is not fitted yet: call fit(y) first")
-
-
-def _whole(name: str, value: Any, least: int) -> int | None:
-    """Return a parameter that is a whole number, or None."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise GatelabError(f"{name} is {value!r}: expected an integer of at least {least}")
-    return int(value)
-
-
-def _probabilities(name: str, value: Any) -> list[float]:
-    """Return one or several probabilities."""
-    given = [value] if np.ndim(value) == 0 else list(value)
-    if not given or not all(isinstance(each, (float, np.floating)) and 0 < each < 1 for each in given):
-        raise GatelabError(f"{name} is {value!r}: expected a probability between 0 and 1, or several")
-    return [float(each) for each in given]

@@ -21,6 +21,7 @@ from gatelab.disk import foreign, within
 from gatelab.errors import DataError, GatelabError, first_problem
 from gatelab.estimators.ensemble import Ensemble
 from gatelab.estimators.frames import Form, Frame
+from gatelab.estimators.history import History
 from gatelab.estimators.intervals import Scores
 from gatelab.estimators.networks import Network
 from gatelab.estimators.stamps import Kind, Stamps
@@ -82,7 +83,8 @@ def save(forecaster: RecurrentForecaster, path: Path) -> None:
     """Write a new directory."""
     if foreign(path, []) or path.is_file():
         raise GatelabError(f"{path} exists and is not empty: choose a new directory")
-    stamps, frame, scores = forecaster.frame_.stamps, forecaster.frame_, forecaster.scores_
+    history, scores = forecaster.history_, forecaster.scores_
+    frame, stamps = history.frame, history.frame.stamps
     ensemble = forecaster.ensemble_
     parameters = {**forecaster.get_params(), "cell": str(forecaster.cell)}
     if not isinstance(parameters["random_state"], (int, type(None))):
@@ -98,7 +100,7 @@ def save(forecaster: RecurrentForecaster, path: Path) -> None:
         "fh": forecaster.fh_.tolist(),
         "fitted_steps": forecaster.fitted_steps_,
         "season": forecaster.season_,
-        "cycles": list(forecaster.cycles_),
+        "cycles": list(history.cycles),
         "covariates": [_name(name) for name in forecaster.covariate_names_],
         "validation": forecaster.validation_,
         "notes": forecaster.notes_,
@@ -106,7 +108,7 @@ def save(forecaster: RecurrentForecaster, path: Path) -> None:
     }
     arrays = {
         "values": frame.values,
-        "covariates": forecaster.covariates_,
+        "covariates": history.covariates,
         "forecasts": scores.forecasts,
         "scales": scores.scales,
         "errors": scores.errors,
@@ -149,9 +151,9 @@ def load(path: Path) -> RecurrentForecaster:
     if times is not None and record.stamps.kind in ("dates", "periods"):
         times = times.astype("datetime64[us]")
     stamps = Stamps(times=times, **record.stamps.model_dump())
-    forecaster.frame_ = Frame(arrays["values"], record.names, record.form, stamps)
-    forecaster.covariates_, forecaster.covariate_names_ = arrays["covariates"], record.covariates
-    forecaster.cycles_, forecaster.season_ = record.cycles, record.season
+    frame = Frame(arrays["values"], record.names, record.form, stamps)
+    forecaster.history_ = History(frame, arrays["covariates"], record.cycles)
+    forecaster.covariate_names_, forecaster.season_ = record.covariates, record.season
     forecaster.fitted_steps_ = record.fitted_steps
     forecaster.horizon_, forecaster.fh_ = record.horizon, np.array(record.fh)
     forecaster.ensemble_ = Ensemble(networks, record.horizon)

@@ -84,6 +84,6 @@ def _naive(material: Material, cut: int, season: int) -> dict[str, float]:
     """Return the errors of naive forecasts on the same windows."""
     origins = np.arange(cut - 1, len(material.values) - material.behind)
     forecasts = {"persistence": baselines.persistence(material.values, origins, material.horizon)}
-    if season > 1:
+    if 1 < season <= cut:
         forecasts["seasonal naive"] = baselines.seasonal_naive(material.values, origins, material.horizon, season)
     return {name: material.error(forecast, cut, season) for name, forecast in forecasts.items()}

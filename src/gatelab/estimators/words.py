@@ -41,7 +41,7 @@ def summary(forecaster: RecurrentForecaster) -> str:
         "networks": f"{counted(members, 'network')} ({forecaster.cell}, {forecaster.hidden_size} units), read "
         f"{counted(combination.first.length, 'step')}, forecast {counted(ensemble.horizon, 'step')} ahead",
         "season": counted(forecaster.season_, "step") if forecaster.season_ > 1 else "none",
-        "calendar": listed(f"phase of the {cycle}" for cycle in forecaster.cycles_) or "none",
+        "calendar": listed(f"phase of the {cycle}" for cycle in forecaster.history_.cycles) or "none",
         "transform": str(combination),
     }
     if forecaster.covariate_names_:
