@@ -11,6 +11,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+import gatelab
 from gatelab.errors import DataError, GatelabError
 from gatelab.estimators import baselines, calendar_features, frames, horizons, intervals
 from gatelab.estimators.intervals import Scores
@@ -550,6 +551,20 @@ def test_pickles_and_saved_forecasters_are_the_same(fitted, tmp_path):
         assert str(again.predict().index[0]) == "2023-02"
     with pytest.raises(GatelabError, match="exists and is not empty: choose a new directory"):
         fitted.save(tmp_path / "kept")
+
+
+def test_a_cell_of_ones_own_is_kept(tmp_path):
+    @gatelab.cell
+    def leaky(x, h, W, U, b):
+        z = gatelab.sigmoid(W.z(x) + U.z(h) + b.z)
+        return (1 - z) * h + z * gatelab.tanh(W.n(x) + U.n(h) + b.n)
+
+    forecaster = clone(RecurrentForecaster(leaky, **QUICK)).fit(MONTHLY, fh=[1, 2])
+    assert "leaky" in forecaster.summary()
+    forecaster.save(tmp_path / "kept")
+    again = RecurrentForecaster.load(tmp_path / "kept")
+    pd.testing.assert_series_equal(again.predict(), forecaster.predict(), check_exact=True)
+    assert again.cell.text() == leaky.text()
 
 
 def test_damaged_files_are_refused(fitted, tmp_path):

@@ -11,7 +11,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from gatelab.errors import GatelabError
-from gatelab.estimators import calendar_features, covariates, frames, horizons, parameters, selection, words
+from gatelab.estimators import calendar_features, covariates, frames, horizons, selection, words
+from gatelab.estimators import forecast_parameters as parameters
 from gatelab.estimators.ensemble import Ensemble, Material
 from gatelab.estimators.history import History
 from gatelab.estimators.intervals import Scores

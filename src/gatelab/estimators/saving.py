@@ -86,7 +86,9 @@ def save(forecaster: RecurrentForecaster, path: Path) -> None:
     history, scores = forecaster.history_, forecaster.scores_
     frame, stamps = history.frame, history.frame.stamps
     ensemble = forecaster.ensemble_
-    parameters = {**forecaster.get_params(), "cell": str(forecaster.cell)}
+    parameters = forecaster.get_params()
+    if not isinstance(parameters["cell"], str):
+        parameters["cell"] = None  # the run directories have its equations
     if not isinstance(parameters["random_state"], (int, type(None))):
         parameters["random_state"] = None  # a generator has no JSON; the networks are kept
     record = {
@@ -159,8 +161,8 @@ def load(path: Path) -> RecurrentForecaster:
     forecaster.ensemble_ = Ensemble(networks, record.horizon)
     forecaster.scores_ = Scores(arrays["forecasts"], arrays["scales"], arrays["errors"])
     forecaster.validation_, forecaster.notes_ = record.validation, record.notes
-    for network in itertools.chain.from_iterable(networks.values()):
-        network.model  # noqa: B018 (damage is found now, not at the first forecast)
+    models = [network.model for network in itertools.chain.from_iterable(networks.values())]  # damage is found now
+    forecaster.cell = models[0].cell if forecaster.cell is None else forecaster.cell
     return forecaster
 
 
