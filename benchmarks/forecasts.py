@@ -127,8 +127,8 @@ def main() -> None:
     better, told, right = (sum(each[i] for each in rows) for i in (1, 2, 3))
     verdict = (
         f"Better than the seasonal naive forecast on {better} of {len(rows)} series, on {told} if that is told the "
-        f"cycles of the yearly ones; the coverage of intervals of {100 * COVERAGE:.0f} % is within {100 * WITHIN[0]:.0f} to "
-        f"{100 * WITHIN[1]:.0f} % on {right} of {len(rows)}."
+        f"cycles of the yearly ones; the coverage of intervals of {100 * COVERAGE:.0f} % is within "
+        f"{100 * WITHIN[0]:.0f} to {100 * WITHIN[1]:.0f} % on {right} of {len(rows)}."
     )
     print(verdict)
     if arguments.save:

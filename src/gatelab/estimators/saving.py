@@ -89,7 +89,7 @@ def save(forecaster: RecurrentForecaster, path: Path) -> None:
     parameters = forecaster.get_params()
     if not isinstance(parameters["cell"], str):
         parameters["cell"] = None  # the run directories have its equations
-    if not isinstance(parameters["random_state"], (int, type(None))):
+    if not isinstance(parameters["random_state"], (int, np.integer, type(None))):
         parameters["random_state"] = None  # a generator has no JSON; the networks are kept
     record = {
         "version": SCHEMA,
