@@ -1,5 +1,5 @@
-"""Recurrent networks in scikit-learn's manner: `fit`, `predict`, `score`, for arrays and lists of sequences."""
+"""Recurrent networks in the manner of scikit-learn and sktime: `fit`, `predict`, `score`, `predict_interval`."""
 
-from gatelab.estimators import RecurrentClassifier, RecurrentRegressor
+from gatelab.estimators import RecurrentClassifier, RecurrentForecaster, RecurrentRegressor
 
-__all__ = ["RecurrentClassifier", "RecurrentRegressor"]
+__all__ = ["RecurrentClassifier", "RecurrentForecaster", "RecurrentRegressor"]
