@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 import sections
 
-from gatelab.estimators import baselines
-from gatelab.estimators.backtest import OURS, Backtest
+from gatelab.estimators.forecasting import baselines
+from gatelab.estimators.forecasting.backtest import OURS, Backtest
 from gatelab.sklearn import RecurrentForecaster
 
 HEADING = "## Forecasts with prediction intervals"

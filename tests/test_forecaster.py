@@ -13,10 +13,10 @@ from sklearn.exceptions import NotFittedError
 
 import gatelab
 from gatelab.errors import DataError, GatelabError
-from gatelab.estimators import baselines, calendar_features, frames, horizons, intervals
-from gatelab.estimators.intervals import Scores
-from gatelab.estimators.stamps import Stamps
-from gatelab.estimators.transforms import KINDS, Combination, Transform
+from gatelab.estimators.forecasting import baselines, calendar_features, frames, horizons, intervals
+from gatelab.estimators.forecasting.intervals import Scores
+from gatelab.estimators.forecasting.stamps import Stamps
+from gatelab.estimators.forecasting.transforms import KINDS, Combination, Transform
 from gatelab.sklearn import RecurrentForecaster
 
 pd = pytest.importorskip("pandas")

@@ -11,13 +11,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from gatelab.errors import GatelabError
-from gatelab.estimators import calendar_features, covariates, frames, horizons, selection, words
-from gatelab.estimators import forecast_parameters as parameters
-from gatelab.estimators.ensemble import Ensemble, Material
-from gatelab.estimators.history import History
-from gatelab.estimators.intervals import Scores
-from gatelab.estimators.selection import Choice
-from gatelab.estimators.transforms import Kind
+from gatelab.estimators.forecasting import calendar_features, covariates, frames, horizons, parameters, selection, words
+from gatelab.estimators.forecasting.ensemble import Ensemble, Material
+from gatelab.estimators.forecasting.history import History
+from gatelab.estimators.forecasting.intervals import Scores
+from gatelab.estimators.forecasting.selection import Choice
+from gatelab.estimators.forecasting.transforms import Kind
 from gatelab.lang import Cell
 from gatelab.tasks.own.reading import Aggregate, Fill
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Self
 
-    from gatelab.estimators.backtest import Backtest
+    from gatelab.estimators.forecasting.backtest import Backtest
 
 
 class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
@@ -263,7 +262,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         A copy of this forecaster is fitted once, on what is before; then it is updated step by step. `test` is the
         fraction that is forecast. ETS needs statsmodels.
         """
-        from gatelab.estimators.backtest import backtest
+        from gatelab.estimators.forecasting.backtest import backtest
 
         return backtest(self, y, X, fh, test, coverage, ets)
 
@@ -274,7 +273,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: Path | str) -> None:
         """Save to a new directory: the run directories of the networks, and the rest as JSON and arrays."""
-        from gatelab.estimators.saving import save
+        from gatelab.estimators.forecasting.saving import save
 
         self._check_fitted()
         save(self, Path(path))
@@ -282,7 +281,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, path: Path | str) -> RecurrentForecaster:
         """Load what `save` wrote. Nothing in the directory is executed."""
-        from gatelab.estimators.saving import load
+        from gatelab.estimators.forecasting.saving import load
 
         return load(Path(path))
 

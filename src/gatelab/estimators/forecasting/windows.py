@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gatelab.estimators.transforms import Transform
+from gatelab.estimators.forecasting.transforms import Transform
 
 
 @dataclass(frozen=True)

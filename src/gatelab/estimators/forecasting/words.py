@@ -10,7 +10,7 @@ from gatelab.formatting import counted
 from gatelab.models.forecaster import conformal_rank
 
 if TYPE_CHECKING:
-    from gatelab.estimators.forecaster import RecurrentForecaster
+    from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
 
 NAIVE = ("persistence", "seasonal naive")
 LEVEL = 0.9  # of the intervals that a summary is about

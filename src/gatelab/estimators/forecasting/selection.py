@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gatelab.errors import DataError
-from gatelab.estimators import baselines
-from gatelab.estimators.ensemble import Ensemble, Material
-from gatelab.estimators.transforms import Combination, Kind, Transform
+from gatelab.estimators.forecasting import baselines
+from gatelab.estimators.forecasting.ensemble import Ensemble, Material
+from gatelab.estimators.forecasting.transforms import Combination, Kind, Transform
 
 KINDS: tuple[Kind, ...] = ("window", "difference", "seasonal")  # that are compared by default
 LEAST_WINDOWS = 8  # for training

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gatelab.estimators import calendar_features
-from gatelab.estimators.ensemble import Ensemble
-from gatelab.estimators.frames import Frame
+from gatelab.estimators.forecasting import calendar_features
+from gatelab.estimators.forecasting.ensemble import Ensemble
+from gatelab.estimators.forecasting.frames import Frame
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ import numpy as np
 from sklearn.base import clone
 
 from gatelab.errors import DataError, GatelabError
-from gatelab.estimators import baselines, covariates, frames, words
-from gatelab.estimators.ensemble import naive_error
-from gatelab.estimators.history import History
+from gatelab.estimators.forecasting import baselines, covariates, frames, words
+from gatelab.estimators.forecasting.ensemble import naive_error
+from gatelab.estimators.forecasting.history import History
 from gatelab.formatting import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gatelab.estimators.forecaster import RecurrentForecaster
+    from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
 
 OURS = "RecurrentForecaster"
 

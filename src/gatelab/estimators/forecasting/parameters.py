@@ -8,14 +8,14 @@ import numpy as np
 from pydantic import ValidationError
 
 from gatelab.errors import GatelabError, invalid
-from gatelab.estimators import selection
-from gatelab.estimators.ensemble import Recipe
-from gatelab.estimators.transforms import Transform
+from gatelab.estimators.forecasting import selection
+from gatelab.estimators.forecasting.ensemble import Recipe
+from gatelab.estimators.forecasting.transforms import Transform
 from gatelab.tasks.own.reading import Aggregate, Fill
 from gatelab.training import ModelSpec, OptimizationSpec
 
 if TYPE_CHECKING:
-    from gatelab.estimators.forecaster import RecurrentForecaster
+    from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
 
 BATCH = 32
 SHORTEST, LONGEST = 12, 96  # of default windows, in steps

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gatelab.errors import GatelabError, short
-from gatelab.estimators.stamps import Stamps
+from gatelab.estimators.forecasting.stamps import Stamps
 
 EXPECTED = "expected steps ahead, as fh=12 or fh=[1, 2, 3], or the stamps of future steps"
 FARTHEST = 10_000  # steps ahead

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from gatelab.errors import DataError
-from gatelab.estimators import frames
-from gatelab.estimators.frames import Frame
+from gatelab.estimators.forecasting import frames
+from gatelab.estimators.forecasting.frames import Frame
 
 EXPECTED = "covariates have to be known in the future"
 

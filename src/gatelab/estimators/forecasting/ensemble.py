@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gatelab.estimators import networks
-from gatelab.estimators.networks import Network
-from gatelab.estimators.transforms import Combination, Transform
-from gatelab.estimators.windows import Windows
+from gatelab.estimators.forecasting import networks
+from gatelab.estimators.forecasting.networks import Network
+from gatelab.estimators.forecasting.transforms import Combination, Transform
+from gatelab.estimators.forecasting.windows import Windows
 from gatelab.training import ModelSpec, OptimizationSpec
 
 

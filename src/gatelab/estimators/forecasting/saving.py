@@ -19,16 +19,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gatelab import sealed
 from gatelab.disk import foreign, within
 from gatelab.errors import DataError, GatelabError, first_problem
-from gatelab.estimators.ensemble import Ensemble
-from gatelab.estimators.frames import Form, Frame
-from gatelab.estimators.history import History
-from gatelab.estimators.intervals import Scores
-from gatelab.estimators.networks import Network
-from gatelab.estimators.stamps import Kind, Stamps
-from gatelab.estimators.transforms import Transform
+from gatelab.estimators.forecasting.ensemble import Ensemble
+from gatelab.estimators.forecasting.frames import Form, Frame
+from gatelab.estimators.forecasting.history import History
+from gatelab.estimators.forecasting.intervals import Scores
+from gatelab.estimators.forecasting.networks import Network
+from gatelab.estimators.forecasting.stamps import Kind, Stamps
+from gatelab.estimators.forecasting.transforms import Transform
 
 if TYPE_CHECKING:
-    from gatelab.estimators.forecaster import RecurrentForecaster
+    from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
 
 SCHEMA = 1
 RECORD, ARRAYS = "forecaster.json", "forecaster.npz"
@@ -127,7 +127,7 @@ def save(forecaster: RecurrentForecaster, path: Path) -> None:
 
 def load(path: Path) -> RecurrentForecaster:
     """Read what `save` wrote; every file is checked, and none is executed."""
-    from gatelab.estimators.forecaster import RecurrentForecaster
+    from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
 
     if not (path / RECORD).is_file():
         raise DataError(

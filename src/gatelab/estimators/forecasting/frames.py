@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gatelab.errors import DataError, short
-from gatelab.estimators.stamps import Stamps
+from gatelab.estimators.forecasting.stamps import Stamps
 from gatelab.formatting import counted
 from gatelab.tasks.own import calendars, gaps
 from gatelab.tasks.own.reading import Aggregate, Fill

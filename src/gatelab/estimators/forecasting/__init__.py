@@ -1,0 +1,1 @@
+"""Forecasts of series with intervals, in sktime's manner."""
