@@ -1,0 +1,64 @@
+// ---- Clamps: values that are set from the cursor's step on, and the list of those that are set ---------------------
+
+/** What a clamp does, in words. */
+function clampText({ run, layer, direction, value, units, from, to }) {
+  const { layers, directions } = about(run);
+  const who = units === null ? "all units" : `unit${units.length > 1 ? "s" : ""} ${units.slice(0, 8).join(", ")}${units.length > 8 ? ", …" : ""}`;
+  const where = (layers > 1 ? ` in layer ${layer}` : "") + (directions.length > 1 ? ` ${direction}` : "");
+  const target = to === "mean" ? "the mean" : to === "hold" ? `the value at step ${from + 1}`
+    : typeof to === "object" ? `the value in ${task.examples[to.example].name}` : short(to);
+  return `${value} of ${who}${where} from step ${from + 1} on: ${target}`;
+}
+
+/** Clamp the value at the front, in the selected units or in all, from the cursor's step on. */
+function clampTo(run, to) {
+  const { layer, direction, front } = situation.views[run], chosen = situation.units[run];
+  remember();
+  const units = chosen.length ? chosen : null;
+  change({ clamps: [...situation.clamps, { run, layer, direction, value: front, units, from: situation.t, to }] });
+}
+
+/** The controls of a run's clamps. */
+function makeClamps(run, parent) {
+  const what = element("p", { class: "what", "aria-live": "polite" });
+  const all = button("All units", () => select(run, []), "Clear the selection: clamp all units");
+  const donors = element("select", { "aria-label": "example whose values are taken" });
+  task.examples.forEach((example, i) => donors.append(element("option", { value: i }, example.name)));
+  const list = element("ul", { class: "clamps" });
+  parent.append(
+    what,
+    element("div", { class: "row" }, button("0", () => clampTo(run, 0), "clamp to 0"), button("1", () => clampTo(run, 1), "clamp to 1"),
+      button("its mean", () => clampTo(run, "mean")), button("its value here", () => clampTo(run, "hold")),
+      ...(task.examples.length > 1 ? [element("span", { class: "joined" },
+        button("that of", () => clampTo(run, { example: Number(donors.value) }), "clamp to the values in the example"), donors)] : []),
+      all),
+    list);
+  when("units views t x clamps", () => {
+    const chosen = situation.units[run], { front } = situation.views[run];
+    const who = chosen.length ? `${counted(chosen.length, "selected unit")}` : `all ${about(run).units} units`;
+    what.replaceChildren("Set ", element("b", {}, front), ` of ${who} from step ${situation.t + 1} on to`);
+    all.hidden = !chosen.length;
+  });
+  when("example", () => {
+    const { pair } = task.examples[situation.example];
+    donors.value = pair ?? (situation.example + 1) % task.examples.length;
+  });
+  when("clamps", () => {
+    list.replaceChildren(...situation.clamps.flatMap((clamp, i) => clamp.run !== run ? [] : [element("li", {},
+      clampText(clamp), " ", button("×", () => {
+        remember();
+        change({ clamps: situation.clamps.filter((_, j) => j !== i) });
+      }, `Remove the clamp: ${clampText(clamp)}`))]));
+  });
+}
+
+/** Which run the maps show; only of use where there are clamps. */
+function makeShown(run, parent) {
+  const label = choice("maps show", [["clamped", "the clamped network"], ["untouched", "the untouched one"], ["difference", "the difference"]],
+    situation.views[run].show, (show) => change({ views: situation.views.map((view, i) => (i === run ? { ...view, show } : view)) }));
+  parent.append(label);
+  when("clamps views", () => {
+    label.hidden = !isClamped(run);
+    label.querySelector("select").value = situation.views[run].show;
+  });
+}

@@ -1,0 +1,60 @@
+// ---- The page -----------------------------------------------------------------------------------------------------------
+
+/** How units are sorted, and which output is differentiated: for all runs. */
+function makeChoices(parent) {
+  const names = { unit: "number", constant: "time constant", influence: "influence on the answer" };
+  const hasConstants = runs.some((_, run) => constantsOf(run, situation.views[run]));
+  const sort = choice("sort units by", SORTS.filter((key) => key !== "constant" || hasConstants).map((key) => [key, names[key]]),
+    situation.sort, (chosen) => change({ sort: chosen }));
+  parent.append(sort);
+  when("sort", () => (sort.querySelector("select").value = situation.sort));
+  const outputs = task.classes ?? task.targets;
+  if (outputs.length < 2) return;
+  const of = choice("differentiate", [["", task.classes ? "the predicted class" : outputs[0]], ...outputs.map((name, k) => [k, visible(name)]).slice(task.classes ? 0 : 1)],
+    "", (chosen) => change({ of: chosen === "" ? null : Number(chosen) }));
+  parent.append(of);
+  when("of", () => (of.querySelector("select").value = situation.of ?? ""));
+}
+
+/** What the page shows now, as plain numbers; it changes nothing. For tests, and for the curious in the console. */
+function values() {
+  const plain = (ran, run) => ({
+    answer: Array.from(ran.answer), answers: ran.answers ? Array.from(ran.answers) : null,
+    layers: ran.layers.map(({ layer, direction, gates, states }) => ({ layer, direction,
+      values: Object.fromEntries(Object.entries({ ...gates, ...states }).map(([name, all]) => [name, Array.from(all)])) })),
+  });
+  return {
+    example: situation.example, isOwn: situation.isOwn, x: Array.from(situation.x), step: situation.t,
+    clamps: structuredClone(situation.clamps), views: structuredClone(situation.views), units: structuredClone(situation.units),
+    sort: situation.sort,
+    runs: runs.map((_, run) => ({ untouched: plain(untouched(run), run), current: plain(current(run), run), order: orderOf(run),
+      gradient: { x: Array.from(gradient(run).x), of: gradient(run).of, at: gradient(run).at } })),
+  };
+}
+
+situation.views = runs.map((_, run) => firstView(run));
+situation.units = runs.map(() => []);
+situation.sort = runs.some((_, run) => constantsOf(run, situation.views[run])) ? "constant" : "unit";
+situation.t = steps() - 1;
+const isRestored = restore(location.hash);
+
+makeExamples(byId("examples"));
+({ image: makeImage, tokens: makeTokens, numbers: makeSeries })[task.kind](byId("editor"));
+if (task.kind === "numbers") makeNumbers(byId("editor"));
+makeChoices(byId("choices"));
+runs.forEach((_, run) => makeRun(run));
+controlTime();
+followSituation();
+when("x t", moveCursors);
+byId("undo").addEventListener("click", undo);
+when("past", () => (byId("undo").disabled = !past.length));
+dark.addEventListener("change", () => announce("scheme"));
+let resizing = 0;
+new ResizeObserver(() => {
+  cancelAnimationFrame(resizing);
+  resizing = requestAnimationFrame(() => announce("scheme", "units", "t"));
+}).observe(document.body);
+announce(...Object.keys(situation), "past", "scheme");
+render();
+if (!isRestored && !stillness.matches) play();
+window.explorer = Object.freeze({ values });

@@ -1,0 +1,80 @@
+// ---- Maps: every gate and state of the chosen layer, units × steps --------------------------------------------------
+
+/** The order of the units from the top, as they are sorted. */
+function orderOf(run) {
+  const place = situation.views[run], units = Array.from({ length: about(run).units }, (_, unit) => unit);
+  const key = situation.sort === "constant" ? constantsOf(run, place) : situation.sort === "influence" ? influence(run) : null;
+  return key ? units.sort((a, b) => (key[b] ?? Infinity) - (key[a] ?? Infinity) || a - b) : units;
+}
+
+/** The time constants of the units by the first gate that has them; null is infinite. */
+const constantsOf = (run, place) => Object.values(factsOf(run, place).constants)[0];
+
+const finalGradients = networks.map((network) => latest((ran, of) => network.gradient(ran, of)));
+
+/** The influence of each unit on the last answer: Σ |∂ output / ∂ state| over the steps, of the first state. */
+function influence(run) {
+  const ran = untouched(run), of = situation.of ?? (task.classes ? largestOf(ran.answer) : 0);
+  const values = recordOf(finalGradients[run](ran, of), situation.views[run]).states[about(run).states[0]];
+  const sums = new Float64Array(about(run).units);
+  values.forEach((value, i) => (sums[i % sums.length] += Math.abs(value)));
+  return sums;
+}
+
+/** What a map shows, and its scale: the clamped run, the untouched one, or the difference. */
+function shownValues(run, name) {
+  const view = situation.views[run];
+  const [now, before] = [current(run), untouched(run)].map((ran) => valuesOf(ran, view, name));
+  if (view.show === "difference" && isClamped(run)) {
+    const values = now.map((value, i) => value - before[i]);
+    return { values, scale: signedScale(values) };
+  }
+  const values = view.show === "untouched" ? before : now;
+  const isBounded = runs[run].bounded.includes(name) && !situation.clamps.some((clamp) => clamp.value === name && clamp.to > 1);
+  return { values, scale: isBounded ? unitScale : signedScale(before, now) };
+}
+
+const WORDS = { keep: "keeps", write: "writes", add: "adds" };
+
+/** The maps of a run, below each other; that at the front is large and first. */
+function makeMaps(run, parent) {
+  const { gates, states, roles, units } = about(run), places = new Map();
+  for (const name of [...gates, ...states]) {
+    const role = WORDS[roles[name]], what = gates.includes(name) ? "gate" : "state";
+    const bring = button(name, () => toFront(run, name), `${what} ${name}: bring its map to the front`);
+    const bar = element("span", { class: "bar" }), low = element("span"), high = element("span");
+    const label = element("span", {}, bring, element("span", { class: "note" }, role ? ` ${what}, ${role}` : ` ${what}`),
+      element("span", { class: "scale note" }, low, bar, high));
+    const place = strip(parent, { label, height: 64, says: "", className: "map" });
+    places.set(name, { ...place, bring, bar, low, high });
+    selectable(run, name, place);
+  }
+  when("x clamps views sort of scheme", () => {
+    const view = situation.views[run], order = orderOf(run);
+    for (const [name, place] of places) {
+      const isFront = name === view.front, { values, scale } = shownValues(run, name);
+      place.root.classList.toggle("front", isFront);
+      place.bring.setAttribute("aria-pressed", isFront);
+      place.root.style.setProperty("--height", `${isFront ? Math.max(150, Math.min(320, units * 8)) : Math.max(40, Math.min(72, units * 2))}px`);
+      place.image = mapImage(values, steps(), units, order, scale);
+      drawMap(place.canvas, place.image);
+      place.canvas.setAttribute("aria-label", `${name}: ${units} units × ${counted(steps(), "step")}, from ${short(scale.low)} to ${short(scale.high)}`);
+      place.bar.style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map((p) => css(scale, scale.low + p * (scale.high - scale.low)))})`;
+      place.low.textContent = short(scale.low);
+      place.high.textContent = short(scale.high);
+    }
+    const front = places.get(view.front);
+    if (parent.firstChild !== front.root) parent.prepend(front.root);
+  });
+  when("x clamps views sort of scheme units", () => {
+    const front = places.get(situation.views[run].front);
+    drawSelection(run, front.margin);
+    for (const place of places.values()) if (place !== front) fitted(place.margin);
+  });
+  return places;
+}
+
+/** Show the map of a gate or state at the front. */
+function toFront(run, front) {
+  change({ views: situation.views.map((view, i) => (i === run ? { ...view, front } : view)) });
+}

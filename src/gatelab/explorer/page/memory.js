@@ -1,0 +1,80 @@
+// ---- Memory: how the answer depends on earlier inputs and states, by the printed backward step ---------------------
+
+/** The size of the derivative with respect to the input of each step. Of a token, relative to the mean of all tokens. */
+function dependence(run) {
+  const { x } = gradient(run), count = steps(), D = x.length / count, sizes = new Float64Array(count);
+  for (let t = 0; t < count; t++) {
+    const row = x.subarray(t * D, (t + 1) * D), mean = task.kind === "tokens" ? row.reduce((a, b) => a + b) / D : 0;
+    sizes[t] = Math.sqrt(row.reduce((sum, value) => sum + (value - mean) ** 2, 0));
+  }
+  return sizes;
+}
+
+/** The effect of each step's token on the output, against the mean of all tokens. */
+function tokenEffects(run) {
+  const { x } = gradient(run), V = task.vocabulary.length;
+  return Array.from(situation.x, (token, t) => {
+    const row = x.subarray(t * V, (t + 1) * V);
+    return row[token] - row.reduce((a, b) => a + b) / V;
+  });
+}
+
+/** The strips of a run's derivatives, and how far back the answer depends, in words. */
+function makeMemory(run, parent) {
+  const said = element("p", { "aria-live": "polite" });
+  const lines = element("div", { class: "strips" });
+  parent.append(said, lines);
+  const bars = strip(lines, { label: "‖∂ output / ∂ xₜ‖", height: 56, says: "derivative with respect to the input, by step" });
+  const maps = about(run).states.map((name) => [name,
+    strip(lines, { label: `∂ output / ∂ ${name}ₜ`, height: 90, says: `derivative with respect to the state ${name}, units by steps` })]);
+  let waiting = 0;
+  const draw = () => {
+    const sizes = dependence(run), { layers, of, at } = gradient(run), order = orderOf(run);
+    drawBars(bars, sizes);
+    const record = layers.find(({ layer, direction }) => layer === situation.views[run].layer && direction === situation.views[run].direction);
+    for (const [name, place] of maps) {
+      const values = record.states[name];
+      drawMap(place.canvas, mapImage(values, steps(), about(run).units, order, signedScale(values)));
+    }
+    said.textContent = reach(sizes, of, at, about(run).directions.length > 1);
+    announce("gradient");
+  };
+  when("x clamps views sort of scheme", draw);
+  when("t", (keys) => { // after scrubbing, since a long sequence takes longer than a frame
+    clearTimeout(waiting);
+    if (!keys.has("x") && !keys.has("clamps")) waiting = setTimeout(draw, steps() * about(run).units > 20000 ? 120 : 16);
+  });
+}
+
+/** How far back the answer depends on the input. */
+function reach(sizes, of, at, isBidirectional) {
+  const name = task.classes ? `the score of ${visible(task.classes[of])}` : `the predicted ${visible(task.targets[of])}`;
+  const total = sizes.reduce((a, b) => a + b);
+  if (!total) return `At step ${at + 1}, ${name} does not depend on the input: every derivative is 0.`;
+  if (isBidirectional) {
+    const peak = largestOf(sizes);
+    return `At step ${at + 1}, ${name} depends most on the input of step ${peak + 1}, ${(100 * sizes[peak] / total).toFixed(0)} % of all sizes.`;
+  }
+  const back = (share) => {
+    let sum = 0, lag = 0;
+    for (let t = at; t >= 0 && sum < share * total * (1 - 1e-12); t--, lag++) sum += sizes[t];
+    return lag;
+  };
+  return `At step ${at + 1}, ${name} depends on the past: half of ‖∂ output / ∂ xₜ‖ lies in the last ${counted(back(0.5), "step")}, 99 % in the last ${back(0.99)}.`;
+}
+
+/** Bars over the steps. */
+function drawBars({ canvas, margin }, sizes) {
+  const { context, width, height } = fitted(canvas), largest = Math.max(...sizes) || 1, bar = width / sizes.length;
+  context.fillStyle = styled("--accent");
+  sizes.forEach((size, t) => {
+    const tall = (size / largest) * (height - 4);
+    context.fillRect(t * bar + Math.min(1, bar / 8), height - tall, Math.max(0.6, bar - Math.min(2, bar / 4)), tall);
+  });
+  const side = fitted(margin);
+  side.context.font = "11px system-ui, sans-serif";
+  side.context.fillStyle = styled("--faint");
+  side.context.textAlign = "right";
+  side.context.fillText(short(largest), side.width - 5, 12, side.width - 6);
+  side.context.fillText("0", side.width - 5, side.height - 3);
+}

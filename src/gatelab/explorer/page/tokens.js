@@ -1,0 +1,73 @@
+// ---- Tokens: a sentence to type, from the vocabulary ----------------------------------------------------------------
+
+const isCharacters = task.vocabulary.every((word) => [...word].length === 1);
+const tokenOf = new Map(task.vocabulary.map((word, token) => [word, token]));
+
+/** Tokens as text. */
+const textOf = (x) => Array.from(x, (token) => task.vocabulary[token]).join(isCharacters ? "" : " ");
+
+/** The words of a text. */
+const wordsOf = (text) => (isCharacters ? [...text] : text.split(/\s+/).filter(Boolean));
+
+/** The editor of token sequences: text, and buttons with what may follow. */
+function makeTokens(parent) {
+  const field = element("textarea", { rows: 2, spellcheck: "false", autocapitalize: "off", "aria-label": "your own sequence, from the vocabulary" });
+  const problem = element("p", { class: "problem", role: "status" });
+  const suggestions = element("div", { class: "row suggestions", role: "group", "aria-label": "words that can follow" });
+  let isWriting = false;
+  const read = () => {
+    const words = wordsOf(field.value), unknown = words.filter((word) => !tokenOf.has(word));
+    const isUnfinished = !isCharacters && unknown.length === 1 && words.at(-1) === unknown[0] && !/\s$/.test(field.value)
+      && task.vocabulary.some((word) => word.startsWith(unknown[0]));
+    problem.textContent = !unknown.length || isUnfinished ? "" : `“${unknown[0]}” is not in the vocabulary.`;
+    const known = isUnfinished ? words.slice(0, -1) : words;
+    suggest();
+    if (!known.length || problem.textContent) return;
+    isWriting = true;
+    setInput(known.map((word) => tokenOf.get(word)));
+    change({ t: steps() - 1 });
+  };
+  const suggest = () => {
+    const part = isCharacters || /\s$/.test(field.value) ? "" : (wordsOf(field.value).at(-1) ?? "");
+    const begun = tokenOf.has(part) ? "" : part;
+    const found = task.vocabulary.filter((word) => word.startsWith(begun)).slice(0, 60);
+    suggestions.replaceChildren(...found.map((word) => button(visible(word), () => {
+      remember();
+      const text = begun ? field.value.slice(0, field.value.length - begun.length) : field.value;
+      field.value = text + (isCharacters || !text || /\s$/.test(text) ? "" : " ") + word + (isCharacters ? "" : " ");
+      read();
+    })));
+  };
+  field.addEventListener("focus", remember);
+  field.addEventListener("input", read);
+  parent.append(field, problem, suggestions);
+  when("x", () => {
+    if (!isWriting) field.value = textOf(situation.x);
+    if (!isWriting) problem.textContent = "";
+    isWriting = false;
+    suggest();
+  });
+}
+
+/** The input strip of tokens: the words at their steps, coloured by their effect on the output. */
+function drawTokenStrip({ canvas }, run) {
+  const { context, width: wide, height } = fitted(canvas), count = steps(), each = wide / count;
+  const effects = tokenEffects(run), scale = signedScale(effects);
+  const words = Array.from(situation.x, (token) => visible(task.vocabulary[token]));
+  context.font = "13px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  const isUpright = words.every((word) => context.measureText(word).width <= each - 4);
+  words.forEach((word, t) => {
+    context.fillStyle = css(scale, effects[t]);
+    context.fillRect(t * each + 0.5, 0, Math.max(0.5, each - 1), height);
+    if (each < 9) return;
+    context.fillStyle = inkOn(scale, effects[t]);
+    context.save();
+    context.translate((t + 0.5) * each, height / 2);
+    if (!isUpright) context.rotate(-Math.PI / 2);
+    context.textAlign = "center";
+    context.fillText(word, 0, 0, (isUpright ? each : height) - 4);
+    context.restore();
+  });
+  canvas.setAttribute("aria-label", `the input: ${textOf(situation.x)}`);
+}
