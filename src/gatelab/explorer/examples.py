@@ -45,7 +45,8 @@ def examples(subject: Subject) -> list[Example]:
     """Some test examples: the first of every class that are right, and the worst errors."""
     task = subject.task
     chosen = [_example(task, index) for index in _chosen(subject)]
-    limit, kept = NUMBERS, []
+    limit = NUMBERS
+    kept: list[Example] = []
     for example in chosen:
         limit -= example.x.size
         if limit >= 0 or not kept:
@@ -102,7 +103,8 @@ def raw(prepared: Preparation, encoded: np.ndarray) -> np.ndarray:
     scaling = prepared.scaling.scaling()
     values: np.ndarray = encoded.astype(np.float64) * scaling.deviation + scaling.mean
     if prepared.kind == "image" and not prepared.noise_pad:
-        return np.rint(values).astype(np.int64)
+        pixels: np.ndarray = np.rint(values).astype(np.int64)
+        return pixels
     if prepared.differenced:
         K = prepared.output_size
         values[:, :K] = np.cumsum(values[:, :K], 0)
@@ -111,7 +113,7 @@ def raw(prepared: Preparation, encoded: np.ndarray) -> np.ndarray:
 
 def _with_pairs(task: Agreement, chosen: list[Example]) -> list[Example]:
     """Each sentence with its minimal pair: the same with the other number of the subject."""
-    paired = []
+    paired: list[Example] = []
     for example in chosen:
         tokens = opposite(task, torch.from_numpy(example.x[None].astype(np.int64)))[0].numpy()
         number, at = 1 - example.target, len(paired)

@@ -81,7 +81,9 @@ def run_data(subject: Subject, exported: Network) -> dict[str, Any]:
     run, cell = subject.run, subject.cell
     manifest = run.manifest()
     layers, both = len(exported.layers), ", both directions" if exported.bidirectional else ""
-    test = ", ".join(named(name, value) for name, value in manifest.get("test", {}).items())
+    metrics = manifest.get("test", {})
+    main = [name for name in ("accuracy", subject.task.bits_metric, "mse") if name in metrics] or list(metrics)
+    test = ", ".join(named(name, metrics[name]) for name in main if name is not None)
     facts = [
         f"{counted(layers, 'layer')} of {exported.hidden_size} units{both}",
         f"weights of epoch {run.best_epoch()}",

@@ -1,4 +1,4 @@
-// ---- Clamps: values that are set from the cursor's step on, and the list of those that are set ---------------------
+// ---- Clamps: values that are set from a step on, and the list of those that are set --------------------------------
 
 /** What a clamp does, in words. */
 function clampText({ run, layer, direction, value, units, from, to }) {
@@ -10,33 +10,39 @@ function clampText({ run, layer, direction, value, units, from, to }) {
   return `${value} of ${who}${where} from step ${from + 1} on: ${target}`;
 }
 
-/** Clamp the value at the front, in the selected units or in all, from the cursor's step on. */
+/** Clamp the value at the front, in the selected units or in all, from the chosen step on. */
 function clampTo(run, to) {
   const { layer, direction, front } = situation.views[run], chosen = situation.units[run];
   remember();
   const units = chosen.length ? chosen : null;
-  change({ clamps: [...situation.clamps, { run, layer, direction, value: front, units, from: situation.t, to }] });
+  change({ clamps: [...situation.clamps, { run, layer, direction, value: front, units, from: situation.from, to }] });
 }
+
+/** Choose the first step of the next clamp. */
+const fromStep = (t) => change({ from: Number.isInteger(t) ? Math.max(0, Math.min(steps() - 1, t)) : 0 });
 
 /** The controls of a run's clamps. */
 function makeClamps(run, parent) {
-  const what = element("p", { class: "what", "aria-live": "polite" });
+  const what = element("span", { class: "what", "aria-live": "polite" });
+  const from = element("input", { type: "number", min: 1, "aria-label": "first step", onchange: () => fromStep(from.valueAsNumber - 1) });
   const all = button("All units", () => select(run, []), "Clear the selection: clamp all units");
   const donors = element("select", { "aria-label": "example whose values are taken" });
   task.examples.forEach((example, i) => donors.append(element("option", { value: i }, example.name)));
   const list = element("ul", { class: "clamps" });
   parent.append(
-    what,
+    element("div", { class: "row" }, what, from, button("at the cursor", () => fromStep(situation.t), "from the cursor's step on"), "to"),
     element("div", { class: "row" }, button("0", () => clampTo(run, 0), "clamp to 0"), button("1", () => clampTo(run, 1), "clamp to 1"),
-      button("its mean", () => clampTo(run, "mean")), button("its value here", () => clampTo(run, "hold")),
+      button("its mean", () => clampTo(run, "mean")), button("its value at that step", () => clampTo(run, "hold")),
       ...(task.examples.length > 1 ? [element("span", { class: "joined" },
         button("that of", () => clampTo(run, { example: Number(donors.value) }), "clamp to the values in the example"), donors)] : []),
       all),
     list);
-  when("units views t x clamps", () => {
+  when("units views from x", () => {
     const chosen = situation.units[run], { front } = situation.views[run];
     const who = chosen.length ? `${counted(chosen.length, "selected unit")}` : `all ${about(run).units} units`;
-    what.replaceChildren("Set ", element("b", {}, front), ` of ${who} from step ${situation.t + 1} on to`);
+    what.replaceChildren("Set ", element("b", {}, front), ` of ${who} from step`);
+    from.max = steps();
+    from.value = situation.from + 1;
     all.hidden = !chosen.length;
   });
   when("example", () => {

@@ -1,6 +1,6 @@
 // ---- The link: the whole situation in the hash of the page's address ------------------------------------------------
 
-const KEPT = ["example", "t", "sort", "of", "clamps", "views", "units"];
+const KEPT = ["example", "t", "sort", "of", "clamps", "from", "views", "units"];
 
 /** The situation as the text of a hash. */
 function written() {
@@ -21,7 +21,7 @@ function restore(hash) {
   if (!isFitting(kept)) return false;
   const x = kept.x ?? task.examples[kept.example].x, last = x.length / width - 1;
   change({ ...Object.fromEntries(KEPT.map((key) => [key, kept[key]])), x: Float64Array.from(x), isOwn: "x" in kept });
-  change({ t: Math.max(0, Math.min(last, kept.t)) });
+  change({ t: Math.max(0, Math.min(last, kept.t)), from: Math.max(0, Math.min(last, kept.from)) });
   return true;
 }
 
@@ -36,7 +36,7 @@ function isFitting(kept) {
   const isNumber = (value) => Number.isFinite(value) && (task.kind !== "tokens" || isIndex(value, task.vocabulary.length));
   const isTarget = (to) => Number.isFinite(to) || to === "mean" || to === "hold" || isIndex(to?.example, task.examples.length);
   return (
-    isIndex(kept.example, task.examples.length) && Number.isInteger(kept.t) && SORTS.includes(kept.sort)
+    isIndex(kept.example, task.examples.length) && Number.isInteger(kept.t) && Number.isInteger(kept.from) && SORTS.includes(kept.sort)
     && (kept.of === null || isIndex(kept.of, about(0).outputs))
     && (kept.x === undefined || (Array.isArray(kept.x) && kept.x.length > 0 && kept.x.length % width === 0 && kept.x.every(isNumber)))
     && Array.isArray(kept.views) && kept.views.length === runs.length
@@ -52,7 +52,7 @@ function isFitting(kept) {
 /** Keep the address up to date, so that it can be copied at any time. */
 function followSituation() {
   let waiting = 0;
-  when("x example clamps t sort of views units", () => {
+  when("x example clamps t sort of views units from", () => {
     clearTimeout(waiting);
     waiting = setTimeout(() => history.replaceState(null, "", `#${written()}`), 150);
   });

@@ -1,21 +1,5 @@
 // ---- The page -----------------------------------------------------------------------------------------------------------
 
-/** How units are sorted, and which output is differentiated: for all runs. */
-function makeChoices(parent) {
-  const names = { unit: "number", constant: "time constant", influence: "influence on the answer" };
-  const hasConstants = runs.some((_, run) => constantsOf(run, situation.views[run]));
-  const sort = choice("sort units by", SORTS.filter((key) => key !== "constant" || hasConstants).map((key) => [key, names[key]]),
-    situation.sort, (chosen) => change({ sort: chosen }));
-  parent.append(sort);
-  when("sort", () => (sort.querySelector("select").value = situation.sort));
-  const outputs = task.classes ?? task.targets;
-  if (outputs.length < 2) return;
-  const of = choice("differentiate", [["", task.classes ? "the predicted class" : outputs[0]], ...outputs.map((name, k) => [k, visible(name)]).slice(task.classes ? 0 : 1)],
-    "", (chosen) => change({ of: chosen === "" ? null : Number(chosen) }));
-  parent.append(of);
-  when("of", () => (of.querySelector("select").value = situation.of ?? ""));
-}
-
 /** What the page shows now, as plain numbers; it changes nothing. For tests, and for the curious in the console. */
 function values() {
   const plain = (ran, run) => ({
@@ -41,7 +25,6 @@ const isRestored = restore(location.hash);
 makeExamples(byId("examples"));
 ({ image: makeImage, tokens: makeTokens, numbers: makeSeries })[task.kind](byId("editor"));
 if (task.kind === "numbers") makeNumbers(byId("editor"));
-makeChoices(byId("choices"));
 runs.forEach((_, run) => makeRun(run));
 controlTime();
 followSituation();

@@ -19,8 +19,19 @@ function tokenEffects(run) {
   });
 }
 
+/** Which output is differentiated, where there are several; the same for all runs. */
+function makeOutputChoice(parent) {
+  const outputs = task.classes ?? task.targets, own = outputs.map((name, k) => [k, visible(name)]);
+  if (outputs.length < 2) return;
+  const options = task.classes ? [["", "the predicted class"], ...own] : [["", own[0][1]], ...own.slice(1)];
+  const of = choice("output:", options, "", (chosen) => change({ of: chosen === "" ? null : Number(chosen) }));
+  parent.append(of);
+  when("of", () => (of.querySelector("select").value = situation.of ?? ""));
+}
+
 /** The strips of a run's derivatives, and how far back the answer depends, in words. */
 function makeMemory(run, parent) {
+  makeOutputChoice(parent);
   const said = element("p", { "aria-live": "polite" });
   const lines = element("div", { class: "strips" });
   parent.append(said, lines);
@@ -60,7 +71,7 @@ function reach(sizes, of, at, isBidirectional) {
     for (let t = at; t >= 0 && sum < share * total * (1 - 1e-12); t--, lag++) sum += sizes[t];
     return lag;
   };
-  return `At step ${at + 1}, ${name} depends on the past: half of ‖∂ output / ∂ xₜ‖ lies in the last ${counted(back(0.5), "step")}, 99 % in the last ${back(0.99)}.`;
+  return `At step ${at + 1}, ${name} depends on the past: half of ‖∂ output / ∂ xₜ‖ lies in the last ${back(0.5) === 1 ? "step" : counted(back(0.5), "step")}, 99 % in the last ${counted(back(0.99), "step")}.`;
 }
 
 /** Bars over the steps. */

@@ -15,6 +15,16 @@ function firstView(run) {
   return { layer: layers - 1, direction: "fwd", front: gates.find((gate) => gate in roles) ?? states[0], show: "clamped" };
 }
 
+/** How units are sorted; the same for all runs. */
+function makeSorting(parent) {
+  const names = { unit: "number", constant: "time constant", influence: "influence on the answer" };
+  const hasConstants = runs.some((_, run) => constantsOf(run, situation.views[run]));
+  const keys = SORTS.filter((key) => key !== "constant" || hasConstants);
+  const sort = choice("sort units by", keys.map((key) => [key, names[key]]), situation.sort, (chosen) => change({ sort: chosen }));
+  parent.append(sort);
+  when("sort", () => (sort.querySelector("select").value = situation.sort));
+}
+
 /** Build the panel of a run. */
 function makeRun(run) {
   const panel = byId(`run-${run}`), part = (name) => panel.querySelector(`.${name}`);
@@ -36,6 +46,7 @@ function makeRun(run) {
     part("tools").append(label);
     when("views", () => (label.querySelector("select").value = index()));
   }
+  makeSorting(part("tools"));
   makeShown(run, part("tools"));
   const maps = makeMaps(run, part("maps"));
   makeLegend(run, part("equations"), maps);

@@ -10,6 +10,7 @@ const situation = {
   sort: "unit", // "unit", "constant" or "influence"
   of: null, // the output that is differentiated; null for the predicted one
   clamps: [], // [{ run, layer, direction, value, units: [] or null for all, to, from }]
+  from: 0, // the first step of the next clamp
   views: [], // what is shown of each run: { layer, direction, front, show }
   units: [], // the selected units of each run, in the map at the front
 };
@@ -75,7 +76,7 @@ function toStep(t) {
 function setInput(x, parts = {}) {
   const isLongerOrShorter = x.length !== situation.x.length;
   change({ x: Float64Array.from(x), isOwn: true, ...parts });
-  if (isLongerOrShorter) change({ t: steps() - 1 });
+  if (isLongerOrShorter) change({ t: steps() - 1, from: Math.min(situation.from, steps() - 1) });
 }
 
 /** Load an example. */

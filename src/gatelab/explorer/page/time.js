@@ -68,7 +68,7 @@ function controlTime() {
 }
 
 /** Whether text is written here. */
-const isTyping = (target) => Boolean(target.closest("input[type=text], textarea"));
+const isTyping = (target) => Boolean(target.closest("input[type=number], textarea"));
 
 /** Whether an element has a use of its own for arrow keys. */
 const usesKeys = (target) => isTyping(target) || Boolean(target.closest("select, input, [data-keys]"));
