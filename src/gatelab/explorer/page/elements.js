@@ -20,7 +20,7 @@ const button = (text, onclick, label) => element("button", { type: "button", onc
 
 /** A labelled select; `options` are [value, text], and `choose` gets the chosen value. */
 function choice(label, options, chosen, choose) {
-  const select = element("select", { onchange: () => choose(select.value) });
+  const select = element("select", { "aria-label": label, onchange: () => choose(select.value) });
   for (const [value, text] of options) select.append(element("option", { value }, text));
   select.value = String(chosen);
   return element("label", {}, `${label} `, select);

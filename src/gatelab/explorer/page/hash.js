@@ -31,8 +31,8 @@ function isFitting(kept) {
   const isIndex = (value, count) => Number.isInteger(value) && value >= 0 && value < count;
   const areUnits = (units, run) => Array.isArray(units) && units.every((unit) => isIndex(unit, about(run).units));
   const isValue = (name, run) => about(run).gates.includes(name) || about(run).states.includes(name);
-  const isPlace = ({ layer, direction }, run) =>
-    isIndex(layer, about(run).layers) && about(run).directions.includes(direction);
+  const isPlace = (place, run) =>
+    isIndex(place?.layer, about(run).layers) && about(run).directions.includes(place.direction);
   const isNumber = (value) => Number.isFinite(value) && (task.kind !== "tokens" || isIndex(value, task.vocabulary.length));
   const isTarget = (to) => Number.isFinite(to) || to === "mean" || to === "hold" || isIndex(to?.example, task.examples.length);
   return (

@@ -78,7 +78,7 @@ function makeImage(parent) {
 
 /** Drawing with a soft brush along the path of the pointer. */
 function drawable(canvas, side, places, white, isErasing) {
-  const radius = Math.max(0.9, side / 18);
+  const radius = Math.max(1.2, side / 16);
   let last = null;
   const at = (event) => {
     const box = canvas.getBoundingClientRect();
@@ -91,8 +91,8 @@ function drawable(canvas, side, places, white, isErasing) {
       for (let row = Math.max(0, Math.floor(py - radius)); row <= Math.min(side - 1, py + radius); row++)
         for (let column = Math.max(0, Math.floor(px - radius)); column <= Math.min(side - 1, px + radius); column++) {
           const far = Math.hypot(column + 0.5 - px, row + 0.5 - py), place = places[row * side + column];
-          const ink = Math.round(white * Math.max(0, Math.min(1, 1.5 * (1 - far / radius))));
-          x[place] = isErasing() ? Math.min(x[place], white - ink) : Math.max(x[place], ink);
+          const ink = Math.max(0, Math.min(1, 1.6 * (1 - far / radius)));
+          x[place] = isErasing() ? Math.round(x[place] * (1 - ink)) : Math.max(x[place], Math.round(white * ink));
         }
     }
     setInput(x);
