@@ -73,7 +73,7 @@ function showNumbers(run, now, before, { headline, said, bars }) {
   const names = task.targets.map(visible), target = targetAt(situation.t), touched = isClamped(run);
   headline.replaceChildren(
     ...(touched ? [element("span", { class: "before" }, short(before[0])), " → "] : []), element("strong", {}, short(now[0])),
-    element("span", { class: "share" }, ` ${task.forecasts ? "next " : ""}${names[0]}`));
+    element("span", { class: "share" }, ` ${task.forecasts ? "next" : "predicted"} ${names[0]}`));
   const error = target && `error ${short(now[0] - target[0])}`;
   said.textContent = context(target && `target ${short(target[0])}`, error);
   bars.replaceChildren(...names.slice(1).map((name, k) => element("div", { class: "value" },

@@ -1,10 +1,16 @@
 // ---- Maps: every gate and state of the chosen layer, units × steps --------------------------------------------------
 
+const orders = networks.map((_, run) =>
+  latest((x, sort, of, layer, direction) => {
+    const units = Array.from({ length: about(run).units }, (_, unit) => unit), place = { layer, direction };
+    const key = sort === "constant" ? constantsOf(run, place) : sort === "influence" ? influence(run, place) : null;
+    return key ? units.sort((a, b) => (key[b] ?? Infinity) - (key[a] ?? Infinity) || a - b) : units;
+  }));
+
 /** The order of the units from the top, as they are sorted. */
 function orderOf(run) {
-  const place = situation.views[run], units = Array.from({ length: about(run).units }, (_, unit) => unit);
-  const key = situation.sort === "constant" ? constantsOf(run, place) : situation.sort === "influence" ? influence(run) : null;
-  return key ? units.sort((a, b) => (key[b] ?? Infinity) - (key[a] ?? Infinity) || a - b) : units;
+  const { layer, direction } = situation.views[run];
+  return orders[run](situation.x, situation.sort, situation.of, layer, direction);
 }
 
 /** The time constants of the units by the first gate that has them; null is infinite. */
@@ -13,9 +19,9 @@ const constantsOf = (run, place) => Object.values(factsOf(run, place).constants)
 const finalGradients = networks.map((network) => latest((ran, of) => network.gradient(ran, of)));
 
 /** The influence of each unit on the last answer: Σ |∂ output / ∂ state| over the steps, of the first state. */
-function influence(run) {
+function influence(run, place) {
   const ran = untouched(run), of = situation.of ?? (task.classes ? largestOf(ran.answer) : 0);
-  const values = recordOf(finalGradients[run](ran, of), situation.views[run]).states[about(run).states[0]];
+  const values = recordOf(finalGradients[run](ran, of), place).states[about(run).states[0]];
   const sums = new Float64Array(about(run).units);
   values.forEach((value, i) => (sums[i % sums.length] += Math.abs(value)));
   return sums;
@@ -55,9 +61,9 @@ function makeMaps(run, parent) {
       const isFront = name === view.front, { values, scale } = shownValues(run, name);
       place.root.classList.toggle("front", isFront);
       place.bring.setAttribute("aria-pressed", isFront);
-      place.root.style.setProperty("--height", `${isFront ? Math.max(150, Math.min(320, units * 8)) : Math.max(40, Math.min(72, units * 2))}px`);
-      place.image = mapImage(values, steps(), units, order, scale);
-      drawMap(place.canvas, place.image);
+      place.root.style.setProperty("--height", `${isFront ? Math.max(150, Math.min(340, units * 10)) : Math.max(40, Math.min(72, units * 2))}px`);
+      const image = mapImage(values, steps(), units, order, scale);
+      outlineClamps(run, name, order, drawMap(place.canvas, image));
       place.canvas.setAttribute("aria-label", `${name}: ${units} units × ${counted(steps(), "step")}, from ${short(scale.low)} to ${short(scale.high)}`);
       place.bar.style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map((p) => css(scale, scale.low + p * (scale.high - scale.low)))})`;
       place.low.textContent = short(scale.low);
@@ -72,6 +78,24 @@ function makeMaps(run, parent) {
     for (const place of places.values()) if (place !== front) fitted(place.margin);
   });
   return places;
+}
+
+/** Frames around the clamped units of a map, from the step on from which they are clamped. */
+function outlineClamps(run, name, order, { context, width: wide, height }) {
+  const { layer, direction } = situation.views[run], line = height / order.length;
+  context.strokeStyle = styled("--accent");
+  context.lineWidth = 1.5;
+  for (const clamp of situation.clamps) {
+    if (clamp.run !== run || clamp.value !== name || clamp.layer !== layer || clamp.direction !== direction) continue;
+    const isIn = order.map((unit) => clamp.units === null || clamp.units.includes(unit)), left = (clamp.from / steps()) * wide;
+    for (let first = 0; first < order.length; first++) {
+      if (!isIn[first]) continue;
+      let end = first;
+      while (isIn[end]) end++;
+      context.strokeRect(left + 0.75, first * line + 0.75, wide - left - 1.5, Math.max(1, (end - first) * line - 1.5));
+      first = end;
+    }
+  }
 }
 
 /** Show the map of a gate or state at the front. */

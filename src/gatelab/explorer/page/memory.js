@@ -40,6 +40,7 @@ function makeMemory(run, parent) {
     strip(lines, { label: `∂ output / ∂ ${name}ₜ`, height: 90, says: `derivative with respect to the state ${name}, units by steps` })]);
   let waiting = 0;
   const draw = () => {
+    if (answeringStep(current(run)) >= steps()) return; // the cursor is on its way to a shorter input
     const sizes = dependence(run), { layers, of, at } = gradient(run), order = orderOf(run);
     drawBars(bars, sizes);
     const record = layers.find(({ layer, direction }) => layer === situation.views[run].layer && direction === situation.views[run].direction);
@@ -50,10 +51,10 @@ function makeMemory(run, parent) {
     said.textContent = reach(sizes, of, at, about(run).directions.length > 1);
     announce("gradient");
   };
-  when("x clamps views sort of scheme", draw);
-  when("t", (keys) => { // after scrubbing, since a long sequence takes longer than a frame
+  when("x clamps views sort of scheme t", () => {
     clearTimeout(waiting);
-    if (!keys.has("x") && !keys.has("clamps")) waiting = setTimeout(draw, steps() * about(run).units > 20000 ? 120 : 16);
+    if (steps() * about(run).units > 20000) waiting = setTimeout(draw, 120); // takes longer than a frame: after the last change
+    else draw();
   });
 }
 

@@ -4,9 +4,11 @@
 function makeOutput(run, parent) {
   if (!untouched(run).answers) return;
   const names = (task.classes ?? []).map(visible), lines = names.length;
-  const label = task.classes ? "output: probability of each class" : `output: predicted ${task.targets.map(visible).join(", ")}`;
+  const says = task.classes ? "output: probability of each class" : `output: predicted ${task.targets.map(visible).join(", ")}`;
+  const dots = !task.classes && task.perStep ? "; dotted: target" : "";
+  const label = element("span", {}, says + dots, ...(task.targets.length > 1 ? legend(task.targets.map(visible)) : []));
   const height = task.classes ? (lines <= 14 ? Math.max(40, 15 * lines) : 150) : 120;
-  const place = strip(parent, { label, height, says: label });
+  const place = strip(parent, { label, height, says });
   when("x clamps views scheme", () => (task.classes ? drawProbabilities(run, place) : drawPredicted(run, place)));
   if (task.classes)
     when("x clamps t scheme", () => drawNames(place.margin, names, largestOf(answerAt(current(run), run, situation.t))));
@@ -43,6 +45,13 @@ function drawPredicted(run, place) {
 }
 
 const LINES = ["--blue", "--orange", "--green", "--pink", "--yellow", "--sky"];
+
+/** The names of lines, each in its colour. */
+const legend = (names) => names.map((name, i) => {
+  const line = element("span", { class: "line" }, name);
+  line.style.color = `var(${LINES[i % LINES.length]})`;
+  return line;
+});
 
 /** Lines over the steps, with the range of their values in the margin. Returns the range. */
 function drawLines({ canvas, margin }, series, count, range) {

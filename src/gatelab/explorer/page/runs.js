@@ -30,12 +30,12 @@ function makeRun(run) {
   const panel = byId(`run-${run}`), part = (name) => panel.querySelector(`.${name}`);
   const places = layersOf(run);
   makeAnswer(run, part("answer"));
-  const input = strip(part("inputs"), { label: "input", height: task.kind === "tokens" ? 76 : task.kind === "image" ? Math.max(18, Math.min(90, 9 * width)) : 70, says: "the input over time" });
+  const input = strip(part("inputs"), { label: task.kind === "tokens" ? "input; orange words raise the output, blue ones lower it" : "input", height: task.kind === "tokens" ? 76 : task.kind === "image" ? Math.max(18, Math.min(90, 9 * width)) : 70, says: "the input over time" });
   when("x scheme", () => {
     if (task.kind === "image") drawImageStrip(input);
     else if (task.kind === "numbers") drawLines(input, inputLines(), steps());
   });
-  if (task.kind === "tokens") when("gradient x scheme", () => drawTokenStrip(input, run));
+  if (task.kind === "tokens") when("gradient scheme", () => drawTokenStrip(input, run));
   makeOutput(run, part("outputs"));
   if (places.length > 1) {
     const index = () => places.findIndex(({ layer, direction }) => layer === situation.views[run].layer && direction === situation.views[run].direction);

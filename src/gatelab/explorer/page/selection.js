@@ -74,9 +74,11 @@ function withKeys(run, name, event) {
 /** Say which value is pointed at. */
 function point(run, name, unit, t) {
   pointed[run] = unit;
-  const view = situation.views[run], { values } = shownValues(run, name), constant = constantsOf(run, view)?.[unit];
+  const view = situation.views[run], constant = constantsOf(run, view)?.[unit], place = t * about(run).units + unit;
+  const [now, before] = [current(run), untouched(run)].map((ran) => valuesOf(ran, view, name)[place]);
+  const value = { clamped: now, untouched: before, difference: now - before }[isClamped(run) ? view.show : "untouched"];
   const lasting = constantsOf(run, view) ? `; time constant ${constant === null ? "∞" : short(constant)} steps` : "";
-  const text = `${name} of unit ${unit} at step ${t + 1}: ${short(values[t * about(run).units + unit])}${lasting}`;
+  const text = `${name} of unit ${unit} at step ${t + 1}: ${short(value)}${lasting}`;
   byId(`pointed-${run}`).textContent = text;
 }
 
@@ -86,13 +88,13 @@ function drawSelection(run, margin) {
   const { context, width, height } = fitted(margin), line = height / order.length;
   context.textAlign = "right";
   context.textBaseline = "middle";
-  context.font = `${Math.min(10, line)}px system-ui, sans-serif`;
+  context.font = "10px system-ui, sans-serif";
   order.forEach((unit, i) => {
     if (chosen.has(unit)) {
       context.fillStyle = styled("--accent");
       context.fillRect(width - 6, i * line, 6, Math.max(1.5, line - 0.5));
     }
     context.fillStyle = styled(chosen.has(unit) ? "--ink" : "--faint");
-    if (line >= 7.5) context.fillText(unit, width - 9, (i + 0.5) * line);
+    if (line >= 9 || (chosen.size <= 12 && chosen.has(unit))) context.fillText(unit, width - 9, (i + 0.5) * line);
   });
 }

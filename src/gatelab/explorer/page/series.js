@@ -19,7 +19,8 @@ const inputLines = () => Array.from({ length: width }, (_, i) =>
 /** The editor of series: a chart in which a pointer draws the chosen column. */
 function makeSeries(parent) {
   const known = task.examples.flatMap((example) => example.x), fixed = rangeOf(known);
-  const place = strip(parent, { label: "drag the points", height: 170, says: "the input over time", className: "editor" });
+  const label = element("span", {}, "drag the points", ...(width > 1 ? legend(Array.from({ length: width }, (_, i) => columnName(i))) : []));
+  const place = strip(parent, { label, height: 170, says: "the input over time", className: "editor" });
   const plot = place.plot.cloneNode(true); // without the listeners that scrub
   place.plot.replaceWith(plot);
   place.canvas = plot.querySelector("canvas");
