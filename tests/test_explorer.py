@@ -343,33 +343,33 @@ def test_numbers_with_several_columns(view):
 
 def test_time_is_scrubbed_with_mouse_keys_and_slider(view):
     page = view("rows")
-    assert values(page)["step"] == 7
+    assert values(page)["t"] == 7
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
-    assert values(page)["step"] == 1
+    assert values(page)["t"] == 1
     box = page.locator(".maps .plot").first.bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 5)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.65, box["y"] + 5, steps=4)
     page.mouse.up()
-    assert values(page)["step"] == 5
+    assert values(page)["t"] == 5
     page.locator("#slider").focus()
     page.keyboard.press("ArrowLeft")
-    assert values(page)["step"] == 4
+    assert values(page)["t"] == 4
     assert page.locator("#step").text_content() == "5 of 8 steps read"
     assert "if the input ended here" in page.locator(".answer").text_content()
 
 
 def test_playing_ends_at_the_last_step_and_can_be_paused(view):
     page = view("rows", reduced_motion="no-preference")  # it plays once by itself
-    page.wait_for_function("() => explorer.values().step === 7")
+    page.wait_for_function("() => explorer.values().t === 7")
     page.wait_for_function("() => document.querySelector('#play').getAttribute('aria-label') === 'Play'")
     page.get_by_role("button", name="Play").click()
-    page.wait_for_function("() => explorer.values().step > 0 && explorer.values().step < 7")
+    page.wait_for_function("() => explorer.values().t > 0 && explorer.values().t < 7")
     page.get_by_role("button", name="Pause").click()
-    stopped = values(page)["step"]
+    stopped = values(page)["t"]
     page.wait_for_timeout(400)
-    assert values(page)["step"] == stopped < 7
+    assert values(page)["t"] == stopped < 7
 
 
 # The legend.

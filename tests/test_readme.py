@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-NAMES = ("layers", "tasks", "text", "training", "bench", "ablation", "cluster", "inspect", "use")
+NAMES = ("layers", "tasks", "text", "training", "bench", "ablation", "cluster", "inspect", "explore", "use")
 GUIDES = ("README.md", *(f"docs/{name}.md" for name in NAMES))
 TEXT = "\n".join((ROOT / name).read_text() for name in GUIDES)
 PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)

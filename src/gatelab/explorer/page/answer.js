@@ -39,8 +39,9 @@ function makeAnswer(run, parent) {
 /** The words below an answer. */
 function context(target, isRight) {
   const { t } = situation, ends = !task.perStep && t < steps() - 1 ? "if the input ended here" : "";
-  if (target === null) return [ends, "your own input"].filter(Boolean).join("; ");
-  return [ends, isScored(t) ? target : `${target} (not scored at this step)`, isScored(t) ? isRight : ""].filter(Boolean).join("; ");
+  const facts = [ends, target ?? "your own input"];
+  if (target !== null) facts.push(isScored(t) ? isRight : "not scored at this step");
+  return facts.filter(Boolean).join("; ");
 }
 
 /** Probabilities as bars: those with clamps, and the untouched ones below them. */
@@ -54,12 +55,14 @@ function showClasses(run, now, before, { headline, said, bars }) {
   const order = names.map((_, k) => k);
   if (names.length > SHOWN_CLASSES) order.sort((a, b) => now[b] - now[a]).splice(SHOWN_CLASSES);
   bars.replaceChildren(...order.flatMap((k) => {
-    const row = element("div", { class: k === best ? "class best" : "class" },
-      element("span", { class: "name" }, names[k]), meter(now[k], "now"), element("span", { class: "share" }, now[k].toFixed(2)));
-    return touched ? [row, element("div", { class: "class was" }, element("span", { class: "name" }, "untouched"),
-      meter(before[k], "before"), element("span", { class: "share" }, before[k].toFixed(2)))] : [row];
+    const row = probability(names[k], now[k], k === best ? "class best" : "class", "now");
+    return touched ? [row, probability("untouched", before[k], "class was", "before")] : [row];
   }));
 }
+
+/** A line with a name, a bar and a number. */
+const probability = (name, share, className, fill) => element("div", { class: className },
+  element("span", { class: "name" }, name), meter(share, fill), element("span", { class: "share" }, share.toFixed(2)));
 
 /** A bar of a length between 0 and 1. */
 function meter(share, className) {
@@ -72,10 +75,13 @@ function meter(share, className) {
 function showNumbers(run, now, before, { headline, said, bars }) {
   const names = task.targets.map(visible), target = targetAt(situation.t), touched = isClamped(run);
   headline.replaceChildren(
-    ...(touched ? [element("span", { class: "before" }, short(before[0])), " → "] : []), element("strong", {}, short(now[0])),
+    ...(touched ? [element("span", { class: "before" }, short(before[0])), " → "] : []),
+    element("strong", {}, short(now[0])),
     element("span", { class: "share" }, ` ${task.forecasts ? "next" : "predicted"} ${names[0]}`));
   const error = target && `error ${short(now[0] - target[0])}`;
   said.textContent = context(target && `target ${short(target[0])}`, error);
-  bars.replaceChildren(...names.slice(1).map((name, k) => element("div", { class: "value" },
-    `${name} ${touched ? `${short(before[k + 1])} → ` : ""}${short(now[k + 1])}${target ? `, target ${short(target[k + 1])}` : ""}`)));
+  bars.replaceChildren(...upTo(names.length).slice(1).map((k) => {
+    const change = `${touched ? `${short(before[k])} → ` : ""}${short(now[k])}`;
+    return element("div", {}, `${names[k]} ${change}${target ? `, target ${short(target[k])}` : ""}`);
+  }));
 }

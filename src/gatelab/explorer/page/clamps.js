@@ -3,7 +3,8 @@
 /** What a clamp does, in words. */
 function clampText({ run, layer, direction, value, units, from, to }) {
   const { layers, directions } = about(run);
-  const who = units === null ? "all units" : `unit${units.length > 1 ? "s" : ""} ${units.slice(0, 8).join(", ")}${units.length > 8 ? ", …" : ""}`;
+  const some = units === null ? [] : units.length > 8 ? [...units.slice(0, 8), "…"] : units;
+  const who = units === null ? "all units" : `${units.length > 1 ? "units" : "unit"} ${some.join(", ")}`;
   const where = (layers > 1 ? ` in layer ${layer}` : "") + (directions.length > 1 ? ` ${direction}` : "");
   const target = to === "mean" ? "the mean" : to === "hold" ? `the value at step ${from + 1}`
     : typeof to === "object" ? `the value in ${task.examples[to.example].name}` : short(to);
@@ -24,18 +25,21 @@ const fromStep = (t) => change({ from: Number.isInteger(t) ? Math.max(0, Math.mi
 /** The controls of a run's clamps. */
 function makeClamps(run, parent) {
   const what = element("span", { class: "what", "aria-live": "polite" });
-  const from = element("input", { type: "number", min: 1, "aria-label": "first step", onchange: () => fromStep(from.valueAsNumber - 1) });
+  const from = element("input", { type: "number", min: 1, "aria-label": "first step" });
+  from.addEventListener("change", () => fromStep(from.valueAsNumber - 1));
+  const here = button("at the cursor", () => fromStep(situation.t), "from the cursor's step on");
+  const to = (text, value, label) => button(text, () => clampTo(run, value), label);
   const all = button("All units", () => select(run, []), "Clear the selection: clamp all units");
   const donors = element("select", { "aria-label": "example whose values are taken" });
   task.examples.forEach((example, i) => donors.append(element("option", { value: i }, example.name)));
+  const take = () => clampTo(run, { example: Number(donors.value) });
+  const taken = element("span", { class: "joined" },
+    button("that of", take, "clamp to the values in the example"), donors);
   const list = element("ul", { class: "clamps" });
   parent.append(
-    element("div", { class: "row" }, what, from, button("at the cursor", () => fromStep(situation.t), "from the cursor's step on"), "to"),
-    element("div", { class: "row" }, button("0", () => clampTo(run, 0), "clamp to 0"), button("1", () => clampTo(run, 1), "clamp to 1"),
-      button("its mean", () => clampTo(run, "mean")), button("its value at that step", () => clampTo(run, "hold")),
-      ...(task.examples.length > 1 ? [element("span", { class: "joined" },
-        button("that of", () => clampTo(run, { example: Number(donors.value) }), "clamp to the values in the example"), donors)] : []),
-      all),
+    element("div", { class: "row" }, what, from, here, "to"),
+    element("div", { class: "row" }, to("0", 0, "clamp to 0"), to("1", 1, "clamp to 1"),
+      to("its mean", "mean"), to("its value at that step", "hold"), task.examples.length > 1 ? taken : null, all),
     list);
   when("units views from x", () => {
     const chosen = situation.units[run], { front } = situation.views[run];
@@ -50,18 +54,20 @@ function makeClamps(run, parent) {
     donors.value = pair ?? (situation.example + 1) % task.examples.length;
   });
   when("clamps", () => {
-    list.replaceChildren(...situation.clamps.flatMap((clamp, i) => clamp.run !== run ? [] : [element("li", {},
-      clampText(clamp), " ", button("×", () => {
-        remember();
-        change({ clamps: situation.clamps.filter((_, j) => j !== i) });
-      }, `Remove the clamp: ${clampText(clamp)}`))]));
+    const remove = (clamp) => {
+      remember();
+      change({ clamps: situation.clamps.filter((other) => other !== clamp) });
+    };
+    const own = situation.clamps.filter((clamp) => clamp.run === run);
+    list.replaceChildren(...own.map((clamp) => element("li", {}, clampText(clamp), " ",
+      button("×", () => remove(clamp), `Remove the clamp: ${clampText(clamp)}`))));
   });
 }
 
 /** Which run the maps show; only of use where there are clamps. */
 function makeShown(run, parent) {
-  const label = choice("maps show", [["clamped", "the clamped network"], ["untouched", "the untouched one"], ["difference", "the difference"]],
-    situation.views[run].show, (show) => change({ views: situation.views.map((view, i) => (i === run ? { ...view, show } : view)) }));
+  const names = { clamped: "the clamped network", untouched: "the untouched one", difference: "the difference" };
+  const label = choice("maps show", Object.entries(names), situation.views[run].show, (show) => look(run, { show }));
   parent.append(label);
   when("clamps views", () => {
     label.hidden = !isClamped(run);

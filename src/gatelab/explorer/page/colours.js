@@ -38,7 +38,9 @@ function signedScale(...arrays) {
 }
 
 /** The index of a value's colour. */
-const shade = (scale, value) => Math.max(0, Math.min(255, Math.round(((value - scale.low) / (scale.high - scale.low)) * 255)));
+function shade(scale, value) {
+  return Math.max(0, Math.min(255, Math.round(((value - scale.low) / (scale.high - scale.low)) * 255)));
+}
 
 /** The colour of a value for a style. */
 function css(scale, value) {
@@ -55,8 +57,8 @@ function inkOn(scale, value) {
 
 /** An image of values[t * rows + j], time to the right; `order` has the row of each line, from the top. */
 function mapImage(values, steps, rows, order, scale) {
-  const image = new ImageData(steps, order.length), pixels = new Uint32Array(image.data.buffer), colours = scale.colours();
-  const factor = 255 / (scale.high - scale.low);
+  const image = new ImageData(steps, order.length), pixels = new Uint32Array(image.data.buffer);
+  const colours = scale.colours(), factor = 255 / (scale.high - scale.low);
   order.forEach((row, line) => {
     for (let t = 0; t < steps; t++) {
       const place = (values[t * rows + row] - scale.low) * factor;
@@ -68,7 +70,7 @@ function mapImage(values, steps, rows, order, scale) {
   return canvas;
 }
 
-/** Draw an image of values over a whole canvas: sharp if it is enlarged, averaged if there are more values than pixels. */
+/** Draw an image over a whole canvas: sharp if it is enlarged, averaged if there are more values than pixels. */
 function drawMap(canvas, image) {
   const { context, width, height } = fitted(canvas);
   context.imageSmoothingEnabled = image.width > canvas.width || image.height > canvas.height;

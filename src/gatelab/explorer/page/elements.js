@@ -33,8 +33,21 @@ const visible = (token) => (token === " " ? "␣" : token === "\n" ? "⏎" : tok
 function short(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   const size = Math.abs(value);
-  const text = size !== 0 && (size < 0.001 || size >= 1e5) ? value.toExponential(1) : String(Number(value.toPrecision(3)));
-  return text.replace("-", "−");
+  const isExtreme = size !== 0 && (size < 0.001 || size >= 1e5);
+  return (isExtreme ? value.toExponential(1) : String(Number(value.toPrecision(3)))).replace(/-/g, "−");
+}
+
+/** 0, 1, …, count − 1. */
+const upTo = (count) => Array.from({ length: count }, (_, i) => i);
+
+/** The smallest and the largest of some numbers; NaN does not count. */
+function rangeOf(values) {
+  let low = Infinity, high = -Infinity;
+  for (const value of values) {
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return [low, high];
 }
 
 /** 1 step, 5 steps. */

@@ -35,7 +35,7 @@ function makeLegend(run, equations, places) {
   });
 }
 
-/** A weight or bias of the layer that is shown: { values, rows, columns }; null if the network has none of this name. */
+/** A weight or bias of the layer that is shown: { values, rows, columns }; null if there is none of this name. */
 function weightOf(run, name) {
   const { weights } = globalThis[runs[run].network], { layer, direction } = situation.views[run];
   const text = weights.float32[`layers.${layer}.${direction}.${name}`], rows = about(run).units;
@@ -50,20 +50,26 @@ function describe(run, { dataset: { kind, name } }) {
   if (gates.includes(name) || states.includes(name)) {
     const values = valuesOf(current(run), situation.views[run], name).subarray(t * units, (t + 1) * units);
     const what = gates.includes(name) ? `gate${roles[name] ? ` that ${WORDS[roles[name]]}` : ""}` : "state";
-    const range = `from ${short(Math.min(...values))} to ${short(Math.max(...values))}`;
-    return `${name}, a ${what}: at step ${t + 1} ${range}, mean ${short(values.reduce((a, b) => a + b) / units)} over ${units} units`;
+    const mean = values.reduce((a, b) => a + b) / units;
+    return `${name}, a ${what}: at step ${t + 1} ${fromTo(values)}, mean ${short(mean)} over ${units} units`;
   }
   if (kind === "input") return `${name}: what the layer reads at step ${t + 1}`;
   const found = kind === "weight" || kind === "bias" ? weightOf(run, name) : null;
   if (!found) return null;
   const { values, rows, columns } = found, size = columns > 1 ? `${rows} × ${columns}` : `${rows}`;
-  return `${name}: ${size} learned numbers, from ${short(values.reduce((a, b) => Math.min(a, b)))} to ${short(values.reduce((a, b) => Math.max(a, b)))}`;
+  return `${name}: ${size} learned numbers, ${fromTo(values)}`;
+}
+
+/** The range of some values in words. */
+function fromTo(values) {
+  const [low, high] = rangeOf(values);
+  return `from ${short(low)} to ${short(high)}`;
 }
 
 /** A matrix as a small map: a line for each unit, a column for each of its inputs. */
 function drawWeight(run, name, canvas) {
   const { values, rows, columns } = weightOf(run, name);
-  const transposed = Float32Array.from({ length: values.length }, (_, i) => values[(i % rows) * columns + Math.floor(i / rows)]);
+  const transposed = values.map((_, i) => values[(i % rows) * columns + Math.floor(i / rows)]);
   canvas.hidden = false;
-  drawMap(canvas, mapImage(transposed, columns, rows, Array.from({ length: rows }, (_, i) => i), signedScale(values)));
+  drawMap(canvas, mapImage(transposed, columns, rows, upTo(rows), signedScale(values)));
 }

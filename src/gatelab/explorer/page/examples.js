@@ -1,11 +1,12 @@
 // ---- Examples: test examples in the page, predicted rightly and wrongly ---------------------------------------------
 
-/** Whether the first network predicts an example rightly; null for numbers. */
-function isRight(example) {
-  if (!task.classes) return null;
+/** How well the first network predicts the classes of an example, in words. */
+function markOf(example) {
   const ran = onExample[0](example), { target } = task.examples[example];
-  if (!task.perStep) return largestOf(ran.answer) === target[0];
-  return target.every((each, t) => !isScored(t) || largestOf(answerAt(ran, 0, t)) === each);
+  if (!task.perStep) return largestOf(ran.answer) === target[0] ? "right" : "wrong";
+  const scored = target.map((each, t) => [each, t]).filter(([, t]) => isScored(t));
+  const right = scored.filter(([each, t]) => largestOf(answerAt(ran, 0, t)) === each);
+  return right.length === scored.length ? "right" : `${Math.floor((100 * right.length) / scored.length)} % right`;
 }
 
 /** Buttons and a list to choose an example; the list says which are right once they have been run. */
@@ -25,8 +26,7 @@ function makeExamples(parent) {
   when("example", () => (select.value = situation.example));
   let next = 0;
   const mark = () => {
-    const right = isRight(next);
-    if (right !== null) options[next].textContent += right ? " – right" : " – wrong";
+    options[next].textContent += ` – ${markOf(next)}`;
     next += 1;
     if (next < options.length) setTimeout(mark, 5);
   };

@@ -28,25 +28,36 @@ function restore(hash) {
 /** Whether what was read from a link fits the examples, the input and the networks of this page. */
 function isFitting(kept) {
   if (kept === null || typeof kept !== "object" || KEPT.some((key) => !(key in kept))) return false;
-  const isIndex = (value, count) => Number.isInteger(value) && value >= 0 && value < count;
-  const areUnits = (units, run) => Array.isArray(units) && units.every((unit) => isIndex(unit, about(run).units));
-  const isValue = (name, run) => about(run).gates.includes(name) || about(run).states.includes(name);
-  const isPlace = (place, run) =>
-    isIndex(place?.layer, about(run).layers) && about(run).directions.includes(place.direction);
-  const isNumber = (value) => Number.isFinite(value) && (task.kind !== "tokens" || isIndex(value, task.vocabulary.length));
-  const isTarget = (to) => Number.isFinite(to) || to === "mean" || to === "hold" || isIndex(to?.example, task.examples.length);
   return (
-    isIndex(kept.example, task.examples.length) && Number.isInteger(kept.t) && Number.isInteger(kept.from) && SORTS.includes(kept.sort)
-    && (kept.of === null || isIndex(kept.of, about(0).outputs))
-    && (kept.x === undefined || (Array.isArray(kept.x) && kept.x.length > 0 && kept.x.length % width === 0 && kept.x.every(isNumber)))
-    && Array.isArray(kept.views) && kept.views.length === runs.length
-    && kept.views.every((view, run) => isPlace(view, run) && isValue(view.front, run) && SHOWN.includes(view.show))
+    isIndex(kept.example, task.examples.length) && Number.isInteger(kept.t) && Number.isInteger(kept.from)
+    && SORTS.includes(kept.sort) && (kept.of === null || isIndex(kept.of, about(0).outputs))
+    && (kept.x === undefined || isInput(kept.x))
+    && Array.isArray(kept.views) && kept.views.length === runs.length && kept.views.every(isView)
     && Array.isArray(kept.units) && kept.units.length === runs.length && kept.units.every(areUnits)
-    && Array.isArray(kept.clamps)
-    && kept.clamps.every((clamp) =>
-      isIndex(clamp?.run, runs.length) && isPlace(clamp, clamp.run) && isValue(clamp.value, clamp.run)
-      && (clamp.units === null || areUnits(clamp.units, clamp.run)) && Number.isInteger(clamp.from) && isTarget(clamp.to))
+    && Array.isArray(kept.clamps) && kept.clamps.every(isClamp)
   );
+}
+
+const isIndex = (value, count) => Number.isInteger(value) && value >= 0 && value < count;
+
+/** Whether these are numbers or tokens that make whole steps. */
+function isInput(x) {
+  const isNumber = (value) => (task.kind === "tokens" ? isIndex(value, task.vocabulary.length) : Number.isFinite(value));
+  return Array.isArray(x) && x.length > 0 && x.length % width === 0 && x.every(isNumber);
+}
+
+const areUnits = (units, run) => Array.isArray(units) && units.every((unit) => isIndex(unit, about(run).units));
+const isValue = (name, run) => about(run).gates.includes(name) || about(run).states.includes(name);
+const isPlace = (place, run) =>
+  isIndex(place?.layer, about(run).layers) && about(run).directions.includes(place.direction);
+const isView = (view, run) => isPlace(view, run) && isValue(view.front, run) && SHOWN.includes(view.show);
+
+/** Whether a clamp can be applied to one of the networks. */
+function isClamp(clamp) {
+  const run = clamp?.run, to = clamp?.to;
+  if (!isIndex(run, runs.length) || !isPlace(clamp, run) || !isValue(clamp.value, run)) return false;
+  const isTarget = Number.isFinite(to) || ["mean", "hold"].includes(to) || isIndex(to?.example, task.examples.length);
+  return isTarget && Number.isInteger(clamp.from) && (clamp.units === null || areUnits(clamp.units, run));
 }
 
 /** Keep the address up to date, so that it can be copied at any time. */

@@ -2,7 +2,7 @@
 
 /** The place of each pixel in the input. */
 function placesOf({ order, side }) {
-  const places = Array.from({ length: side * side }, (_, pixel) => pixel);
+  const places = upTo(side * side);
   if (order) order.forEach((pixel, place) => (places[pixel] = place));
   return places;
 }
@@ -19,9 +19,11 @@ function makeImage(parent) {
 
   const draw = () => {
     const data = new ImageData(side, side), pixels = data.data, { x } = situation;
-    const shown = derivatives.checked ? gradient(0).x : null, scale = shown && signedScale(shown.subarray(0, places.length * channels));
+    const shown = derivatives.checked ? gradient(0).x.subarray(0, places.length * channels) : null;
+    const scale = shown && signedScale(shown);
     places.forEach((place, pixel) => {
-      for (let c = 0; c < 3; c++) pixels[4 * pixel + c] = (255 * x[place * channels + Math.min(c, channels - 1)]) / white;
+      for (let c = 0; c < 3; c++)
+        pixels[4 * pixel + c] = (255 * x[place * channels + Math.min(c, channels - 1)]) / white;
       if (shown) {
         let sum = 0;
         for (let c = 0; c < channels; c++) sum += shown[place * channels + c];
@@ -48,9 +50,9 @@ function makeImage(parent) {
   const tools = element("div", { class: "row" });
   parent.append(tools);
   if (canDraw) {
-    const eraser = button("Erase", () => eraser.setAttribute("aria-pressed", eraser.getAttribute("aria-pressed") !== "true"));
-    eraser.setAttribute("aria-pressed", "false");
     const isErasing = () => eraser.getAttribute("aria-pressed") === "true";
+    const eraser = button("Erase", () => eraser.setAttribute("aria-pressed", !isErasing()));
+    eraser.setAttribute("aria-pressed", "false");
     tools.append(button("Clear", () => {
       remember();
       const x = situation.x.slice();
@@ -61,7 +63,9 @@ function makeImage(parent) {
     drawable(canvas, side, places, white, isErasing);
     canvas.addEventListener("keydown", (event) => {
       const moves = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -side, ArrowDown: side };
-      if (event.key in moves) key = Math.max(0, Math.min(side * side - 1, (key ?? (side * side + side) / 2 - moves[event.key]) + moves[event.key]));
+      const middle = (side * side + side) / 2;
+      if (event.key in moves)
+        key = key === null ? middle : Math.max(0, Math.min(side * side - 1, key + moves[event.key]));
       else if (event.key === " " && key !== null) {
         remember();
         const x = situation.x.slice();
@@ -118,7 +122,7 @@ function drawable(canvas, side, places, white, isErasing) {
 /** The input strip of images: the pixels of each step below each other. */
 function drawImageStrip({ canvas }) {
   const { white, order } = task.image, ink = { low: 0, high: white, colours: () => GREYS };
-  drawMap(canvas, mapImage(situation.x, steps(), width, Array.from({ length: width }, (_, i) => i), ink));
+  drawMap(canvas, mapImage(situation.x, steps(), width, upTo(width), ink));
   if (order) canvas.title = "pixels in the order in which they are read";
 }
 

@@ -1,18 +1,19 @@
-// ---- The page -----------------------------------------------------------------------------------------------------------
+// ---- The page ----------------------------------------------------------------------------------------------------
 
 /** What the page shows now, as plain numbers; it changes nothing. For tests, and for the curious in the console. */
 function values() {
-  const plain = (ran, run) => ({
+  const arrays = (named) => Object.fromEntries(Object.entries(named).map(([name, all]) => [name, Array.from(all)]));
+  const plain = (ran) => ({
     answer: Array.from(ran.answer), answers: ran.answers ? Array.from(ran.answers) : null,
-    layers: ran.layers.map(({ layer, direction, gates, states }) => ({ layer, direction,
-      values: Object.fromEntries(Object.entries({ ...gates, ...states }).map(([name, all]) => [name, Array.from(all)])) })),
+    layers: ran.layers.map(({ layer, direction, gates, states }) =>
+      ({ layer, direction, values: arrays({ ...gates, ...states }) })),
   });
   return {
-    example: situation.example, isOwn: situation.isOwn, x: Array.from(situation.x), step: situation.t,
-    clamps: structuredClone(situation.clamps), views: structuredClone(situation.views), units: structuredClone(situation.units),
-    sort: situation.sort,
-    runs: runs.map((_, run) => ({ untouched: plain(untouched(run), run), current: plain(current(run), run), order: orderOf(run),
-      gradient: { x: Array.from(gradient(run).x), of: gradient(run).of, at: gradient(run).at } })),
+    ...structuredClone({ ...situation, x: Array.from(situation.x) }),
+    runs: runs.map((_, run) => ({
+      untouched: plain(untouched(run)), current: plain(current(run)), order: orderOf(run),
+      gradient: { x: Array.from(gradient(run).x), of: gradient(run).of, at: gradient(run).at },
+    })),
   };
 }
 

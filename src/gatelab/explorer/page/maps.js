@@ -1,8 +1,8 @@
-// ---- Maps: every gate and state of the chosen layer, units × steps --------------------------------------------------
+// ---- Maps: every gate and state of the chosen layer, units × steps ------------------------------------------------
 
 const orders = networks.map((_, run) =>
   latest((x, sort, of, layer, direction) => {
-    const units = Array.from({ length: about(run).units }, (_, unit) => unit), place = { layer, direction };
+    const units = upTo(about(run).units), place = { layer, direction };
     const key = sort === "constant" ? constantsOf(run, place) : sort === "influence" ? influence(run, place) : null;
     return key ? units.sort((a, b) => (key[b] ?? Infinity) - (key[a] ?? Infinity) || a - b) : units;
   }));
@@ -36,7 +36,7 @@ function shownValues(run, name) {
     return { values, scale: signedScale(values) };
   }
   const values = view.show === "untouched" ? before : now;
-  const isBounded = runs[run].bounded.includes(name) && !situation.clamps.some((clamp) => clamp.value === name && clamp.to > 1);
+  const isBounded = runs[run].bounded.includes(name) && !now.some((value) => value < 0 || value > 1); // unless clamped
   return { values, scale: isBounded ? unitScale : signedScale(before, now) };
 }
 
@@ -49,8 +49,8 @@ function makeMaps(run, parent) {
     const role = WORDS[roles[name]], what = gates.includes(name) ? "gate" : "state";
     const bring = button(name, () => toFront(run, name), `${what} ${name}: bring its map to the front`);
     const bar = element("span", { class: "bar" }), low = element("span"), high = element("span");
-    const label = element("span", {}, bring, element("span", { class: "note" }, role ? ` ${what}, ${role}` : ` ${what}`),
-      element("span", { class: "scale note" }, low, bar, high));
+    const kind = element("span", { class: "note" }, role ? ` ${what}, ${role}` : ` ${what}`);
+    const label = element("span", {}, bring, kind, element("span", { class: "scale note" }, low, bar, high));
     const place = strip(parent, { label, height: 64, says: "", className: "map" });
     places.set(name, { ...place, bring, bar, low, high });
     selectable(run, name, place);
@@ -61,11 +61,14 @@ function makeMaps(run, parent) {
       const isFront = name === view.front, { values, scale } = shownValues(run, name);
       place.root.classList.toggle("front", isFront);
       place.bring.setAttribute("aria-pressed", isFront);
-      place.root.style.setProperty("--height", `${isFront ? Math.max(150, Math.min(340, units * 10)) : Math.max(40, Math.min(72, units * 2))}px`);
+      const height = isFront ? Math.max(150, Math.min(340, units * 10)) : Math.max(40, Math.min(72, units * 2));
+      place.root.style.setProperty("--height", `${height}px`);
       const image = mapImage(values, steps(), units, order, scale);
       outlineClamps(run, name, order, drawMap(place.canvas, image));
-      place.canvas.setAttribute("aria-label", `${name}: ${units} units × ${counted(steps(), "step")}, from ${short(scale.low)} to ${short(scale.high)}`);
-      place.bar.style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map((p) => css(scale, scale.low + p * (scale.high - scale.low)))})`;
+      const size = `${units} units × ${counted(steps(), "step")}`;
+      place.canvas.setAttribute("aria-label", `${name}: ${size}, ${fromTo(values)}`);
+      const stops = [0, 0.25, 0.5, 0.75, 1].map((share) => css(scale, scale.low + share * (scale.high - scale.low)));
+      place.bar.style.background = `linear-gradient(to right, ${stops})`;
       place.low.textContent = short(scale.low);
       place.high.textContent = short(scale.high);
     }
@@ -87,7 +90,8 @@ function outlineClamps(run, name, order, { context, width: wide, height }) {
   context.lineWidth = 1.5;
   for (const clamp of situation.clamps) {
     if (clamp.run !== run || clamp.value !== name || clamp.layer !== layer || clamp.direction !== direction) continue;
-    const isIn = order.map((unit) => clamp.units === null || clamp.units.includes(unit)), left = (clamp.from / steps()) * wide;
+    const isIn = order.map((unit) => clamp.units === null || clamp.units.includes(unit));
+    const left = (clamp.from / steps()) * wide;
     for (let first = 0; first < order.length; first++) {
       if (!isIn[first]) continue;
       let end = first;
@@ -99,6 +103,4 @@ function outlineClamps(run, name, order, { context, width: wide, height }) {
 }
 
 /** Show the map of a gate or state at the front. */
-function toFront(run, front) {
-  change({ views: situation.views.map((view, i) => (i === run ? { ...view, front } : view)) });
-}
+const toFront = (run, front) => look(run, { front });

@@ -1,6 +1,6 @@
 // ---- Memory: how the answer depends on earlier inputs and states, by the printed backward step ---------------------
 
-/** The size of the derivative with respect to the input of each step. Of a token, relative to the mean of all tokens. */
+/** The size of the derivative with respect to the input of each step; of a token, against the mean of all tokens. */
 function dependence(run) {
   const { x } = gradient(run), count = steps(), D = x.length / count, sizes = new Float64Array(count);
   for (let t = 0; t < count; t++) {
@@ -32,47 +32,55 @@ function makeOutputChoice(parent) {
 /** The strips of a run's derivatives, and how far back the answer depends, in words. */
 function makeMemory(run, parent) {
   makeOutputChoice(parent);
-  const said = element("p", { "aria-live": "polite" });
+  const said = element("p");
   const lines = element("div", { class: "strips" });
   parent.append(said, lines);
-  const bars = strip(lines, { label: "‖∂ output / ∂ xₜ‖", height: 56, says: "derivative with respect to the input, by step" });
-  const maps = about(run).states.map((name) => [name,
-    strip(lines, { label: `∂ output / ∂ ${name}ₜ`, height: 90, says: `derivative with respect to the state ${name}, units by steps` })]);
+  const bySteps = "derivative with respect to the input, by step";
+  const bars = strip(lines, { label: "‖∂ output / ∂ xₜ‖", height: 56, says: bySteps });
+  const maps = about(run).states.map((name) => {
+    const says = `derivative with respect to the state ${name}, units by steps`;
+    return [name, strip(lines, { label: `∂ output / ∂ ${name}ₜ`, height: 90, says })];
+  });
   let waiting = 0;
   const draw = () => {
     if (answeringStep(current(run)) >= steps()) return; // the cursor is on its way to a shorter input
-    const sizes = dependence(run), { layers, of, at } = gradient(run), order = orderOf(run);
+    const sizes = dependence(run), found = gradient(run), order = orderOf(run);
+    const record = recordOf(found, situation.views[run]);
     drawBars(bars, sizes);
-    const record = layers.find(({ layer, direction }) => layer === situation.views[run].layer && direction === situation.views[run].direction);
     for (const [name, place] of maps) {
       const values = record.states[name];
       drawMap(place.canvas, mapImage(values, steps(), about(run).units, order, signedScale(values)));
     }
-    said.textContent = reach(sizes, of, at, about(run).directions.length > 1);
+    said.textContent = reach(sizes, found.of, found.at, about(run).directions.length > 1);
     announce("gradient");
   };
   when("x clamps views sort of scheme t", () => {
     clearTimeout(waiting);
-    if (steps() * about(run).units > 20000) waiting = setTimeout(draw, 120); // takes longer than a frame: after the last change
+    // What takes longer than a frame is computed after the last of several changes.
+    if (steps() * about(run).units > 20000) waiting = setTimeout(draw, 120);
     else draw();
   });
 }
 
 /** How far back the answer depends on the input. */
 function reach(sizes, of, at, isBidirectional) {
-  const name = task.classes ? `the score of ${visible(task.classes[of])}` : `the predicted ${visible(task.targets[of])}`;
-  const total = sizes.reduce((a, b) => a + b);
-  if (!total) return `At step ${at + 1}, ${name} does not depend on the input: every derivative is 0.`;
+  const name = visible((task.classes ?? task.targets)[of]);
+  const output = task.classes ? `the score of ${name}` : `the predicted ${name}`;
+  const begins = `At step ${at + 1}, ${output}`, total = sizes.reduce((a, b) => a + b);
+  if (!total) return `${begins} does not depend on the input: every derivative is 0.`;
   if (isBidirectional) {
     const peak = largestOf(sizes);
-    return `At step ${at + 1}, ${name} depends most on the input of step ${peak + 1}, ${(100 * sizes[peak] / total).toFixed(0)} % of all sizes.`;
+    const share = ((100 * sizes[peak]) / total).toFixed(0);
+    return `${begins} depends most on the input of step ${peak + 1}, which has ${share} % of Σ ‖∂ output / ∂ xₜ‖.`;
   }
   const back = (share) => {
     let sum = 0, lag = 0;
     for (let t = at; t >= 0 && sum < share * total * (1 - 1e-12); t--, lag++) sum += sizes[t];
     return lag;
   };
-  return `At step ${at + 1}, ${name} depends on the past: half of ‖∂ output / ∂ xₜ‖ lies in the last ${back(0.5) === 1 ? "step" : counted(back(0.5), "step")}, 99 % in the last ${counted(back(0.99), "step")}.`;
+  const last = (lag) => (lag === 1 ? "the last step" : `the last ${lag} steps`);
+  const [half, most] = [0.5, 0.99].map((share) => last(back(share)));
+  return `${begins} depends on the past: half of Σ ‖∂ output / ∂ xₜ‖ lies in ${half}, 99 % in ${most}.`;
 }
 
 /** Bars over the steps. */

@@ -31,7 +31,10 @@ const onExample = networks.map((network) => {
 });
 
 /** What a recorded run has of a layer and direction. */
-const recordOf = (ran, { layer, direction }) => ran.layers.find((each) => each.layer === layer && each.direction === direction);
+const recordOf = (ran, place) => ran.layers.find((record) => isSame(record, place));
+
+/** Whether two places are the same layer and direction. */
+const isSame = (a, b) => a.layer === b.layer && a.direction === b.direction;
 
 /** The values of a gate or state, T × H. */
 function valuesOf(ran, place, name) {
@@ -40,13 +43,12 @@ function valuesOf(ran, place, name) {
 }
 
 /** The facts about the units of a layer and direction. */
-const factsOf = (run, { layer, direction }) =>
-  runs[run].units.find((each) => each.layer === layer && each.direction === direction);
+const factsOf = (run, place) => runs[run].units.find((facts) => isSame(facts, place));
 
 /** A clamp as the network takes it: words become numbers. */
 function resolved(clamp) {
   const { run, layer, direction, value, from, to } = clamp, size = about(run).units;
-  const units = clamp.units ?? Array.from({ length: size }, (_, unit) => unit);
+  const units = clamp.units ?? upTo(size);
   const plain = { layer, direction, value, units, from };
   if (to === "mean") return { ...plain, to: units.map((unit) => factsOf(run, clamp).means[value][unit]) };
   if (to === "hold") {

@@ -2,7 +2,8 @@
 
 /** Rows of numbers from text; an error in words if they do not fit. With one column, any arrangement will do. */
 function parsed(text) {
-  const words = text.trim().split(/[\s,;]+/).filter(Boolean), values = words.map((word) => Number(word.replace("−", "-")));
+  const words = text.trim().split(/[\s,;]+/).filter(Boolean);
+  const values = words.map((word) => Number(word.replace("−", "-")));
   const wrong = values.findIndex((value) => !Number.isFinite(value));
   if (wrong >= 0) throw new RangeError(`“${words[wrong]}” is not a number.`);
   if (!values.length) throw new RangeError("There are no numbers.");
@@ -24,16 +25,18 @@ function makeNumbers(parent) {
       problem.textContent = error.message;
     }
   };
-  const names = Array.from({ length: width }, (_, i) => columnName(i)).join(", ");
+  const names = upTo(width).map(columnName).join(", ");
   const hint = width === 1 ? "One number for each step." : `${width} numbers for each step: ${names}.`;
-  const details = element("details", {}, element("summary", {}, "Paste numbers"), field,
-    element("div", { class: "row" }, button("Use these numbers", use), element("span", { class: "note" }, hint)), problem);
+  const note = element("span", { class: "note" }, hint);
+  const row = element("div", { class: "row" }, button("Use these numbers", use), note);
+  const details = element("details", {}, element("summary", {}, "Paste numbers"), field, row, problem);
   details.addEventListener("toggle", () => {
-    const rows = Array.from({ length: steps() }, (_, t) => Array.from(situation.x.subarray(t * width, (t + 1) * width), short3).join(", "));
-    if (details.open && !field.value) field.value = rows.join(width === 1 ? ", " : "\n");
+    if (!details.open || field.value) return;
+    const rows = upTo(steps()).map((t) => Array.from(situation.x.subarray(t * width, (t + 1) * width), plainNumber));
+    field.value = rows.map((values) => values.join(", ")).join(width === 1 ? ", " : "\n");
   });
   parent.append(details);
 }
 
 /** A number with a plain minus sign, for fields. */
-const short3 = (value) => String(Number(value.toPrecision(4)));
+const plainNumber = (value) => String(Number(value.toPrecision(4)));

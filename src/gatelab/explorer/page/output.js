@@ -4,19 +4,21 @@
 function makeOutput(run, parent) {
   if (!untouched(run).answers) return;
   const names = (task.classes ?? []).map(visible), lines = names.length;
-  const says = task.classes ? "output: probability of each class" : `output: predicted ${task.targets.map(visible).join(", ")}`;
+  const values = `predicted ${task.targets.map(visible).join(", ")}`;
+  const says = `output: ${task.classes ? "probability of each class" : values}`;
   const dots = !task.classes && task.perStep ? "; dotted: target" : "";
   const label = element("span", {}, says + dots, ...(task.targets.length > 1 ? legend(task.targets.map(visible)) : []));
   const height = task.classes ? (lines <= 14 ? Math.max(40, 15 * lines) : 150) : 120;
   const place = strip(parent, { label, height, says });
   when("x clamps views scheme", () => (task.classes ? drawProbabilities(run, place) : drawPredicted(run, place)));
-  if (task.classes)
-    when("x clamps t scheme", () => drawNames(place.margin, names, largestOf(answerAt(current(run), run, situation.t))));
+  if (!task.classes) return;
+  const predicted = () => largestOf(answerAt(current(run), run, situation.t));
+  when("x clamps t scheme", () => drawNames(place.margin, names, predicted()));
 }
 
 /** Probabilities, classes × steps. */
 function drawProbabilities(run, place) {
-  const K = about(run).outputs, order = Array.from({ length: K }, (_, k) => k), view = situation.views[run];
+  const K = about(run).outputs, view = situation.views[run];
   const probabilities = (ran) => {
     const all = new Float64Array(ran.steps * K);
     for (let t = 0; t < ran.steps; t++) all.set(softmax(answerAt(ran, run, t)), t * K);
@@ -28,14 +30,14 @@ function drawProbabilities(run, place) {
     values = values.map((value, i) => value - before[i]);
     scale = signedScale(values);
   }
-  drawMap(place.canvas, mapImage(values, steps(), K, order, scale));
+  drawMap(place.canvas, mapImage(values, steps(), K, upTo(K), scale));
 }
 
 /** Predicted values as lines, the targets dotted, and the untouched network's thin where there are clamps. */
 function drawPredicted(run, place) {
   const K = about(run).outputs, count = steps(), target = targetNow();
   const series = [];
-  const column = (values, k) => Array.from({ length: values.length / K }, (_, t) => values[t * K + k]);
+  const column = (values, k) => upTo(values.length / K).map((t) => values[t * K + k]);
   for (let k = 0; k < K; k++) {
     if (target && task.perStep) series.push({ values: column(target, k), colour: k, dash: [2, 3] });
     if (isClamped(run)) series.push({ values: column(untouched(run).answers, k), colour: k, thin: true });
@@ -56,8 +58,7 @@ const legend = (names) => names.map((name, i) => {
 /** Lines over the steps, with the range of their values in the margin. Returns the range. */
 function drawLines({ canvas, margin }, series, count, range) {
   const { context, width, height } = fitted(canvas);
-  const all = series.flatMap(({ values }) => Array.from(values)).filter(Number.isFinite);
-  let [low, high] = range ?? [all.reduce((a, b) => Math.min(a, b), Infinity), all.reduce((a, b) => Math.max(a, b), -Infinity)];
+  let [low, high] = range ?? rangeOf(series.flatMap(({ values }) => Array.from(values)));
   if (!(high > low)) [low, high] = [low - 1, low + 1];
   const y = (value) => height - 6 - ((value - low) / (high - low)) * (height - 12);
   for (const { values, colour, dash = [], thin } of series) {

@@ -26,7 +26,8 @@ function selectable(run, name, { plot, margin }) {
     select(run, orderOf(run).slice(a, b + 1).sort((x, y) => x - y));
   };
   const press = (target, event) => {
-    if (event.button === 0) pressed = { line: lineAt(target, event, lines), x: event.clientX, y: event.clientY, moved: false };
+    if (event.button !== 0) return;
+    pressed = { line: lineAt(target, event, lines), x: event.clientX, y: event.clientY, moved: false };
   };
   const release = (target, event) => {
     if (pressed && !pressed.moved && isFront()) toggle(run, orderOf(run)[lineAt(target, event, lines)]);

@@ -5,21 +5,22 @@ let column = 0; // the one that is dragged
 /** The name of a column. */
 const columnName = (i) => visible(task.columns[i] ?? `input ${i + 1}`);
 
-/** The range of each column over all examples, so that lines do not move while they are dragged. */
-function rangeOf(values) {
-  const [low, high] = [values.reduce((a, b) => Math.min(a, b), Infinity), values.reduce((a, b) => Math.max(a, b), -Infinity)];
-  const room = 0.15 * (high - low || 1);
+/** The range of some values, and some room around it. */
+function roomyRange(values) {
+  const [low, high] = rangeOf(values), room = 0.15 * (high - low || 1);
   return [low - room, high + room];
 }
 
 /** All columns of the input, as lines. */
-const inputLines = () => Array.from({ length: width }, (_, i) =>
-  ({ values: Array.from({ length: steps() }, (_, t) => situation.x[t * width + i]), colour: i }));
+function inputLines() {
+  return upTo(width).map((i) => ({ values: upTo(steps()).map((t) => situation.x[t * width + i]), colour: i }));
+}
 
 /** The editor of series: a chart in which a pointer draws the chosen column. */
 function makeSeries(parent) {
-  const known = task.examples.flatMap((example) => example.x), fixed = rangeOf(known);
-  const label = element("span", {}, "drag the points", ...(width > 1 ? legend(Array.from({ length: width }, (_, i) => columnName(i))) : []));
+  const fixed = roomyRange(task.examples.flatMap((example) => example.x)); // lines do not move while they are dragged
+  const names = upTo(width).map(columnName);
+  const label = element("span", {}, "drag the points", ...(width > 1 ? legend(names) : []));
   const place = strip(parent, { label, height: 170, says: "the input over time", className: "editor" });
   const plot = place.plot.cloneNode(true); // without the listeners that scrub
   place.plot.replaceWith(plot);
@@ -30,7 +31,7 @@ function makeSeries(parent) {
   plot.setAttribute("aria-label", "the input; arrow keys left and right move in time, up and down change the value");
   let axis = null, last = null;
   when("x scheme", () => {
-    const own = rangeOf(Array.from(situation.x));
+    const own = roomyRange(situation.x);
     axis = drawLines(place, inputLines(), steps(), [Math.min(fixed[0], own[0]), Math.max(fixed[1], own[1])]);
     if (steps() <= 120) drawPoints(place.canvas, axis);
   });
@@ -64,7 +65,7 @@ function makeSeries(parent) {
     setInput(x);
   });
   if (width > 1)
-    parent.append(choice("column to drag", Array.from({ length: width }, (_, i) => [i, columnName(i)]), 0, (chosen) => (column = Number(chosen))));
+    parent.append(choice("column to drag", [...names.entries()], 0, (chosen) => (column = Number(chosen))));
 }
 
 /** The points of all columns. */

@@ -60,6 +60,10 @@ function undo() {
   toStep(Math.min(situation.t, steps() - 1));
 }
 
+/** Change what is shown of a run. */
+const look = (run, parts) =>
+  change({ views: situation.views.map((view, i) => (i === run ? { ...view, ...parts } : view)) });
+
 /** The number of numbers at each step of the input. */
 const { width } = task;
 

@@ -1,4 +1,4 @@
-// ---- Time: play, pause, scrub -----------------------------------------------------------------------------------------
+// ---- Time: play, pause, scrub -------------------------------------------------------------------------------------
 
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 let playing = 0; // the frame that is waited for
@@ -32,6 +32,9 @@ function showPlaying() {
   place.dataset.says = text;
   place.setAttribute("aria-label", text);
   place.textContent = playing ? "❚❚" : "▶";
+  // A screen reader says the answer where time stops, not that of every step.
+  const manner = playing ? "off" : "polite";
+  for (const headline of document.querySelectorAll(".headline")) headline.setAttribute("aria-live", manner);
 }
 
 /** Move by some steps, and stop playing. */

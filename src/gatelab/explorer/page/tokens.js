@@ -11,14 +11,15 @@ const wordsOf = (text) => (isCharacters ? [...text] : text.split(/\s+/).filter(B
 
 /** The editor of token sequences: text, and buttons with what may follow. */
 function makeTokens(parent) {
-  const field = element("textarea", { rows: 2, spellcheck: "false", autocapitalize: "off", "aria-label": "your own sequence, from the vocabulary" });
+  const plain = { spellcheck: "false", autocapitalize: "off" };
+  const field = element("textarea", { rows: 2, ...plain, "aria-label": "your own sequence, from the vocabulary" });
   const problem = element("p", { class: "problem", role: "status" });
-  const suggestions = element("div", { class: "row suggestions", role: "group", "aria-label": "words that can follow" });
+  const suggestions = element("div", { class: "row suggestions", role: "group", "aria-label": "what can follow" });
   let isWriting = false;
   const read = () => {
     const words = wordsOf(field.value), unknown = words.filter((word) => !tokenOf.has(word));
-    const isUnfinished = !isCharacters && unknown.length === 1 && words.at(-1) === unknown[0] && !/\s$/.test(field.value)
-      && task.vocabulary.some((word) => word.startsWith(unknown[0]));
+    const isLast = !isCharacters && unknown.length === 1 && words.at(-1) === unknown[0] && !/\s$/.test(field.value);
+    const isUnfinished = isLast && task.vocabulary.some((word) => word.startsWith(unknown[0]));
     problem.textContent = !unknown.length || isUnfinished ? "" : `“${unknown[0]}” is not in the vocabulary.`;
     const known = isUnfinished ? words.slice(0, -1) : words;
     suggest();
@@ -30,7 +31,9 @@ function makeTokens(parent) {
   const suggest = () => {
     const part = isCharacters || /\s$/.test(field.value) ? "" : (wordsOf(field.value).at(-1) ?? "");
     const begun = tokenOf.has(part) ? "" : part;
-    const found = task.vocabulary.filter((word) => word.startsWith(begun)).slice(0, 60);
+    // Single characters are quickly typed: only a small alphabet is worth its buttons.
+    const offered = isCharacters && task.vocabulary.length > 30 ? [] : task.vocabulary;
+    const found = offered.filter((word) => word.startsWith(begun)).slice(0, 60);
     suggestions.replaceChildren(...found.map((word) => button(visible(word), () => {
       remember();
       const text = begun ? field.value.slice(0, field.value.length - begun.length) : field.value;
@@ -56,17 +59,17 @@ function drawTokenStrip({ canvas }, run) {
   const words = Array.from(situation.x, (token) => visible(task.vocabulary[token]));
   context.font = "13px system-ui, sans-serif";
   context.textBaseline = "middle";
-  const isUpright = words.every((word) => context.measureText(word).width <= each - 4);
+  const isUpright = isCharacters || words.every((word) => context.measureText(word).width <= each - 4);
   words.forEach((word, t) => {
     context.fillStyle = css(scale, effects[t]);
     context.fillRect(t * each + 0.5, 0, Math.max(0.5, each - 1), height);
-    if (each < 9) return;
+    if (each < 7) return;
     context.fillStyle = inkOn(scale, effects[t]);
     context.save();
     context.translate((t + 0.5) * each, height / 2);
     if (!isUpright) context.rotate(-Math.PI / 2);
     context.textAlign = "center";
-    context.fillText(word, 0, 0, (isUpright ? each : height) - 4);
+    context.fillText(word, 0, 0, isCharacters ? each : (isUpright ? each : height) - 4);
     context.restore();
   });
   canvas.setAttribute("aria-label", `the input: ${textOf(situation.x)}`);
