@@ -29,7 +29,7 @@ function makeClamps(run, parent) {
   from.addEventListener("change", () => fromStep(from.valueAsNumber - 1));
   const here = button("at the cursor", () => fromStep(situation.t), "from the cursor's step on");
   const to = (text, value, label) => button(text, () => clampTo(run, value), label);
-  const all = button("All units", () => select(run, []), "Clear the selection: clamp all units");
+  const all = button("All units", () => select(run, []), "All units: clear the selection");
   const donors = element("select", { "aria-label": "example whose values are taken" });
   task.examples.forEach((example, i) => donors.append(element("option", { value: i }, example.name)));
   const take = () => clampTo(run, { example: Number(donors.value) });

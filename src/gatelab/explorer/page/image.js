@@ -76,8 +76,9 @@ function makeImage(parent) {
       announce("gradient");
     });
   }
-  tools.append(element("label", {}, derivatives, " ∂ output / ∂ pixel"));
-  parent.append(element("p", { class: "note" }, canDraw ? "Draw on it, with mouse or finger." : ""));
+  const whose = runs.length > 1 ? " of the first network" : "";
+  tools.append(element("label", {}, derivatives, ` ∂ output / ∂ pixel${whose}`));
+  if (canDraw) parent.append(element("p", { class: "note" }, "Draw on it, with mouse or finger."));
 }
 
 /** Drawing with a soft brush along the path of the pointer. */

@@ -59,7 +59,7 @@ function makeMaps(run, parent) {
     const view = situation.views[run], order = orderOf(run);
     for (const [name, place] of places) {
       const isFront = name === view.front, { values, scale } = shownValues(run, name);
-      place.root.classList.toggle("front", isFront);
+      place.root.classList.toggle("front", isFront); // which is first by its style, so that it keeps the focus
       place.bring.setAttribute("aria-pressed", isFront);
       const height = isFront ? Math.max(150, Math.min(340, units * 10)) : Math.max(40, Math.min(72, units * 2));
       place.root.style.setProperty("--height", `${height}px`);
@@ -72,8 +72,6 @@ function makeMaps(run, parent) {
       place.low.textContent = short(scale.low);
       place.high.textContent = short(scale.high);
     }
-    const front = places.get(view.front);
-    if (parent.firstChild !== front.root) parent.prepend(front.root);
   });
   when("x clamps views sort of scheme units", () => {
     const front = places.get(situation.views[run].front);
