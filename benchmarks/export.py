@@ -124,9 +124,8 @@ def in_openvino(layer: Recurrent, xs: np.ndarray, file: Path) -> Turn:
 @contextmanager
 def in_node(layer: Recurrent, xs: np.ndarray, folder: Path) -> Iterator[Turn]:
     to_js(layer, folder / "js", check=False)
-    module, weights = (f"./js/network{end}.js" for end in ("", ".weights"))
+    module, weights = (f"./js/network{end}.mjs" for end in ("", ".weights"))
     (folder / "turn.mjs").write_text(NODE.format(module=module, weights=weights, inputs=xs.tolist()))
-    (folder / "package.json").write_text('{"type": "module"}')
     with subprocess.Popen(
         ["node", "turn.mjs"], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

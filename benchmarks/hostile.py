@@ -56,13 +56,13 @@ def imported() -> None:
 
     import gatelab.analysis
     import gatelab.cli.terminal.experiment
-    import gatelab.cli.terminal.run
     import gatelab.experiments.executors.local
     import gatelab.experiments.studies
     import gatelab.experiments.verify
     import gatelab.report.forecast
     import gatelab.report.inspection.write
     import gatelab.report.paper.write
+    import gatelab.report.progress
     import gatelab.report.write
     import gatelab.use.files
     import gatelab.use.forecasting  # noqa: F401
@@ -147,7 +147,7 @@ def _leave(code: int) -> None:
 
 def _stop_at_first_batch() -> None:
     """Trainings write down what they are about, and end."""
-    import gatelab.cli.terminal.run
+    import gatelab.report.progress
     from gatelab.experiments.executors.local import LocalExecutor
     from gatelab.training.reporter import Reporter
 
@@ -165,7 +165,7 @@ def _stop_at_first_batch() -> None:
         _leave(0)
         yield
 
-    gatelab.cli.terminal.run.reporter = lambda quiet: FirstBatch()  # type: ignore[assignment]
+    gatelab.report.progress.reporter = lambda quiet: FirstBatch()  # type: ignore[assignment]
     LocalExecutor.execute = planned  # type: ignore[method-assign]
 
 

@@ -10,7 +10,8 @@ from torch import nn
 
 import gatelab
 from gatelab import cell, cells, learned, sigmoid, tanh
-from gatelab.export.network import Network, Scale, network
+from gatelab.export import network_of
+from gatelab.export.network import Network, Scale
 from gatelab.models import SequenceClassifier, StepPredictor
 
 # One of each kind: native and not, two states, earlier values and the index, sums over units, matrix expressions,
@@ -55,14 +56,14 @@ def kinds() -> dict[str, tuple[nn.Module, Network]]:
         "layers alone": gatelab.Recurrent("lstm", D, H, 2),
         "time first": gatelab.Recurrent("gru", D, H, 2, batch_first=False),
     }
-    found = {name: (model, network(model)) for name, model in models.items()}
-    found["tokens"] = (plain, replace(network(plain), tokens=True))
-    found["scaled"] = (plain, replace(network(plain), input_scale=scale, output_scale=targets))
+    found = {name: (model, network_of(model)) for name, model in models.items()}
+    found["tokens"] = (plain, replace(network_of(plain), tokens=True))
+    found["scaled"] = (plain, replace(network_of(plain), input_scale=scale, output_scale=targets))
     changes = Scale(np.zeros(K), np.full(K, 0.5))
     found["differenced"] = (
         series,
         replace(
-            network(series), differenced=K, input_scale=changes, output_scale=Scale(changes.mean, changes.deviation)
+            network_of(series), differenced=K, input_scale=changes, output_scale=Scale(changes.mean, changes.deviation)
         ),
     )
     return found

@@ -133,7 +133,11 @@ def test_they_can_be_trained_on_and_predicted(tmp_path):
         (({"a": ["x", "y"]},), {}, "the column 'a' of X is not numeric"),
         ((X, np.array([1, "a", None] * 13 + [1], object)), {}, "y has objects of different kinds"),
         ((X, Y), {"columns": ["a"]}, "1 names of columns: expected 2"),
-        ((X, Y), {"split": ["train"] * 40}, "its split has no test examples"),
+        ((X, Y), {"split": ["test"] * 40}, "its split has no training examples"),
+        ((X, Y), {"weights": np.ones(39)}, r"weights are float64 of shape \(39,\): expected numbers of shape \(40,\)"),
+        ((X, Y), {"weights": [-1.0] * 40}, "weights are from -1 to -1: expected finite numbers from 0 up"),
+        ((X, Y), {"weights": np.zeros(40)}, "all weights of the training or validation set are zero"),
+        ((np.arange(400.0),), {"weights": np.ones(400)}, "weights are for sequences with targets"),
         ((X, Y), {"split": ["train", "tset"] * 20}, "sequence 1: the split is 'tset': expected train, validation"),
         ((X, Y), {"groups": np.zeros(40, int)}, "has 1 groups: expected at least three"),
         ((X, Y), {"groups": np.zeros(40)}, r"groups is float64 of shape \(40,\): expected text or integers"),
@@ -161,3 +165,34 @@ def test_a_comparison_does_not_take_arrays(tmp_path, here):
     spec = parse({"task": "digits", "models": {"gru": {}}, "runs": 1}, "here")
     with pytest.raises(ValueError, match=r"processes of its own, .*np\.savez\('data\.npz', X=X, y=y\)"):
         bench(spec.model_copy(update={"task": tasks.from_arrays(X, Y)}), tmp_path / "bench", here)
+
+
+def test_all_sequences_may_be_for_training():
+    assert tasks.from_arrays(X, Y, split=["train"] * 40).sizes == (40, 0, 0)
+    assert tasks.from_arrays(X, Y, split=["train"] * 30 + ["val"] * 10).sizes == (30, 10, 0)
+    assert tasks.from_arrays(X[:1], [0.5], split=["train"]).sizes == (1, 0, 0)
+    assert tasks.from_arrays(X, Y, split=["train"] * 30 + ["test"] * 10).sizes == (26, 4, 10)
+
+
+def test_weights_belong_to_the_sequences_of_training_and_validation():
+    weights = np.arange(40) + 1.0
+    split = np.repeat(["train", "validation", "test"], [20, 10, 10])
+    task = tasks.from_arrays(X, Y, split=split, weights=weights)
+    np.testing.assert_allclose(task.train.weights, weights[:20] / weights[:20].mean(), rtol=1e-6)
+    np.testing.assert_allclose(task.validation.weights, weights[20:30] / weights[20:30].mean(), rtol=1e-6)
+    assert task.test.weights is None
+    assert task != tasks.from_arrays(X, Y, split=split)
+    np.testing.assert_allclose(
+        task.scaling.mean, np.average(X[:20].reshape(-1, 2), 0, np.repeat(weights[:20], 7)), rtol=1e-12
+    )
+    repeated = np.repeat(np.arange(40), (weights % 3).astype(int) + 1)
+    one, other = tasks.from_arrays(X, Y, split=["train"] * 40, weights=weights % 3 + 1), X[repeated].reshape(-1, 2)
+    np.testing.assert_allclose(one.scaling.deviation, other.std(0), rtol=1e-12)
+
+
+def test_values_of_a_sequence_may_be_as_many_as_its_steps():
+    y = RANDOM.normal(size=(40, 7))
+    per_step, per_sequence = tasks.from_arrays(X, y), tasks.from_arrays(X, y, per_sequence=True)
+    assert (per_step.per_step, per_step.output_size) == (True, 1)
+    assert (per_sequence.per_step, per_sequence.output_size) == (False, 7)
+    np.testing.assert_array_equal(per_sequence.content.targets, y)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import shutil
+from dataclasses import replace
 
 import exported
 import jsonschema
@@ -11,13 +14,15 @@ import numpy as np
 import pytest
 import torch
 
-from gatelab import cells
+from gatelab import cell, cells, learned, sigmoid, tanh
 from gatelab.errors import DataError, GatelabError
-from gatelab.export import export, json_file, network, read_json, to_json
+from gatelab.export import export, json_file, network_of, read_json, to_json
 from gatelab.export.check import Reference, beginning, check, in_pieces
-from gatelab.export.network import Network
+from gatelab.export.network import Head, Network, Scale
 from gatelab.export.numpy_run import NumpyRunner
+from gatelab.export.target import Settings
 from gatelab.export.write import TARGETS
+from gatelab.tasks.preparation import Preparation
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
 
 # The JSON form, and NumPy, which runs it.
@@ -61,10 +66,15 @@ def changed(document: dict, *keys: object, to: object) -> dict:
         (("input", "scaling"), {"mean": [0.0], "deviation": [0.0]}, "deviation"),
         (("cell", "nodes", 0), ["system", "x"], "equations"),
         (("surprise",), 1, "surprise"),
+        (("name",), "../a", "name"),
+        (("input", "differenced"), 100, "differenced has 100 entries"),
+        (("output", "classes"), ["a"], "classes has 1 entries: expected 3"),
+        (("input", "columns"), ["a"], "columns has 1 entries: expected 5"),
+        (("head", "bias", "float32"), base64.b64encode(np.full(3, np.nan, "<f4")).decode(), "NaN or infinite"),
     ],
 )
 def test_a_file_that_is_wrong_is_refused(keys, to, message, tmp_path):
-    document = json_file.document(network(exported.classifier("gru", 1)))
+    document = json_file.document(network_of(exported.classifier("gru", 1)))
     (tmp_path / "a.json").write_text(json.dumps(changed(document, *keys, to=to)))
     with pytest.raises(DataError, match=f"a.json cannot be read.*{message}"):
         read_json(tmp_path / "a.json")
@@ -133,13 +143,13 @@ def trained(task: str, folder, **model) -> Run:
     return train(spec, folder / "run").run
 
 
-def raw(x: np.ndarray, whole: Network) -> np.ndarray:
+def raw(x: np.ndarray, whole: Network, prepared: Preparation) -> np.ndarray:
     """The units of the data, from what a model reads."""
     if whole.tokens:
         return x
     values = x.astype(np.float64)
-    if whole.input_scale is not None:
-        values = values * whole.input_scale.deviation + whole.input_scale.mean
+    if prepared.scaling is not None:  # from the run's own record, not from what is tested
+        values = prepared.scaling.scaling().undo(values)
     if whole.differenced:
         values = np.cumsum(values, axis=1) + 300
     return values.astype(np.float32)
@@ -149,10 +159,10 @@ def raw(x: np.ndarray, whole: Network) -> np.ndarray:
 def test_a_trained_run_scores_the_same_in_every_runtime(task, tmp_path, cli):
     """On its test set: exported by the command, and run by NumPy, gcc, node, torch and ONNX Runtime."""
     run = trained(task, tmp_path, **RUNS[task])
-    whole, saved = network(run), run.predictions()
+    whole, saved = network_of(run), run.predictions()
     examples = run.spec().task.test
     x, _, lengths = examples.first(40)
-    x, expected = raw(x.numpy(), whole), saved["predictions"][:40]
+    x, expected = raw(x.numpy(), whole, run.preparation), saved["predictions"][:40]
     if len(saved["predictions"]) == 1 and whole.read == "steps":  # one long sequence
         expected = expected[:, : x.shape[1]]
     for target in ("json", "c", "js", "torch", "onnx"):
@@ -171,8 +181,7 @@ def test_a_trained_run_scores_the_same_in_every_runtime(task, tmp_path, cli):
             np.testing.assert_array_equal(answers.argmax(-1), expected.argmax(-1), err_msg=target)
             np.testing.assert_allclose(answers, expected, atol=1e-4, err_msg=target)
         elif whole.output_scale is not None:
-            values = expected * whole.output_scale.deviation + whole.output_scale.mean
-            values = values + x[..., : whole.differenced] if whole.differenced else values
+            values = run.preparation.decode(expected, x)
             np.testing.assert_allclose(answers, values, rtol=1e-4, atol=1e-4, err_msg=target)
         else:
             np.testing.assert_allclose(answers, expected, atol=1e-4, err_msg=target)
@@ -185,11 +194,113 @@ def test_the_reference_is_the_model(tmp_path):
     run = trained("digits", tmp_path)
     x = run.spec().task.test.stored[:5].numpy().astype(np.float32)
     expected = gatelab.load(run.path).predict_proba(x)
-    scores = Reference(run, network(run))(x)[0]
+    scores = Reference(run.model(), network_of(run))(x)[0]
     np.testing.assert_allclose(torch.tensor(scores).softmax(-1), expected, atol=1e-6)
 
 
+# The check can fail.
+
+
+class Wrong:
+    """A runner that changes what another one answers."""
+
+    def __init__(self, network: Network, change) -> None:
+        self.run, self.change = NumpyRunner(network), change
+
+    def __call__(self, x, carried):
+        return self.change(*self.run(x, carried))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda answer, carried: (answer * np.nan, carried), "not finite"),
+        (lambda answer, carried: (answer + np.inf, carried), "not finite"),
+        (lambda answer, carried: (answer * 1.0001, carried), "differ from those of the model by 1.0e-04"),
+        (lambda answer, carried: (answer[:, :2], carried), "has the shape"),
+        (lambda answer, carried: (answer, {n: v * 0 for n, v in carried.items()}), "the state h differs"),
+    ],
+)
+def test_a_wrong_answer_is_noticed(change, message):
+    model = exported.classifier("gru", 1)
+    whole = network_of(model)
+    with pytest.raises(GatelabError, match=message):
+        check(model, whole, Wrong(whole, change))
+
+
+def test_a_head_is_seen_beside_a_large_mean_of_the_targets():
+    model, whole = exported.kinds()["scaled"]
+    far = replace(whole, output_scale=Scale(np.full(exported.K, 1e5), np.ones(exported.K)))
+    check(model, far, NumpyRunner(far))
+    silent = replace(far, head=Head(np.zeros_like(far.head.weight), far.head.bias))
+    with pytest.raises(GatelabError, match="the answers differ"):
+        check(model, far, NumpyRunner(silent))
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path):
+    model = exported.classifier("gru", 1)
+    model.head[-1].bias.data[0] = float("nan")
+    for target in TARGETS:
+        with pytest.raises(GatelabError, match="a weight is NaN or infinite"):
+            export(model, target, tmp_path / target)
+    assert list(tmp_path.iterdir()) == []
+
+
+# From JSON to the others.
+
+
+def test_a_json_file_is_exported_further(tmp_path, cli):
+    to_json(exported.classifier("agru", 2), tmp_path / "a.json")
+    code, said, err = cli("export", tmp_path / "a.json", "--to", "c", "--out", tmp_path / "c", "--name", "again")
+    assert code == 0, err
+    assert "checked in gcc: largest difference" in said
+    assert (tmp_path / "c" / "again.c").is_file()
+
+
+# Names that meet.
+
+
+@cell
+def alike(x, h, next_h, W, U, b, *, alpha=learned(0.3), α=learned(0.7)):
+    é = sigmoid(W.é(x) + U.é(h) + b.é * b.é)
+    è = tanh(W.è(x) + U.è(next_h) + b.è * b.é)
+    return alpha * é * h + (1 - é) * è, α * next_h + h * è
+
+
+@pytest.mark.parametrize("target", ["c", "js", "torch", "onnx", "json"])
+def test_names_that_are_alike_in_ascii(target, tmp_path):
+    assert export(exported.classifier(alike, 1, bidirectional=True), target, tmp_path / "out").checked.difference < 1e-5
+
+
+def test_names_of_columns_cannot_leave_a_comment(tmp_path):
+    hostile = ("*\\", "\\*", "*/ int pwned; /*", "??/\n#error", "a\nb")
+    model = exported.classifier("gru", 1)
+    whole = replace(network_of(model), columns=hostile, classes=("*/", '"', "??/"))
+    for target in ("c", "js", "torch", "onnx"):
+        chosen = TARGETS[target]
+        out = tmp_path / f"network{chosen.suffix or ''}" if chosen.suffix else tmp_path / target
+        chosen.write(whole, out, Settings())
+        check(model, whole, chosen.runner(whole, out))
+    assert "pwned; /*" not in (tmp_path / "c" / "network.h").read_text()
+
+
 # The command.
+
+
+def test_files_of_others_are_not_replaced(tmp_path):
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "network.h").write_text("mine")
+    with pytest.raises(GatelabError, match=r"network.h was not written by gatelab: choose another --out or --name"):
+        export(exported.classifier("gru", 1), "c", tmp_path / "c")
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["network.h"]
+    export(exported.classifier("gru", 1), "c", tmp_path / "own", with_check=False)
+    export(exported.classifier("gru", 1), "c", tmp_path / "own", with_check=False)  # its own are
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(GatelabError, match="pipe is a pipe or device: expected a file for json"):
+        to_json(exported.classifier("gru", 1), tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "own" / "new.json")
+    to_json(exported.classifier("gru", 1), tmp_path / "link")
+    assert (tmp_path / "own" / "new.json").is_file()
 
 
 def test_the_command_says_what_it_wrote_and_found(tmp_path, cli):

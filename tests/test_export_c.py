@@ -16,11 +16,10 @@ from test_fused import EXPRESSIONS, MATRICES, random_cell
 
 from gatelab import cells
 from gatelab.errors import GatelabError
-from gatelab.export import to_c
+from gatelab.export import c_runner, export, network_of, to_c
 from gatelab.export.c_code import write
 from gatelab.export.c_runner import FLAGS, runner
 from gatelab.export.check import Reference, check
-from gatelab.export.network import network
 from gatelab.export.target import Settings
 
 ARM = Path(__file__).parent / "arm"
@@ -110,11 +109,32 @@ def test_what_is_wrong_is_not_left_behind(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_weights_that_are_not_finite_are_refused(tmp_path):
-    model = exported.classifier("gru", 1)
-    model.head[-1].bias.data[0] = float("nan")
-    with pytest.raises(GatelabError, match="expected finite numbers"):
-        to_c(model, tmp_path / "c")
+@pytest.mark.parametrize("name", ["clockwork_rnn", "phased_lstm", exported.own])
+def test_both_directions(name, tmp_path):
+    """Also where states have names of the generated function, such as t."""
+    to_c(exported.classifier(name, 1, bidirectional=True), tmp_path / "c")
+
+
+def test_fast_math_and_cpp(tmp_path):
+    """Flags of microcontroller projects, and a header that C++ reads."""
+    model = exported.classifier("lstm", 1)
+    whole = network_of(model)
+    write(whole, tmp_path / "c", Settings())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(c_runner, "FLAGS", (*FLAGS, "-Ofast"))
+        assert check(model, whole, runner(whole, tmp_path / "c")).difference < 1e-5
+    (tmp_path / "a.cpp").write_text(
+        '#include "network.h"\nint main() { network_state s; network_begin(&s); return 0; }\n'
+    )
+    compiled = ["gcc", "-c", "-o", tmp_path / "n.o", tmp_path / "c" / "network.c"]
+    subprocess.run(compiled, check=True)
+    linked = ["g++", "-I", tmp_path / "c", "-o", tmp_path / "a", tmp_path / "a.cpp", tmp_path / "n.o", "-lm"]
+    subprocess.run(linked, check=True)
+
+
+def test_a_name_that_is_a_header_of_c_is_refused(tmp_path):
+    with pytest.raises(GatelabError, match=r"stdint\.h is a header of C itself"):
+        export(exported.classifier("gru", 1), "c", tmp_path / "c", name="stdint")
 
 
 @pytest.mark.skipif(
@@ -125,7 +145,7 @@ def test_weights_that_are_not_finite_are_refused(tmp_path):
 def test_on_a_cortex_m4(tmp_path, int8):
     """The same numbers on an emulated microcontroller, to what 32-bit floats hold."""
     model = exported.classifier("lstm", 2)
-    whole = network(model)
+    whole = network_of(model)
     to_c(model, tmp_path, check=False, int8=int8)
     x = np.random.default_rng(3).standard_normal((1, 20, exported.D)).astype(np.float32)
     values = ", ".join(f"{value!r}f" for value in x.ravel().tolist())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,14 +12,6 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parent.parent / "docs"
-PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-
-
-def entered(command: str, folder: Path) -> str:
-    environment = {**os.environ, "PATH": PATH, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 def blocks(page: str) -> list[tuple[str, str, str]]:
@@ -30,17 +22,31 @@ def blocks(page: str) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("page", ["export.md", "export/c.md", "export/json.md", "export/onnx.md"])
-def test_page(page, tmp_path):
+def test_page(page, tmp_path, monkeypatch, cli):
+    monkeypatch.chdir(tmp_path)
+
+    def entered(line: str) -> str:
+        """What a command prints; gatelab's run in this process, which starts but once."""
+        program, *arguments = shlex.split(line)
+        if program == "gatelab":
+            code, out, err = cli(*arguments)
+        else:
+            command = [sys.executable if program == "python" else program, *arguments]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            code, out, err = done.returncode, done.stdout, done.stderr
+        assert code == 0, f"{line}\n{err}"
+        return out
+
     if page == "export/c.md" and shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
     said = ""
     for language, text, file in blocks(page):
         if language == "sh":
-            said = "".join(entered(line, tmp_path) for line in text.splitlines())
+            said = "".join(entered(line) for line in text.splitlines())
         elif language == "c":
             (tmp_path / file).write_text(text)
         elif language == "python":
             (tmp_path / "page.py").write_text(text)
-            said = entered("python page.py", tmp_path)
+            said = entered("python page.py")
         elif not language:
             assert text == said

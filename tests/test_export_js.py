@@ -20,7 +20,7 @@ from gatelab import cells
 from gatelab.engine import Recurrent
 from gatelab.engine.unroll import unroll
 from gatelab.errors import GatelabError
-from gatelab.export import Settings, network, to_js
+from gatelab.export import Settings, network_of, to_js
 from gatelab.export.check import check
 from gatelab.export.javascript import write
 from gatelab.export.js_runner import Node, NodeRunner
@@ -29,7 +29,6 @@ from gatelab.export.target import RuntimeMissingError
 from gatelab.lang import cell, sigmoid, tanh
 from gatelab.lang.hold import hold
 from gatelab.models import SequenceClassifier, StepPredictor
-from gatelab.tasks.preparation import Preparation
 from gatelab.training import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, train
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="there is no node here (apt-get install nodejs)")
@@ -99,7 +98,7 @@ def scaled(net: Network, differenced: int = 0) -> Network:
 @pytest.mark.parametrize("differenced", [0, 2])
 def test_scaling_and_changes(differenced, tmp_path):
     model = StepPredictor("gru", 3, 6, 3 if not differenced else 2, 1, dropout=0.0)
-    net = scaled(network(model), differenced)
+    net = scaled(network_of(model), differenced)
     if differenced:
         output = net.output_scale
         net = replace(net, output_scale=Scale(output.mean[:2], output.deviation[:2]))
@@ -110,14 +109,14 @@ def test_scaling_and_changes(differenced, tmp_path):
 def test_layers_without_a_head_and_one_hot_tokens(tmp_path):
     assert to_js(Recurrent("lstm", 3, 9, 2, batch_first=True), tmp_path / "layers").checked.difference <= 1e-12
     model = model_of("gru")
-    net = replace(network(model), tokens=True)
+    net = replace(network_of(model), tokens=True)
     reply = exported(net, tmp_path).ask(xs=[2, 0, 1])
     expected = model.double()(torch.eye(3, dtype=torch.float64)[None, [2, 0, 1]])
     assert relative(reply["answer"], expected[0].detach()) <= 1e-12
 
 
 def test_step_by_step_is_the_same_as_in_one_go(tmp_path):
-    node = exported(network(model_of("lstm", 2, pool="mean")), tmp_path)
+    node = exported(network_of(model_of("lstm", 2, pool="mean")), tmp_path)
     xs = np.random.default_rng(0).standard_normal((6, 3))
     steps, whole = node.ask(xs=xs, stepwise=True), node.ask(xs=xs, record=True)
     assert relative(np.concatenate(steps["answers"]), whole["answers"]) <= 1e-14
@@ -132,7 +131,7 @@ def test_random_cells(tmp_path_factory, first, second):
     layers = Recurrent(random, 2, 3, batch_first=True)
     clamps = [{"value": "g", "units": [1], "to": 0.4, "from": 1}, {"value": "c", "units": [0, 1], "to": [0, 0.3]}]
     path = tmp_path_factory.mktemp("random")
-    compare_gradients(layers, network(layers), path, steps=3, clamps=clamps)
+    compare_gradients(layers, network_of(layers), path, steps=3, clamps=clamps)
 
 
 # ---- gates, clamps and gradients -------------------------------------------------------------------------------------
@@ -208,7 +207,7 @@ def answered(model, net: Network, raw: Tensor, clamps, at: int) -> tuple[Oracle,
 @pytest.mark.parametrize("name", SAMPLED)
 def test_gradients_of_a_cell(name, tmp_path):
     model = model_of(name, 2)
-    compare_gradients(model, network(model), tmp_path)
+    compare_gradients(model, network_of(model), tmp_path)
 
 
 @pytest.mark.export
@@ -222,7 +221,7 @@ def test_gradients_of_every_cell_with_every_value_clamped_somewhere(name, tmp_pa
     ]
     (tmp_path / "clamped").mkdir()
     model = model_of(name, 2)
-    compare_gradients(model, network(model), tmp_path / "clamped", clamps=clamps)
+    compare_gradients(model, network_of(model), tmp_path / "clamped", clamps=clamps)
 
 
 CLAMPS = [
@@ -237,13 +236,13 @@ CLAMPS = [
 @pytest.mark.parametrize("options", list(VARIANTS.values())[:4], ids=list(VARIANTS)[:4])
 def test_gradients_through_layers(options, clamps, tmp_path):
     model = model_of("lstm", 2, **options)
-    compare_gradients(model, network(model), tmp_path, clamps=clamps)
+    compare_gradients(model, network_of(model), tmp_path, clamps=clamps)
 
 
 def test_clamps_of_one_direction(tmp_path):
     model = model_of("gru", 1, bidirectional=True)
     clamps = [{"value": "z", "direction": "bwd", "to": 0.25, "from": 1, "until": 3}]
-    ran = compare_gradients(model, network(model), tmp_path, clamps=clamps)
+    ran = compare_gradients(model, network_of(model), tmp_path, clamps=clamps)
     fwd, bwd = (np.array(layer["gates"]["z"]).reshape(5, 5) for layer in ran["layers"])
     assert (bwd == 0.25).all(1).tolist() == [False, True, True, False, False]
     assert not (fwd == 0.25).any()
@@ -253,17 +252,17 @@ def test_clamps_of_one_direction(tmp_path):
 @pytest.mark.parametrize("at", [None, 0, 2])
 def test_gradients_in_raw_units_at_a_step(at, differenced, tmp_path):
     model = StepPredictor("gru", 3, 5, 3, 2, dropout=0.0)
-    compare_gradients(model, scaled(network(model), differenced), tmp_path, at=at)
+    compare_gradients(model, scaled(network_of(model), differenced), tmp_path, at=at)
 
 
 def test_gradients_if_the_sequence_had_ended_earlier(tmp_path):
     model = model_of("gru", 2, pool="mean")
-    compare_gradients(model, network(model), tmp_path, at=2)
+    compare_gradients(model, network_of(model), tmp_path, at=2)
 
 
 def test_gradients_of_tokens_are_those_of_one_hot_vectors(tmp_path):
     model = model_of("gru", embedding_size=4).double()
-    ran = exported(network(model), tmp_path).ask(xs=[2, 0, 2], of=1)
+    ran = exported(network_of(model), tmp_path).ask(xs=[2, 0, 2], of=1)
     one_hot = torch.eye(3, dtype=torch.float64)[[2, 0, 2]].requires_grad_()
     output, _ = model.recurrent((one_hot @ model.input_layer.weight)[None])
     model.head.eval()(output[:, -1])[0, 1].backward()
@@ -278,7 +277,7 @@ def test_a_gate_clamped_from_the_beginning_is_a_held_gate(tmp_path):
     held.load_state_dict({name: weights[name] for name in held.state_dict()})
     xs = torch.randn(1, 6, 3, dtype=torch.float64)
     expected = held.double()(xs)[0][0].detach()
-    ran = exported(network(layers), tmp_path).ask(xs=xs[0].numpy(), clamps=[{"value": "z", "to": 0.25}])
+    ran = exported(network_of(layers), tmp_path).ask(xs=xs[0].numpy(), clamps=[{"value": "z", "to": 0.25}])
     assert relative(ran["answers"], expected.ravel()) <= 1e-12
 
 
@@ -294,13 +293,13 @@ def test_clamped_states_are_those_that_analyses_change(tmp_path):
 
     expected = unroll(layers, xs, change=change).output.detach()
     clamps = [{"value": "c", "units": [1], "to": 0.5, "from": 2}]
-    ran = exported(network(layers), tmp_path).ask(xs=xs[0].numpy(), clamps=clamps)
+    ran = exported(network_of(layers), tmp_path).ask(xs=xs[0].numpy(), clamps=clamps)
     assert relative(ran["answers"], expected.ravel()) <= 1e-7
 
 
 def test_gates_are_those_of_the_eager_engine_and_clamps_end_with_the_network(tmp_path):
     layers = Recurrent("lstm", 3, 5, 2, batch_first=True).double()
-    node = exported(network(layers), tmp_path)
+    node = exported(network_of(layers), tmp_path)
     xs = torch.randn(1, 6, 3, dtype=torch.float64)
     histories = unroll(layers, xs, watch=True).histories
     node.ask(xs=xs[0].numpy(), clamps=CLAMPS[:3])
@@ -334,7 +333,7 @@ def test_what_is_refused(question, message, gru_in_node):
 @pytest.fixture(scope="module")
 def gru_in_node(tmp_path_factory):
     torch.manual_seed(0)
-    return exported(network(model_of("gru")), tmp_path_factory.mktemp("gru"))
+    return exported(network_of(model_of("gru")), tmp_path_factory.mktemp("gru"))
 
 
 def test_names_that_javascript_or_the_loops_use(tmp_path):
@@ -347,13 +346,13 @@ def test_names_that_javascript_or_the_loops_use(tmp_path):
         return sums * arguments + (1 - sums) * gate_sums, 0.5 * σ
 
     model = model_of(names, 2)
-    compare_gradients(model, network(model), tmp_path, clamps=[{"value": "σ", "units": [1], "to": 0.5}])
+    compare_gradients(model, network_of(model), tmp_path, clamps=[{"value": "σ", "units": [1], "to": 0.5}])
 
 
 def test_the_weights_of_another_network_are_refused(tmp_path):
-    exported(network(model_of("gru"), "small"), tmp_path)
-    exported(network(model_of("lstm"), "other"), tmp_path)
-    shutil.copy(tmp_path / "other" / "other.weights.js", tmp_path / "small" / "small.weights.js")
+    exported(network_of(model_of("gru"), "small"), tmp_path)
+    exported(network_of(model_of("lstm"), "other"), tmp_path)
+    shutil.copy(tmp_path / "other" / "other.weights.mjs", tmp_path / "small" / "small.weights.mjs")
     with pytest.raises(GatelabError, match=r"the weights have no layers.0.fwd.W.n: expected those of small"):
         Node(tmp_path / "small", "small")
 
@@ -416,11 +415,9 @@ def center(view, part: float) -> tuple[float, float]:
 def test_modules_work_inline_on_a_page_from_disk(tmp_path, open_page):
     model = model_of("gru")
     hostile = "</script><script>alert(1)</script>\u2028<!-- ü"
-    net = replace(network(model), preparation=Preparation(
-        kind="numbers", input_size=3, steps=4, columns=("a", hostile, "*/"), output_size=3, classes=("x", "y", hostile)
-    ))  # fmt: skip
+    net = replace(network_of(model), columns=("a", hostile, "*/"), classes=("x", "y", hostile))
     node = exported(net, tmp_path)
-    parts = [(tmp_path / "network" / f"network{kind}.js").read_text("utf-8") for kind in ("", ".weights")]
+    parts = [(tmp_path / "network" / f"network{kind}.mjs").read_text("utf-8") for kind in ("", ".weights")]
     script = "\n".join(parts).replace("export { about, create };", "").replace("export const", "const")
     inline = f"<script type=module>{script}\nglobalThis.network = create(weights);</script>"
     (tmp_path / "inline.html").write_text(f"<!doctype html><meta charset=utf-8>{inline}", "utf-8")

@@ -16,12 +16,11 @@ import pytest
 import torch
 
 from gatelab import GatelabError, Recurrent, cell, cells, sigmoid
-from gatelab.export import from_keras, network, to_keras
+from gatelab.export import from_keras, network_of, to_keras
 from gatelab.export.check import TOLERANCE, check
 from gatelab.export.keras_model import runner, write
 from gatelab.export.network import Scale
 from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
-from gatelab.tasks.preparation import Preparation
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
 keras = pytest.importorskip("keras", reason="Keras is not installed: pip install 'gatelab[keras]'")
@@ -204,7 +203,7 @@ def test_dropout_is_left_out_with_a_warning():
 
 
 def checked(source, path, **changes) -> float:
-    whole = dataclasses.replace(network(source), **changes)
+    whole = dataclasses.replace(network_of(source), **changes)
     write(whole, path / "model.keras", None)
     return check(source, whole, runner(whole, path / "model.keras")).difference
 
@@ -243,8 +242,7 @@ def test_changes_of_a_series(tmp_path):
 
 def test_names_of_inputs_outputs_and_classes(tmp_path):
     source = SequenceClassifier("lstm", D, H, 2, 2, pool="mean").eval()
-    names = Preparation(kind="numbers", input_size=D, steps=6, output_size=2, classes=("left", "right"))
-    write(dataclasses.replace(network(source), preparation=names), tmp_path / "model.keras", None)
+    write(dataclasses.replace(network_of(source), classes=("left", "right")), tmp_path / "model.keras", None)
     model = keras.models.load_model(tmp_path / "model.keras")
     states = ["h_0", "c_0", "h_1", "c_1", "total", "steps"]
     assert [each.name for each in model.inputs] == ["x", *states]
@@ -255,7 +253,7 @@ def test_names_of_inputs_outputs_and_classes(tmp_path):
 
 def test_a_wrong_weight_is_noticed(tmp_path):
     source = Recurrent("gru_cho", D, H)
-    write(network(source), tmp_path / "model.keras", None)
+    write(network_of(source), tmp_path / "model.keras", None)
     model = keras.models.load_model(tmp_path / "model.keras")
     layer = model.get_layer("gru_cho_0")
     kernel, *others = layer.get_weights()
@@ -263,7 +261,7 @@ def test_a_wrong_weight_is_noticed(tmp_path):
     layer.set_weights([kernel, *others])
     model.save(tmp_path / "wrong.keras")
     with pytest.raises(GatelabError, match="differ"):
-        check(source, network(source), runner(network(source), tmp_path / "wrong.keras"))
+        check(source, network_of(source), runner(network_of(source), tmp_path / "wrong.keras"))
 
 
 @cell

@@ -16,7 +16,7 @@ import pytest
 
 from gatelab import Recurrent, cell, cells, clamp, full, learned, prev, sigmoid, softplus, step, tanh, where
 from gatelab.errors import GatelabError
-from gatelab.export import network, to_onnx
+from gatelab.export import network_of, to_onnx
 from gatelab.export.check import TOLERANCE, Carried, Runner, check
 from gatelab.export.network import Network, Scale
 from gatelab.export.onnx_graph import runner, write
@@ -83,7 +83,7 @@ def test_cell(name, tmp_path):
 @pytest.mark.parametrize("name", cells.names())
 def test_every_cell(name, layers, runtime, tmp_path):
     model = exported.classifier(name, layers)
-    found = difference(model, network(model), tmp_path, runtime)
+    found = difference(model, network_of(model), tmp_path, runtime)
     assert found < (1e-4 if name in AMPLIFIES_ROUNDING else TOLERANCE)
 
 
@@ -107,7 +107,7 @@ def test_kind_of_model_elsewhere(kind, runtime, tmp_path):
 def test_both_directions_with_a_residual_connection(name, tmp_path):
     """By Scan as well as by an operator; delayed inputs come from the other side."""
     model = exported.classifier(name, 3, bidirectional=True, residual=True)
-    assert difference(model, network(model), tmp_path) < 1e-6
+    assert difference(model, network_of(model), tmp_path) < 1e-6
 
 
 # Cells of the user's own.
@@ -159,7 +159,7 @@ OWN = (exported.own, conditions, without_recurrence, without_states, constant_st
 @pytest.mark.parametrize("own", OWN, ids=lambda own: own.name)
 def test_own_cell(own, bidirectional, tmp_path):
     layers = Recurrent(own, 5, 8, 2, bidirectional=bidirectional)
-    assert difference(layers, network(layers), tmp_path) < TOLERANCE
+    assert difference(layers, network_of(layers), tmp_path) < TOLERANCE
 
 
 @pytest.mark.export
@@ -167,7 +167,7 @@ def test_own_cell(own, bidirectional, tmp_path):
 @pytest.mark.parametrize("own", [exported.own, conditions, without_recurrence, without_states, ambiguous])
 def test_own_cell_elsewhere(own, runtime, tmp_path):
     layers = Recurrent(own, 5, 8, 2)
-    assert difference(layers, network(layers), tmp_path, runtime) < TOLERANCE
+    assert difference(layers, network_of(layers), tmp_path, runtime) < TOLERANCE
 
 
 # Scaling.
@@ -177,14 +177,14 @@ def test_own_cell_elsewhere(own, runtime, tmp_path):
 def test_a_mean_far_larger_than_the_deviation_costs_no_digits(runtime, tmp_path):
     model = StepPredictor("gru", 2, 8, 1)
     scale = Scale(np.array([12345.678, 98765.4321]), np.array([0.7, 0.3]))
-    assert difference(model, replace(network(model), input_scale=scale), tmp_path, runtime) < 1e-6
+    assert difference(model, replace(network_of(model), input_scale=scale), tmp_path, runtime) < 1e-6
 
 
 @pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])  # tract's sigmoid of NaN is a number
 def test_not_a_number_stays_not_a_number(runtime, tmp_path):
     """What is between two subtractions for OpenVINO's sake is the identity."""
     model = StepPredictor("mgu", 1, 4, 1)
-    whole = replace(network(model), input_scale=Scale(np.array([1000.0]), np.array([0.5])))
+    whole = replace(network_of(model), input_scale=Scale(np.array([1000.0]), np.array([0.5])))
     write(whole, tmp_path / "a.onnx", Settings())
     x = np.array([[[1000.0], [np.nan], [1001.0]]], np.float32)
     answer, _ = RUNTIMES[runtime](whole, tmp_path / "a.onnx")(x, {"h": np.zeros((1, 1, 4), np.float32)})
@@ -225,7 +225,7 @@ def test_the_wrong_side_of_the_reset_gate_is_noticed(name, tmp_path):
     assert side.i == (1 if name == "gru" else 0)
     side.i = 1 - side.i
     onnx.save(model, tmp_path / "b.onnx")
-    whole = network(layers)
+    whole = network_of(layers)
     with pytest.raises(GatelabError, match="differ"):
         check(layers, whole, runner(whole, tmp_path / "b.onnx"))
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from gatelab import Recurrent, cell, cells
-from gatelab.export import network, to_torch
+from gatelab.export import network_of, to_torch
 from gatelab.export.check import TOLERANCE, check
 from gatelab.export.network import Scale
 from gatelab.export.torch_module import _imported, run_module, runner, write, write_module
@@ -38,8 +38,8 @@ from gatelab.lang import (
     tanh,
     where,
 )
+from gatelab.lang.hold import hold
 from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
-from gatelab.tasks.preparation import Preparation
 
 DOCS = Path(__file__).parent.parent / "docs" / "export" / "torch.md"
 SAMPLE = (
@@ -89,7 +89,7 @@ def layers(name: str, count: int) -> Recurrent:
 
 def checked(source, path, *, program=False, **changes) -> float:
     """Write a network, and compare it with the model; returns the largest difference."""
-    whole = dataclasses.replace(network(source), **changes)
+    whole = dataclasses.replace(network_of(source), **changes)
     path.mkdir(exist_ok=True)
     if program:
         write(whole, path / "out", None)
@@ -122,7 +122,7 @@ def test_a_sample_of_cells(name, count, tmp_path):
 def test_every_cell(name, count, tmp_path):
     """Two cells amplify the rounding of float32: the model itself is off by more than the tolerance in float32."""
     source = layers(name, count)
-    whole = network(source)
+    whole = network_of(source)
     write(whole, tmp_path / "out", None)
     amplified = 4 * rounding(source, source.input_size) if name in ("layer_norm_lstm", "phased_lstm") else 0.0
     check(source, whole, runner(whole, tmp_path / "out"), max(TOLERANCE, amplified))
@@ -161,6 +161,15 @@ def test_heads_residual_and_directions(kind, tmp_path):
     torch.testing.assert_close(scripted(module)(x.float()), module(x.float()))
 
 
+def test_programs_of_both_directions_and_of_cells_without_a_gate(tmp_path):
+    """States that begin as one tensor, and a name that is no identifier."""
+    assert to_torch(
+        SequenceClassifier("lstm", 3, H, 2, 1, dropout=0.0, bidirectional=True).eval(), tmp_path / "a"
+    ).checked
+    held = hold(cells.gru, {"r": 1.0})
+    assert to_torch(SequenceClassifier(held, 3, H, 2, 1, dropout=0.0).eval(), tmp_path / "b").checked
+
+
 @pytest.mark.parametrize("embedding", [None, 3])
 def test_tokens(embedding, tmp_path):
     source = StepPredictor("gru", 6, H, 6, 1, embedding_size=embedding).eval()
@@ -192,7 +201,7 @@ def test_a_large_mean_costs_no_digits(tmp_path):
 def test_a_wrong_weight_is_noticed(tmp_path):
     """The check compares: it refuses a module whose weights were changed."""
     source = layers("gru", 1)
-    whole = network(source)
+    whole = network_of(source)
     write_module(whole, tmp_path)
     weights = torch.load(tmp_path / "network.pt", weights_only=True)
     weights["layers.0.U_n"] *= 1.01
@@ -203,9 +212,9 @@ def test_a_wrong_weight_is_noticed(tmp_path):
 
 def test_a_program_that_differs_from_the_module_is_noticed(tmp_path):
     source = layers("gru", 1)
-    whole = network(source)
+    whole = network_of(source)
     write(whole, tmp_path / "out", None)
-    other = network(layers("gru", 1))
+    other = network_of(layers("gru", 1))
     write_module(other, tmp_path / "out")
     with pytest.raises(ValueError, match="the exported program and the module differ"):
         check(source, other, runner(other, tmp_path / "out"))
@@ -236,14 +245,14 @@ print(tuple(json.loads(files["gatelab.json"])["classes"]))
 
 def test_without_gatelab_in_pieces_with_the_names_of_classes(tmp_path):
     source = SequenceClassifier("gru", 3, H, 2, 2).eval()
-    names = Preparation(kind="numbers", input_size=3, steps=6, output_size=2, classes=("left", 'the "other"\n'))
-    write(dataclasses.replace(network(source, "tiny"), preparation=names), tmp_path / "out", None)
+    named = dataclasses.replace(network_of(source, "tiny"), classes=("left", 'the "other"\n'))
+    write(named, tmp_path / "out", None)
     x = torch.randn(3, 6, 3)
     torch.save(x, tmp_path / "x.pt")
     command = [sys.executable, "-c", WITHOUT_GATELAB]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [str(names.classes)] * 2
+    assert done.stdout.splitlines() == [str(named.classes)] * 2
     whole, pieces = torch.load(tmp_path / "answers.pt", weights_only=True)
     with torch.no_grad():
         torch.testing.assert_close(whole, source(x))
@@ -252,7 +261,7 @@ def test_without_gatelab_in_pieces_with_the_names_of_classes(tmp_path):
 
 def test_the_generated_module_is_trained_further(tmp_path):
     source = SequenceClassifier("lstm", 3, H, 2, 1, dropout=0.0).eval()
-    write_module(network(source), tmp_path)
+    write_module(network_of(source), tmp_path)
     module = _imported(tmp_path / "network.py").load().train()
     x = torch.randn(32, 6, 3)
     target = (x[:, :, 0].sum(1) > 0).long()
@@ -274,7 +283,7 @@ def test_gradients_are_those_of_the_model(tmp_path):
         source = layers(name, 1)
         source.engine = "eager"
         (tmp_path / name).mkdir()
-        write_module(network(source), tmp_path / name)
+        write_module(network_of(source), tmp_path / name)
         module = _imported(tmp_path / name / "network.py").load()
         x = torch.randn(4, 6, 3)
         for model in (source, module):
@@ -288,10 +297,10 @@ def test_gradients_are_those_of_the_model(tmp_path):
 
 
 def test_given_values_and_fixed_hyperparameters_are_buffers(tmp_path):
-    write_module(network(layers("clockwork_rnn", 1)), tmp_path)
+    write_module(network_of(layers("clockwork_rnn", 1)), tmp_path)
     module = _imported(tmp_path / "network.py").load()
     assert {name for name, _ in module.named_buffers()} == {"layers.0.b_period"}
-    write_module(network(layers("fast_rnn", 1)), tmp_path)
+    write_module(network_of(layers("fast_rnn", 1)), tmp_path)
     module = _imported(tmp_path / "network.py").load()
     assert {"layers.0.alpha", "layers.0.beta"} <= {name for name, _ in module.named_parameters()}
 
@@ -300,14 +309,16 @@ def test_a_matrix_expression_is_one_matrix(tmp_path):
     """Named as in the equations, or after what it is made of."""
     assert (
         "self.A = nn.Parameter(torch.zeros(H, H))  # U_h − U_hᵀ − γ I"
-        in Source(network(layers("antisymmetric_rnn", 1))).text()
+        in Source(network_of(layers("antisymmetric_rnn", 1))).text()
     )
-    assert "self.A_n = nn.Parameter(torch.zeros(H, H))  # U_n − U_nᵀ − γ I" in Source(network(layers("agru", 1))).text()
+    assert (
+        "self.A_n = nn.Parameter(torch.zeros(H, H))  # U_n − U_nᵀ − γ I" in Source(network_of(layers("agru", 1))).text()
+    )
 
 
 @pytest.mark.parametrize("name", cells.names())
 def test_the_files_are_short_lines_of_ascii_code(name):
-    source = Source(network(layers(name, 2)))
+    source = Source(network_of(layers(name, 2)))
     assert max(map(len, source.text().splitlines())) <= 120
     assert all(line.isascii() for line in source.layer.body)
     compile(source.text(), name, "exec")
@@ -315,7 +326,7 @@ def test_the_files_are_short_lines_of_ascii_code(name):
 
 @pytest.mark.parametrize("name", ["torch", "class", "typing", "1-2"])
 def test_a_file_hides_no_module(name, tmp_path):
-    whole = network(layers("gru", 1), name)
+    whole = network_of(layers("gru", 1), name)
     assert stem(whole).isidentifier()
     assert stem(whole) not in (*sys.stdlib_module_names, "torch", "class")
     write_module(whole, tmp_path)

@@ -114,7 +114,7 @@ def test_of_two_directions_the_forward_one_is_told_layer_by_layer():
             return tuple(states)
 
         done = unroll(model.recurrent, batch.x, change=moved)
-        return goal.loss(model.answer(done.output, done.state, batch.x, None), batch).item()
+        return goal.loss(model.answer(done.output, done.state, None), batch).item()
 
     found = gradients.gradient_norms(model, batch, goal).by_step
     assert found.shape == (2, 2, 8)

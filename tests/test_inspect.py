@@ -131,7 +131,7 @@ def test_a_layer_can_be_chosen(runs):
 def test_the_forward_direction_of_a_two_way_layer_is_looked_at(runs):
     found = analysis.inspect(runs("copy"), sample=2)
     batch = found.subject.examples(1, 2)
-    _, _, gates = found.subject.recurrent(found.subject.model.inputs(batch.x), gates=True)
+    _, _, gates = found.subject.recurrent(found.subject.model.inputs(batch.x)[0], gates=True)
     np.testing.assert_allclose(found.example.gates["z"][0], gates["z"][2, 0], atol=1e-6)
 
 

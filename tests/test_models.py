@@ -8,6 +8,7 @@ from torch import nn
 
 from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
 from gatelab.models.pooling import POOLS
+from gatelab.models.stem import ConvStem
 
 LENGTHS = torch.tensor([7, 3, 5, 1])
 
@@ -271,3 +272,18 @@ def test_what_a_stem_cannot_do_is_said():
         SequenceClassifier("gru", 3, 5, 4, stem="pool")
     with pytest.raises(ValueError, match="a model with a stem cannot step"):
         SequenceClassifier("gru", 3, 5, 4, stem="conv").step(torch.randn(1, 3))
+
+
+def test_a_single_step_in_a_batch_gets_the_running_statistics():
+    """It has none of its own, and torch refuses it."""
+    torch.manual_seed(0)
+    stem = ConvStem(2)
+    x = torch.randn(8, 4, 2)
+    stem(x, None)  # whose statistics run on
+    before = {name: value.clone() for name, value in stem.named_buffers()}
+    one, _ = stem(x[:1, :1], None)
+    padded, _ = stem(x[:1], torch.tensor([1]))
+    assert all(torch.equal(value, before[name]) for name, value in stem.named_buffers())
+    evaluated, _ = stem.eval()(x[:1, :1], None)
+    assert torch.equal(one, evaluated)
+    torch.testing.assert_close(padded, evaluated)

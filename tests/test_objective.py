@@ -76,3 +76,61 @@ def test_numbers(tmp_path, loss):
     assert found["loss"] == pytest.approx(found[loss], rel=1e-5)
     assert objective.score(found) == -found["loss"]
     assert macro_metrics(values, prediction, batch.y, batch.lengths) == {}
+
+
+def weighted(y, **options) -> tasks.Task:
+    """All for training; sequences weigh 1 to 4, which are scaled to a mean of 1."""
+    X, random = np.random.RandomState(0).normal(size=(20, 5, 2)), np.arange(20) % 4 + 1
+    return tasks.from_arrays(X, y, split=["train"] * 20, weights=random, **options)
+
+
+def weighted_metrics(task: tasks.Task, prediction, loss: str = "auto") -> dict[str, float]:
+    """In two batches, whose weights do not have a mean of 1."""
+    objective = Objective(task, TrainingSpec(loss=loss))
+    tally = Tally(objective)
+    for index in (torch.arange(7), torch.arange(7, 20)):
+        batch, weights = task.train.batch(index), task.train.weights_of(index)
+        tally.add(prediction[index], batch, objective.loss(prediction[index], batch, weights).item(), weights)
+    return tally.metrics()
+
+
+def test_sequences_count_by_their_weights():
+    y, random = np.arange(20) % 3, torch.Generator().manual_seed(0)
+    task, prediction = weighted(y), torch.randn(20, 3, generator=random)
+    weights = np.arange(20) % 4 + 1
+    found = weighted_metrics(task, prediction)
+    proba = prediction.double().softmax(1).numpy()
+    assert found["loss"] == pytest.approx(sklearn_metrics.log_loss(y, proba, sample_weight=weights), rel=1e-5)
+    accuracy = sklearn_metrics.accuracy_score(y, prediction.argmax(1), sample_weight=weights)
+    assert found["accuracy"] == pytest.approx(accuracy, rel=1e-6)
+    assert task.baseline().rule.endswith(f"{np.bincount(y, weights).argmax()!s}'")
+
+
+@pytest.mark.parametrize("loss", ["mse", "mae"])
+def test_numbers_count_by_the_weights_of_their_sequences(loss):
+    values, weights = np.random.RandomState(1).normal(size=(20, 2)), np.arange(20) % 4 + 1
+    task, prediction = weighted(values), torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
+    np.testing.assert_allclose(task.target_scaling.mean, np.average(values, 0, weights))
+    targets = task.train.targets.numpy()
+    np.testing.assert_allclose(np.average(targets, 0, weights), 0, atol=1e-6)
+    np.testing.assert_allclose(np.average(targets**2, 0, weights), 1, rtol=1e-5)
+    found = weighted_metrics(task, prediction, loss)
+    expected = sklearn_metrics.mean_squared_error(targets, prediction, sample_weight=weights)
+    assert found["mse"] == pytest.approx(expected, rel=1e-5)
+    expected = sklearn_metrics.mean_absolute_error(targets, prediction, sample_weight=weights)
+    assert found["mae"] == pytest.approx(expected, rel=1e-5)
+    assert found["loss"] == pytest.approx(found[loss], rel=1e-5)
+
+
+def test_steps_have_the_weights_of_their_sequences():
+    labels, lengths = np.random.RandomState(0).randint(0, 3, (20, 5)), np.arange(20) % 5 + 1
+    task, prediction = weighted(labels, lengths=lengths), torch.randn(20, 5, 3)
+    each = [(i, t) for i in range(20) for t in range(lengths[i])]
+    weights = [i % 4 + 1 for i, _ in each]
+    losses = [-prediction[i, t].log_softmax(0)[labels[i, t]].item() for i, t in each]
+    found = weighted_metrics(task, prediction)
+    assert found["loss"] == pytest.approx(np.average(losses, weights=weights), rel=1e-5)
+    hits = [int(prediction[i, t].argmax()) == labels[i, t] for i, t in each]
+    assert found["accuracy"] == pytest.approx(np.average(hits, weights=weights), rel=1e-6)
+    steps = np.array([task.content.inputs[i, t] for i, t in each])
+    np.testing.assert_allclose(task.scaling.mean, np.average(steps, 0, weights))

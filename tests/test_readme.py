@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-NAMES = ("layers", "tasks", "text", "training", "bench", "ablation", "cluster", "inspect", "explore", "use")
+NAMES = (
+    "layers", "tasks", "text", "training", "bench", "ablation", "cluster", "inspect", "explore", "use",
+    "estimators", "forecasting",
+)  # fmt: skip
 GUIDES = ("README.md", *(f"docs/{name}.md" for name in NAMES))
 TEXT = "\n".join((ROOT / name).read_text() for name in GUIDES)
 PYTHON_BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
@@ -33,14 +36,18 @@ def test_python(block, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("commands", SHELL_BLOCKS, ids=lambda commands: commands[0])
-def test_commands(commands, tmp_path):
-    """Those of a block one after the other in one folder."""
+def test_commands(commands, tmp_path, monkeypatch, cli):
+    """Those of a block one after the other in one folder; gatelab's in this process, which starts but once."""
+    monkeypatch.chdir(tmp_path)
     for command in commands:
         program, *arguments = shlex.split(command)
-        found = sys.executable if program == "python" else str(Path(sys.executable).with_name(program))
-        done = subprocess.run([found, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout or "--plan-only" in arguments
+        if program == "gatelab":
+            code, out, err = cli(*arguments)
+        else:
+            done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+            code, out, err = done.returncode, done.stdout, done.stderr
+        assert code == 0, err
+        assert out or "--plan-only" in arguments
 
 
 def test_there_is_something_to_run():

@@ -7,7 +7,7 @@ import re
 
 from rich.console import Console
 
-from gatelab.cli.terminal.run import Bar, Lines, reporter, summary
+from gatelab.report.progress import Bar, Lines, reporter, summary
 from gatelab.training import ModelSpec, Run, RunSpec, TrainingSpec, train
 from gatelab.training.reporter import Reporter
 

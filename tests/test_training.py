@@ -37,6 +37,7 @@ from gatelab.training import (
 )  # fmt: skip
 from gatelab.training.reporter import Reporter
 from gatelab.training.schedule import Schedule
+from gatelab.training.verify import verify
 
 TIMES = ("seconds", "validation_seconds", "samples_per_second")
 
@@ -873,3 +874,99 @@ def test_predictions_at_every_step_are_padded_for_the_whole_part(tmp_path):
     run = train(spec(f"files:path={tmp_path}/d.npz", num_epochs=1), tmp_path / "run").run
     saved = run.predictions()
     assert saved["predictions"].shape[:2] == saved["answers"].shape == (9, 12)
+
+
+# Which weights are kept, and what is written when.
+
+
+def held_out_nothing(**training) -> RunSpec:
+    X, y = np.random.RandomState(0).normal(size=(40, 6, 2)), np.arange(40) % 3
+    task = tasks.from_arrays(X, y, split=["train"] * 40)
+    return spec(task, None, None, **{"keep": "last", "test": False, **training})
+
+
+def test_the_last_weights_are_kept_if_they_are_wanted(tmp_path):
+    best, last = (train(spec(keep=keep), tmp_path / keep) for keep in ("best", "last"))
+    assert last.best_epoch == 3
+    assert [lines_without_times(best.run)[i]["train_loss"] for i in range(3)] == [
+        line["train_loss"] for line in last.run.metrics()
+    ]
+    saved = load_file(last.run.checkpoint_path)
+    for name, value in load_file(last.run.best_path).items():
+        assert torch.equal(saved[f"model.{name}"], value)
+    assert last.test["accuracy"] == pytest.approx(
+        (last.run.predictions()["predictions"].argmax(1) == last.run.predictions()["answers"]).mean()
+    )
+    assert all(finding.good for finding in verify(last.run))
+
+
+def test_a_run_without_validation_and_test_set(tmp_path):
+    outcome = train(held_out_nothing(), tmp_path / "run")
+    assert (outcome.status, outcome.test, outcome.best_epoch) == ("done", {}, 3)
+    assert not any(name.startswith("validation_l") for name in outcome.run.metrics()[0])
+    assert all(finding.good for finding in verify(outcome.run))
+    assert gatelab.load(tmp_path / "run").predict(np.zeros((4, 6, 2))).shape == (4,)
+    for options, message in (
+        ({"keep": "best"}, "has no validation set, and training.keep: best needs one"),
+        ({"patience": 3}, "has no validation set, and training.patience needs one"),
+        ({"record": ["gradients"]}, "has no validation set, and training.record: gradients needs one"),
+        ({"test": True}, "has no test set: set training.test: false"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            train(held_out_nothing(**options), tmp_path / "refused")
+        assert not (tmp_path / "refused").exists()
+
+
+class InterruptedAt(Reporter):
+    """Ctrl-C in a batch, counted from the start."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def batch(self, *arguments) -> None:
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("keep", ["best", "last"])
+def test_checkpoints_at_the_end_alone_change_nothing(tmp_path, keep):
+    every = train(spec(keep=keep), tmp_path / "every").run
+    end = spec(keep=keep, checkpoint="end")
+    with pytest.raises(KeyboardInterrupt):
+        train(end, tmp_path / "end", InterruptedAt(4))
+    assert all(finding.good for finding in verify(Run(tmp_path / "end")))
+    resumed = train(end, tmp_path / "end").run
+    assert lines_without_times(resumed) == lines_without_times(every)
+    for name, value in load_file(every.best_path).items():
+        assert torch.equal(load_file(resumed.best_path)[name], value)
+    assert all(finding.good for finding in verify(resumed))
+
+
+def test_a_run_may_begin_with_the_weights_of_another(tmp_path):
+    first = train(spec(), tmp_path / "first").run.model().state_dict()
+    slow = spec(optimization={"learning_rate": 1e-12}, num_epochs=1)
+    second = train(slow, tmp_path / "second", initial_weights=first).run
+    for name, value in second.model().state_dict().items():
+        torch.testing.assert_close(value, first[name])
+    assert len(second.manifest()["initial_weights"]) == 64
+    with pytest.raises(KeyboardInterrupt):  # the weights are still those of the other run when it is resumed
+        train(slow, tmp_path / "resumed", InterruptedAt(1), initial_weights=first)
+    for name, value in train(slow, tmp_path / "resumed").run.model().state_dict().items():
+        assert torch.equal(value, second.model().state_dict()[name])
+    with pytest.raises(ValueError, match="the initial weights do not fit the model"):
+        train(spec(model={"hidden_size": 17}), tmp_path / "third", initial_weights=first)
+
+
+def test_weights_are_part_of_the_data(tmp_path):
+    X, y = np.random.RandomState(0).normal(size=(40, 6, 2)), np.arange(40) % 2
+    runs = {}
+    for name, weights in (("equal", np.full(40, 7.0)), ("other", 1.0 + y)):
+        task = tasks.from_arrays(X, y, split=["train"] * 40, weights=weights)
+        runs[name] = train(spec(task, keep="last", test=False), tmp_path / name).run
+    plain = train(spec(tasks.from_arrays(X, y, split=["train"] * 40), keep="last", test=False), tmp_path / "plain").run
+    loss = {name: run.metrics()[-1]["train_loss"] for name, run in (*runs.items(), ("plain", plain))}
+    assert loss["equal"] == pytest.approx(loss["plain"], rel=1e-5)
+    assert abs(loss["other"] - loss["plain"]) > 1e-4
+    data = {run.manifest()["identity"]["data"] for run in (*runs.values(), plain)}
+    assert len(data) == 3

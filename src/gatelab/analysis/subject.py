@@ -130,8 +130,8 @@ def _data(run: Run, accept_changes: bool) -> tuple[Task, str]:
         return current, ""
     parts = kept.parts(run.file(kept.FILE), run.preparation)
     why = "has changed" if current.is_here() else "is not available"
-    if parts is None:
-        raise DataError(f"the data of {run.path} {why}, and the run has kept no examples of it: restore the data")
+    if parts is None or not len(parts.test):
+        raise DataError(f"the data of {run.path} {why}, and the run has kept no test examples: restore the data")
     note = f"The data {why}: examples are the first {len(parts.test)} of the test set, which the run has kept."
     return task.reopened(run.preparation, parts), note
 

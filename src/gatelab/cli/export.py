@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from gatelab.cli.settings import WHOLE
+
 
 def export(
     run: Annotated[Path, typer.Argument(help="Run directory, as written by `gatelab train`.", metavar="RUN")],
@@ -19,7 +21,7 @@ def export(
         str | None, typer.Option("--name", help="Name of functions and files; the run directory's by default.")
     ] = None,
     chunk: Annotated[
-        int | None, typer.Option("--chunk", metavar="N", help="onnx: fix the time axis at N steps per call.")
+        int | None, typer.Option("--chunk", help="onnx: fix the time axis at N steps per call.", **WHOLE)
     ] = None,
     int8: Annotated[
         bool, typer.Option("--int8", help="c: store weights as 8-bit integers; reports the error.")

@@ -45,7 +45,7 @@ def train(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
 ) -> None:
     """Train one model on one task. Ctrl-C stops after the current batch; --resume continues bit for bit."""
-    from gatelab.cli.terminal.run import reporter
+    from gatelab.report.progress import reporter
     from gatelab.tasks import find
     from gatelab.tasks.recorded import Recorded
     from gatelab.training import Run, TrainingSpec

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from gatelab.export.json_file import read as read_json
 from gatelab.export.keras_model import from_keras
-from gatelab.export.network import Exportable, Network, network
+from gatelab.export.network import Network
+from gatelab.export.source import Exportable, network_of
 from gatelab.export.target import Settings
 from gatelab.export.write import TARGETS, Exported, export
 
 __all__ = [
-    "TARGETS", "Exported", "Network", "Settings", "export", "from_keras", "network", "read_json", "to_c", "to_js",
+    "TARGETS", "Exported", "Network", "Settings", "export", "from_keras", "network_of", "read_json", "to_c", "to_js",
     "to_json", "to_keras", "to_onnx", "to_torch",
 ]  # fmt: skip
 

@@ -11,7 +11,7 @@ from gatelab.engine.fused.phases import Program
 from gatelab.engine.fused.source import matrix_name
 from gatelab.export import c_functions
 from gatelab.export.c_text import SYNTAX, array, comment, indented, int8_array, literal
-from gatelab.export.loops import Loops, Product, safe, scalar_name, unused, value_names, vector_name
+from gatelab.export.loops import Loops, Product, safe, unused, value_names
 from gatelab.export.network import Layer, Network
 from gatelab.lang.graph import Node
 
@@ -25,8 +25,11 @@ class Layers:
         taken = set(SYNTAX.reserved)
         self.states: dict[str, str] = {}  # the name of each state in C
         for state in graph.states:
-            self.states[state] = unused(safe(state), taken)
-            taken |= {self.states[state], f"next_{self.states[state]}"}
+            name = unused(safe(state), taken)
+            while f"next_{name}" in taken:
+                name = unused(f"{name}_", taken)
+            self.states[state] = name
+            taken |= {name, f"next_{name}"}
         program = Program(list(dict.fromkeys(graph.new_states)))
         new = dict(zip(graph.states, graph.new_states, strict=True))
         # A state is replaced in the last loop. One that is ready earlier may still be read, and waits in next_….
@@ -80,7 +83,7 @@ class Layers:
         constants += [
             self._weights(f"{name}_products{number}", product, layer) for number, product in enumerate(loops.products)
         ]
-        constants += [array(f"{name}_{vector_name(vector)}", layer.vectors[vector]) for vector in loops.vectors]
+        constants += [array(f"{name}_{loops.vector_names[vector]}", layer.vectors[vector]) for vector in loops.vectors]
         fixed = loops.fixed_values(layer).items()
         return constants + [array(f"{name}_{own}", value.astype(np.float32)) for own, value in fixed if value.ndim]
 
@@ -99,7 +102,7 @@ class Layers:
         steps = loops.lines()
         reads_input = any(product.operand == "x" for product in loops.products)
         lines = [f"enum {{ units = {H}{f', inputs = {input_size}' if reads_input else ''} }};"]
-        numbers = {scalar_name(scalar): layer.scalars[scalar] for scalar in loops.scalars}
+        numbers = {loops.scalar_names[scalar]: layer.scalars[scalar] for scalar in loops.scalars}
         numbers |= {own: float(value) for own, value in loops.fixed_values(layer).items() if not value.ndim}
         lines += [f"const float {own} = {literal(value)};" for own, value in numbers.items()]
         arrays = [f"sums[{loops.sums * H}]"] if loops.sums else []

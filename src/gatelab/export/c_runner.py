@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +22,13 @@ def runner(network: Network, path: Path) -> Runner:
     """The network, compiled."""
     if shutil.which(COMPILER) is None:
         raise RuntimeMissingError(f"{COMPILER} is not installed: install a C compiler to have exports checked")
-    library = path.parent / f"{network.name}.so"
-    command = [COMPILER, *FLAGS, "-shared", "-fPIC", "-o", str(library), str(path / f"{network.name}.c"), "-lm"]
-    compiled = subprocess.run(command, capture_output=True, text=True)
-    if compiled.returncode:
-        raise GatelabError(f"{COMPILER} refuses the generated C: {compiled.stderr[:500]}")
-    return CRunner(network, ctypes.CDLL(str(library)))
+    with tempfile.TemporaryDirectory() as folder:  # where libraries can be loaded, which need not be so beside --out
+        library = Path(folder) / "network.so"
+        command = [COMPILER, *FLAGS, "-shared", "-fPIC", "-o", str(library), str(path / f"{network.name}.c"), "-lm"]
+        compiled = subprocess.run(command, capture_output=True, text=True)
+        if compiled.returncode:
+            raise GatelabError(f"{COMPILER} refuses the generated C: {compiled.stderr[:500]}")
+        return CRunner(network, ctypes.CDLL(str(library)))
 
 
 class CRunner:
@@ -58,7 +60,4 @@ class CRunner:
         """The state, a struct of floats in the order of `carried`; or memory for a whole sequence."""
         if parts:
             return np.concatenate([part.ravel() for part in parts]).astype(np.float32)
-        widest = max(
-            *(weights.shape[1] for layer in self.network.every_layer for weights in layer.matrices.values()), 1
-        )
-        return np.empty(2 * steps * max(widest, 2 * self.network.hidden_size), np.float32)
+        return np.empty(2 * steps * max(self.network.first_size, 2 * self.network.hidden_size), np.float32)

@@ -14,7 +14,11 @@ _KEYWORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
 """
-_OWN = "x units inputs sums multiply encode answer advance size_t int8_t uint32_t NULL INFINITY NAN HUGE_VAL"
+_OWN = """
+x t i k n units inputs sums multiply encode encoded answer advance features state steps from to out work swap sum value
+size_t int8_t int32_t NULL INFINITY NAN HUGE_VAL _Bool _Complex _Imaginary INT8_MAX INT8_MIN INT32_MAX INT32_MIN
+INT8_C INT32_C SIZE_MAX
+"""
 _MATH = """
 acos asin atan atan2 cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 expm1 frexp ilogb ldexp log log10 log1p log2
 logb modf scalbn scalbln cbrt fabs hypot pow sqrt erf erfc lgamma tgamma ceil floor nearbyint rint lrint llrint round
@@ -29,9 +33,11 @@ def literal(value: float) -> str:
 
 
 def _number(value: float) -> str:
-    if not np.isfinite(value):
-        raise GatelabError(f"a weight is {value}: expected finite numbers, since C cannot write others")
-    text = str(np.float32(value))
+    with np.errstate(over="ignore"):
+        single = np.float32(value)
+    if not np.isfinite(single):
+        raise GatelabError(f"a value is {value}, beyond the range of 32-bit floats: expected finite numbers")
+    text = str(single)
     return f"{text}f" if any(c in text for c in ".e") else f"{text}.0f"
 
 
@@ -76,8 +82,10 @@ def _array(kind: str, name: str, items: list[str], width: int = 110) -> str:
 
 
 def comment(text: str) -> str:
-    """Text that cannot end a comment, nor continue a line."""
-    return text.replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")
+    """Text that cannot end a comment: without `*`, without what trigraphs begin with, on one line."""
+    return "".join(c if c.isprintable() else " " for c in text).translate(
+        {ord("*"): "×", ord("\\"): "/", ord("?"): "."}
+    )
 
 
 def string(text: str) -> str:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gatelab.engine.recurrent import Recurrent
 from gatelab.errors import GatelabError
-from gatelab.export.network import Exportable, Network, model_of
+from gatelab.export.network import Network
 from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
 
 TOLERANCE = 1e-5  # of the largest output
 STATE_TOLERANCE = 1e-4  # of the largest value of a state; normalizations divide by small numbers
 ROUNDING = 10  # times what float32 costs the model itself: some cells amplify rounding errors from step to step
+LARGEST_ROUNDING = 1e-3
+EPSILON = float(np.finfo(np.float32).eps)
 LENGTHS: tuple[int, ...] = (1, 2, 50)
 BATCHES = (1, 7)
 
@@ -45,38 +47,55 @@ class Checked:
 
 
 def check(
-    source: Exportable, network: Network, runner: Runner, tolerance: float = TOLERANCE, chunk: int | None = None
+    model: nn.Module | None, network: Network, runner: Runner, tolerance: float = TOLERANCE, chunk: int | None = None
 ) -> Checked:
     """Compare a runner with the model, by the eager engine in float64; an error if they differ by more than that.
 
-    A larger difference is accepted if the model itself, in float32, differs from float64 by a tenth of it.
+    A larger difference is accepted if the model itself, in float32, differs from float64 by a tenth of it. A network
+    without a model is compared with NumPy in float64.
 
     `chunk`: the number of steps per call, if the runner takes no other.
     """
-    reference, inputs = Reference(source, network), _random_inputs(network, chunk)
+    reference = numpy_reference(network) if model is None else Reference(model, network)
+    inputs = _random_inputs(network, chunk)
     largest, difference = 0.0, 0.0
     for x in inputs:
         steps = x.shape[1]
         expected, final = reference(x)
-        largest = max(largest, float(np.abs(expected).max(initial=0.0)))
+        largest = max(largest, float(np.abs(expected - _offset(network, x)).max(initial=0.0)))
         for pieces in _pieces(network, steps, chunk):
             got, carried = in_pieces(network, runner, x, pieces)
             difference = max(difference, _difference(got, expected, "the answer"))
             for name, value in final.items():
-                scale = max(1.0, float(np.abs(value).max()))  # a state may be far larger than the answer
-                own = _difference(carried[name], value, f"the state {name}") / scale
+                own = _difference(carried[name], value, f"the state {name}") / max(1e-3, float(np.abs(value).max()))
                 if not own <= max(tolerance, STATE_TOLERANCE):
                     raise GatelabError(f"the state {name} differs by {own:.1e} of its largest value, T = {steps}")
     relative = difference / (largest or 1.0)
-    if not relative <= tolerance:  # also if it is NaN
-        single = Reference(source, network, torch.float32)
-        rounding = max(_difference(single(x)[0], reference(x)[0], "the answer") for x in inputs) / (largest or 1.0)
-        if not relative <= ROUNDING * rounding:
+    if relative > tolerance:
+        limit = max(tolerance, ROUNDING * _rounding(model, network, inputs, largest))
+        if relative > limit:
             raise GatelabError(
                 f"the answers differ from those of the model by {relative:.1e} of the largest one: expected at most "
-                f"{max(tolerance, ROUNDING * rounding):.1e}"
+                f"{limit:.1e}"
             )
     return Checked(relative, sum(map(len, inputs)))
+
+
+def _offset(network: Network, x: np.ndarray) -> np.ndarray | float:
+    """What is added to what the network computes: the mean of the targets, and the last value of a series. An answer
+    may be large by these alone.
+    """
+    offset = 0.0 if network.output_scale is None else network.output_scale.mean
+    return offset + x[..., : network.differenced] if network.differenced else offset
+
+
+def _rounding(model: nn.Module | None, network: Network, inputs: list[np.ndarray], largest: float) -> float:
+    """What float32 costs the model itself, relative to its largest answer; at most LARGEST_ROUNDING."""
+    if model is None:
+        return 0.0
+    exact, single = Reference(model, network), Reference(model, network, torch.float32)
+    rounding = max(_difference(single(x)[0], exact(x)[0], "the answer") for x in inputs) / (largest or 1.0)
+    return min(rounding, LARGEST_ROUNDING)
 
 
 def _random_inputs(network: Network, chunk: int | None) -> list[np.ndarray]:
@@ -109,25 +128,40 @@ def beginning(network: Network, batch: int) -> Carried:
 
 
 def _difference(got: np.ndarray, expected: np.ndarray, what: str) -> float:
+    """The largest difference, beyond what a float32 can hold; an error if a value is not finite."""
     if got.shape != expected.shape:
         raise GatelabError(f"{what} has the shape {got.shape}: expected {expected.shape}")
-    return float(np.abs(got.astype(np.float64) - expected).max(initial=0.0))
+    for values, whose in ((expected, "the model's"), (got, "the export's")):
+        if not np.isfinite(values).all():
+            raise GatelabError(f"{what} has values that are not finite ({whose} own): expected finite numbers")
+    beyond = np.abs(got.astype(np.float64) - expected) - EPSILON * np.abs(expected)
+    return max(0.0, float(beyond.max(initial=0.0)))
 
 
 def _random_input(network: Network, batch: int, steps: int, generator: np.random.Generator) -> np.ndarray:
     if network.tokens:
         return generator.integers(0, network.input_size, (batch, steps))
     x = generator.standard_normal((batch, steps, network.input_size))
-    if network.input_scale is not None and not network.differenced:
+    if network.input_scale is not None:
         x = x * network.input_scale.deviation + network.input_scale.mean
+    if count := network.differenced:  # a series at some level, whose changes are these
+        x[..., :count] = np.cumsum(x[..., :count], axis=1) + 100 * np.abs(x[..., :count]).max()
     return x.astype(np.float32)
+
+
+def numpy_reference(network: Network) -> Callable[[np.ndarray], tuple[np.ndarray, Carried]]:
+    """The network by NumPy in float64, over whole sequences."""
+    from gatelab.export.numpy_run import NumpyRunner  # that module imports this one
+
+    run = NumpyRunner(network)
+    return lambda x: run(x, beginning(network, len(x)))
 
 
 class Reference:
     """The model itself, by the eager engine in float64, with the input and output of the exported network."""
 
-    def __init__(self, source: Exportable, network: Network, dtype: torch.dtype = torch.float64) -> None:
-        model = copy.deepcopy(model_of(source)).to(dtype).eval()
+    def __init__(self, model: nn.Module, network: Network, dtype: torch.dtype = torch.float64) -> None:
+        model = copy.deepcopy(model).to(dtype).eval()
         self.dtype = dtype
         self.model: Any = model.predictor if isinstance(model, Forecaster) else model
         layers = self.model if isinstance(model, Recurrent) else self.model.recurrent

@@ -12,7 +12,7 @@ from gatelab.engine.fused.phases import Program, saved_activations
 from gatelab.engine.fused.source import matrix_name
 from gatelab.export.clampable import clampable
 from gatelab.export.js_text import SYNTAX, data, indented
-from gatelab.export.loops import Loops, Product, safe, scalar_name, unused, value_names, vector_name
+from gatelab.export.loops import Loops, Product, safe, unused, value_names
 from gatelab.export.network import Layer, Network
 from gatelab.lang.gradient import gradient
 from gatelab.lang.graph import Matrix, Node, Transpose, Weight
@@ -208,9 +208,9 @@ class Layers:
         for number, product in enumerate(loops.products):
             yield f"const products{number} = {self._packed(product)};"
         for vector in loops.vectors:
-            yield f"const {vector_name(vector)} = {parameter(f'b.{vector}')};"
+            yield f"const {loops.vector_names[vector]} = {parameter(f'b.{vector}')};"
         for scalar in loops.scalars:
-            yield f"const {scalar_name(scalar)} = {parameter(scalar)}[0];"
+            yield f"const {loops.scalar_names[scalar]} = {parameter(scalar)}[0];"
         layer = self.network.layers[0][0]  # the shapes are those of every layer
         for own, value in loops.fixed_values(layer).items():
             yield f"const {own} = {parameter(f'{name}.{own}')}{'' if value.ndim else '[0]'};"

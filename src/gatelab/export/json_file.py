@@ -1,4 +1,4 @@
-"""A network as JSON: its equations and weights, complete. docs/export.md describes it, `schema()` is its JSON schema.
+"""A network as JSON: its equations and weights, complete. docs/export/json.md describes it, `schema()` is its schema.
 
 Everything else that is exported could be made from this file: `read` returns the network again, and nothing in the file
 is executed.
@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gatelab.disk import read_regular, write_text
 from gatelab.errors import DataError, GatelabError, first_problem
 from gatelab.export.check import Runner
-from gatelab.export.network import Head, Layer, Network, Scale, identifier, inference_graph
+from gatelab.export.network import Head, Image, Layer, Network, Scale, finite, inference_graph
 from gatelab.export.numpy_run import NumpyRunner
 from gatelab.export.target import Settings, Target
 from gatelab.lang.document import from_document, to_document
-from gatelab.tasks.preparation import Preparation
 
 FORMAT, VERSION = "gatelab network", 1
 LARGEST = 1 << 31  # bytes of a file
@@ -64,6 +63,14 @@ class Scaling(_Strict):
     deviation: tuple[Annotated[float, Field(gt=0)], ...]
 
 
+class ImageReading(_Strict):
+    """An image as a sequence: its rows, its pixels, or its pixels in a fixed random order; then perhaps noise."""
+
+    side: int = Field(ge=1)
+    order: Literal["rows", "pixels", "permuted"]
+    noise_steps: int = Field(ge=0)
+
+
 class Input(_Strict):
     """What the network reads: x (B, T, size) in raw units, or tokens (B, T) from 0 to size − 1."""
 
@@ -76,6 +83,7 @@ class Input(_Strict):
         0, ge=0, description="The first columns are read as changes from the step before, 0 first."
     )
     scaling: Scaling | None = Field(None, description="Applied after differencing.")
+    image: ImageReading | None = Field(None, description="If a sequence is an image: how it is read.")
 
 
 class Weights(_Strict):
@@ -106,8 +114,8 @@ class Document(_Strict):
 
     format: Literal["gatelab network"] = "gatelab network"
     version: Literal[1] = 1
-    name: Annotated[str, AfterValidator(identifier)]
-    cell: dict[str, Any] = Field(description="One step as a list of operations; see docs/export.md.")
+    name: str = Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$")
+    cell: dict[str, Any] = Field(description="One step as a list of operations; see docs/export/json.md.")
     hidden_size: int = Field(ge=1)
     residual: bool = Field(description="From the second layer on, a layer's input is added to its output.")
     read: Literal["last", "mean", "steps"] = Field(
@@ -117,7 +125,6 @@ class Document(_Strict):
     layers: tuple[dict[Literal["fwd", "bwd"], Weights], ...] = Field(min_length=1)
     head: Linear | None = Field(None, description="null: the answer is the output of the layers.")
     output: Output
-    preparation: dict[str, Any] | None = Field(None, description="How gatelab prepares data; not needed to run it.")
 
 
 def schema() -> dict[str, Any]:
@@ -127,7 +134,6 @@ def schema() -> dict[str, Any]:
 
 def document(network: Network) -> dict[str, Any]:
     """A network as plain data."""
-    preparation = network.preparation
     whole = Document(
         name=network.name,
         cell=to_document(network.cell),
@@ -137,18 +143,18 @@ def document(network: Network) -> dict[str, Any]:
         input=Input(
             kind="tokens" if network.tokens else "numbers",
             size=network.input_size,
-            columns=() if preparation is None else preparation.columns,
-            vocabulary=() if preparation is None else preparation.vocabulary,
+            columns=network.columns,
+            vocabulary=network.vocabulary,
             embedding=None if network.embedding is None else Array.of(network.embedding),
             differenced=network.differenced,
             scaling=_scaling(network.input_scale),
+            image=None if network.image is None else ImageReading(**vars(network.image)),
         ),
         layers=tuple({layer.direction: _weights(layer) for layer in each} for each in network.layers),
         head=None
         if network.head is None
         else Linear(weight=Array.of(network.head.weight), bias=Array.of(network.head.bias)),
         output=Output(size=network.output_size, classes=network.classes, scaling=_scaling(network.output_scale)),
-        preparation=None if preparation is None else preparation.document(),
     )
     return whole.model_dump(mode="json")
 
@@ -184,6 +190,7 @@ def read(path: Path | str) -> Network:
 
 
 def _network(data: Document) -> Network:
+    _check_sizes(data)
     cell = from_document(data.cell)
     graph, H, features = inference_graph(cell), data.hidden_size, data.input.size
     if data.input.embedding is not None:
@@ -212,7 +219,7 @@ def _network(data: Document) -> Network:
     head, K = data.head, data.output.size
     if head is None and features != K:
         raise GatelabError(f"the output has size {K}: expected {features} without a head")
-    return Network(
+    network = Network(
         name=data.name,
         cell=cell,
         hidden_size=H,
@@ -226,8 +233,30 @@ def _network(data: Document) -> Network:
         differenced=data.input.differenced,
         head=None if head is None else Head(*_arrays(dict(head), {"weight": (K, features), "bias": (K,)}).values()),
         output_scale=_scale(data.output.scaling, K),
-        preparation=None if data.preparation is None else Preparation.read(data.preparation, "preparation"),
+        classes=data.output.classes,
+        columns=data.input.columns,
+        vocabulary=data.input.vocabulary,
+        image=None if data.input.image is None else Image(**dict(data.input.image)),
     )
+    return finite(network)
+
+
+def _check_sizes(data: Document) -> None:
+    """Refuse names and numbers that do not fit each other."""
+    given, size = data.input, data.input.size
+    expected = {
+        "columns": (len(given.columns), (0, size)),
+        "vocabulary": (len(given.vocabulary), (0, size)),
+        "classes": (len(data.output.classes or ()), (0, data.output.size)),
+        "differenced": (given.differenced, (0, data.output.size)),
+    }
+    for name, (found, allowed) in expected.items():
+        if found not in allowed:
+            raise GatelabError(f"{name} has {found} entries: expected {allowed[1]}, or none")
+    if given.differenced > size or (given.differenced and data.read != "steps"):
+        raise GatelabError(f"differenced is {given.differenced}: expected at most {size}, with an answer at every step")
+    if given.embedding is not None and (given.kind != "tokens" or given.embedding.shape[:-1] != (size,)):
+        raise GatelabError(f"the embedding has the shape {given.embedding.shape}: expected ({size}, E), for tokens")
 
 
 def _arrays(given: Mapping[str, Array], expected: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:

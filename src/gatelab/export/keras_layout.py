@@ -13,7 +13,7 @@ import numpy as np
 from gatelab import cells
 from gatelab.export.target import RuntimeMissingError
 from gatelab.lang import Cell
-from gatelab.lang.document import to_document
+from gatelab.lang.document import digest
 
 
 class Layout(NamedTuple):
@@ -50,7 +50,7 @@ def import_keras() -> Any:
 
 def library_cell(cell: Cell) -> Cell | None:
     """The cell of `LAYOUTS` with the same equations."""
-    return next((own for own in LAYOUTS if own is cell or to_document(own) == to_document(cell)), None)
+    return next((own for own in LAYOUTS if own is cell or digest(own) == digest(cell)), None)
 
 
 def pack(cell: Cell, weights: Mapping[str, np.ndarray], vectors: Mapping[str, np.ndarray]) -> list[np.ndarray]:

@@ -26,11 +26,8 @@ from gatelab.lang import Cell
 def write(network: Network, path: Path, settings: Settings) -> None:
     """Write the file. Names of classes and columns are beside Keras' own files in it, as gatelab.json."""
     build(network).save(path)
-    preparation = network.preparation
-    named = {} if preparation is None else {"columns": preparation.columns, "vocabulary": preparation.vocabulary}
-    whole = {"cell": network.cell.name, "classes": network.classes or (), **named}
     with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("gatelab.json", json.dumps(whole, ensure_ascii=False))
+        archive.writestr("gatelab.json", json.dumps(network.about, ensure_ascii=False))
 
 
 def runner(network: Network, path: Path) -> Runner:

@@ -99,10 +99,23 @@ class Loops:
         # Every value is complete before anything is stored: a result may replace what another one is computed from.
         self.names = {node: f"value{i}" for i, node in enumerate(stored)} | dict(names)
         self.products = [product for level in range(-1, program.levels) for product in self._products(level)]
+        self.scalar_names = self._named("scalar", "s")
+        self.vector_names = self._named("vector", "b")
         self._read: set[Node] = set()
         # From the last one on, so that only values are kept that a later loop reads.
         self._loops = [self._loop(level) for level in reversed(range(program.levels))][::-1]
         self.operations = {node.op for node in walk(program.outputs, program.available) if node.args}
+
+    def _named(self, op: str, prefix: str) -> dict[str, str]:
+        """Names of parameters in ASCII, each of its own: α and alpha are two."""
+        found = dict.fromkeys(n.name for n in walk(self.program.outputs, self.program.available) if n.op == op)
+        names: dict[str, str] = {}
+        for name in found:
+            own = safe(f"{prefix}_{name}")
+            while own in names.values():
+                own += "_"
+            names[name] = own
+        return names
 
     @property
     def sums(self) -> int:
@@ -227,9 +240,9 @@ class Loops:
         if node.op in ("constant", "full", "size"):
             return self.syntax.number(float(self.H) if node.op == "size" else node.value)
         if node.op == "scalar":
-            return scalar_name(node.name)
+            return self.scalar_names[node.name]
         if node.op == "vector":
-            return f"{vector_name(node.name)}[j]"
+            return f"{self.vector_names[node.name]}[j]"
         if node in self.totals:
             return self.totals[node]
         if node in self.temporaries and self.program.level(node) < level:
@@ -273,16 +286,6 @@ def safe(name: str) -> str:
     """A name in ASCII: Greek letters by their names, anything else as underscores."""
     spelled = "".join(LATIN.get(c, c) for c in name)
     return re.sub(r"[^0-9A-Za-z_]", "_", spelled)
-
-
-def scalar_name(name: str) -> str:
-    """The name of a hyperparameter."""
-    return safe(f"s_{name}")
-
-
-def vector_name(name: str) -> str:
-    """The name of the array of a vector of parameters."""
-    return safe(f"b_{name}")
 
 
 def value_names(graph: Graph, syntax: Syntax) -> dict[Node, str]:

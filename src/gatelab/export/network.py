@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -24,9 +23,7 @@ from gatelab.lang.graph import Graph, Matrix, Node, Weight, evaluate, walk
 from gatelab.lang.tensors import value
 from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
 from gatelab.tasks.preparation import Preparation
-from gatelab.training import Run
 
-Exportable = nn.Module | Run | Path | str  # a model or layer, or a run directory
 Read = Literal["last", "mean", "steps"]
 
 
@@ -76,6 +73,21 @@ class Scale:
 
 
 @dataclass(frozen=True)
+class Image:
+    """How an image is read as a sequence."""
+
+    side: int
+    order: str  # "rows", "pixels" or "permuted"
+    noise_steps: int  # after the image, standard normal noise in scaled units
+
+    def __str__(self) -> str:
+        each = {"rows": "row by row", "pixels": "pixel by pixel"}
+        order = each.get(self.order, "pixel by pixel in the order of gatelab.tasks.images.permutation")
+        noise = f", then {self.noise_steps} steps of noise" if self.noise_steps else ""
+        return f"an image of {self.side} x {self.side}, {order}{noise}"
+
+
+@dataclass(frozen=True)
 class Head:
     """The linear map from the layers' output to scores or values."""
 
@@ -104,7 +116,10 @@ class Network:
     differenced: int = 0  # the number of columns, the first ones, that are read as changes from the step before
     head: Head | None = None  # None: the answer is the output of the layers
     output_scale: Scale | None = None  # answers are returned in the units of the data
-    preparation: Preparation | None = field(default=None, compare=False)  # of a run: names of classes and columns
+    classes: tuple[str, ...] | None = None  # if the answers are their scores
+    columns: tuple[str, ...] = ()  # names of the features
+    vocabulary: tuple[str, ...] = ()  # names of the tokens
+    image: Image | None = None  # if a sequence is one
 
     @property
     def bidirectional(self) -> bool:
@@ -117,6 +132,11 @@ class Network:
         return self.hidden_size * len(self.layers[0]) if self.head is None else len(self.head.bias)
 
     @property
+    def first_size(self) -> int:
+        """The number of features that the first layer reads."""
+        return self.input_size if self.embedding is None else int(self.embedding.shape[1])
+
+    @property
     def every_layer(self) -> Iterator[Layer]:
         """All layers and directions, in the order of the states: 0 fwd, 0 bwd, 1 fwd, …"""
         return (layer for directions in self.layers for layer in directions)
@@ -125,11 +145,6 @@ class Network:
     def graph(self) -> Graph:
         """One step of the cell, without random masks."""
         return inference_graph(self.cell)
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """The names of the classes, if the answers are their scores."""
-        return None if self.preparation is None else self.preparation.classes
 
     @property
     def carried(self) -> dict[str, tuple[int, ...]]:
@@ -151,6 +166,18 @@ class Network:
         for name, shape in extra.items():
             shapes[self.extra(name)] = shape
         return shapes
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the network is, as plain data: for the metadata of files."""
+        facts: dict[str, Any] = {"name": self.name, "cell": self.cell.name, "equations": self.cell.text()}
+        named = {"classes": self.classes, "columns": self.columns, "vocabulary": self.vocabulary}
+        facts |= {name: list(values) for name, values in named.items() if values}
+        return facts | ({"image": vars(self.image), "input": str(self.image)} if self.image is not None else {})
+
+    def named(self, name: str) -> Network:
+        """The same network under another name."""
+        return replace(self, name=identifier(name))
 
     def extra(self, name: str) -> str:
         """The name of `total`, `before` or `steps` among the carried values: no state of the cell has it."""
@@ -182,27 +209,12 @@ def _without(graph: Graph, *operations: str) -> Graph:
     return graph.replaced(replacement)
 
 
-def network(source: Exportable, name: str | None = None) -> Network:
-    """The network of a model, a recurrent layer, or a run directory (with the weights of its best epoch)."""
-    if isinstance(source, (str, Path)):
-        source = Run(source)
-    if isinstance(source, Run):
-        return _of_model(model_of(source), source.preparation, name or source.path.resolve().name)
-    return _of_model(source, None, name or "network")
-
-
-def model_of(source: Exportable) -> nn.Module:
-    """The model itself, in evaluation mode as it is used."""
-    if isinstance(source, nn.Module):
-        return source
-    return (source if isinstance(source, Run) else Run(source)).model()
-
-
-def _of_model(model: nn.Module, preparation: Preparation | None, name: str) -> Network:
+def network_of_model(model: nn.Module, name: str = "network", preparation: Preparation | None = None) -> Network:
+    """The network of a model or a recurrent layer. `preparation`: of a run, scaling and names."""
     if isinstance(model, Forecaster):
         model = model.predictor
     if isinstance(model, Recurrent):
-        return _of_layers(model, name, "steps")
+        return finite(_of_layers(model, name, "steps"))
     if not isinstance(model, (SequenceClassifier, StepPredictor)):
         raise GatelabError(
             f"a {type(model).__name__} cannot be exported: expected a Recurrent, SequenceClassifier, StepPredictor or "
@@ -219,18 +231,27 @@ def _of_model(model: nn.Module, preparation: Preparation | None, name: str) -> N
     linear = model.head[-1]
     assert isinstance(linear, nn.Linear)
     embedding = model.input_layer.weight
-    base = _of_layers(model.recurrent, name, read)
-    return Network(
-        **{
-            **vars(base),
-            "input_size": model.input_layer.input_size,
-            "tokens": embedding is not None or (preparation is not None and preparation.kind == "tokens"),
-            "embedding": None if embedding is None else _array(embedding),
-            "head": Head(_array(linear.weight), _array(linear.bias)),
-            "preparation": preparation,
-            **({} if preparation is None else _scales(preparation)),
-        }
+    return finite(
+        replace(
+            _of_layers(model.recurrent, name, read),
+            input_size=model.input_layer.input_size,
+            tokens=embedding is not None or (preparation is not None and preparation.kind == "tokens"),
+            embedding=None if embedding is None else _array(embedding),
+            head=Head(_array(linear.weight), _array(linear.bias)),
+            **({} if preparation is None else _prepared(preparation)),
+        )
     )
+
+
+def finite(network: Network) -> Network:
+    """An error if a weight is NaN or infinite, which some targets cannot write, and none computes with."""
+    arrays = [each for layer in network.every_layer for each in (*layer.matrices.values(), *layer.vectors.values())]
+    arrays += [np.array(list(layer.scalars.values())) for layer in network.every_layer]
+    arrays += [] if network.head is None else [network.head.weight, network.head.bias]
+    arrays += [] if network.embedding is None else [network.embedding]
+    if not all(np.isfinite(each).all() for each in arrays):
+        raise GatelabError("a weight is NaN or infinite: expected finite numbers; has the training diverged?")
+    return network
 
 
 def _of_layers(layers: Recurrent, name: str, read: Read) -> Network:
@@ -260,16 +281,19 @@ def _of_parameters(number: int, direction: str, parameters: CellParameters) -> L
     )
 
 
-def _scales(preparation: Preparation) -> dict[str, object]:
-    """The scaling of inputs and outputs, per feature."""
+def _prepared(preparation: Preparation) -> dict[str, Any]:
+    """The scaling of inputs and outputs, per feature, and names."""
     scaling, targets = preparation.scaling, preparation.target_scaling
-    scales: dict[str, object] = {"differenced": preparation.output_size if preparation.differenced else 0}
+    facts: dict[str, Any] = {"differenced": preparation.output_size if preparation.differenced else 0}
+    facts |= {name: getattr(preparation, name) for name in ("classes", "columns", "vocabulary")}
+    if preparation.side is not None:
+        facts["image"] = Image(preparation.side, preparation.order, preparation.noise_pad)
     if scaling is not None:
         each = 1 if preparation.kind == "numbers" else preparation.input_size  # one for all pixels
-        scales["input_scale"] = Scale(np.repeat(scaling.mean, each), np.repeat(scaling.deviation, each))
+        facts["input_scale"] = Scale(np.repeat(scaling.mean, each), np.repeat(scaling.deviation, each))
     if targets is not None:
-        scales["output_scale"] = Scale(np.array(targets.mean), np.array(targets.deviation))
-    return scales
+        facts["output_scale"] = Scale(np.array(targets.mean), np.array(targets.deviation))
+    return facts
 
 
 def _array(tensor: Tensor) -> np.ndarray:

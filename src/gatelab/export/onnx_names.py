@@ -35,19 +35,10 @@ def _free(name: str, taken: set[str]) -> str:
 
 def metadata(network: Network) -> dict[str, str]:
     """What the file says about the network beside the graph."""
-    preparation = network.preparation
-    about = {
-        "cell": network.cell.name,
-        "equations": network.cell.text(),
-        "carried": json.dumps(_carried(network)),
+    about = {**network.about, "carried": _carried(network)}
+    return {
+        name: each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for name, each in about.items()
     }
-    if network.classes is not None:
-        about["classes"] = json.dumps(network.classes, ensure_ascii=False)
-    if preparation is not None and preparation.columns:
-        about["columns"] = json.dumps(preparation.columns, ensure_ascii=False)
-    if preparation is not None and preparation.vocabulary:
-        about["vocabulary"] = json.dumps(preparation.vocabulary, ensure_ascii=False)
-    return about
 
 
 def _carried(network: Network) -> dict[str, dict[str, str]]:

@@ -107,7 +107,8 @@ class _Scan:
             copies = tuple(state.clone() for state in ((new,) if isinstance(new, Tensor) else new))
             return copies, copies[0].clone()
 
-        final, outputs = scan(step, states, x.transpose(0, 1), dim=0)
+        initial = tuple(state.clone() for state in states)  # nor initial values that are one tensor
+        final, outputs = scan(step, initial, x.transpose(0, 1), dim=0)
         return (outputs.transpose(0, 1), *final)
 
 
@@ -116,10 +117,7 @@ def _layers(module: Any) -> list[Any]:
 
 
 def _metadata(network: Network) -> dict[str, str]:
-    preparation = network.preparation
-    named = {} if preparation is None else {"columns": preparation.columns, "vocabulary": preparation.vocabulary}
-    whole = {"name": network.name, "cell": network.cell.name, "classes": network.classes or (), **named}
-    return {"gatelab.json": json.dumps(whole, ensure_ascii=False)}
+    return {"gatelab.json": json.dumps(network.about, ensure_ascii=False)}
 
 
 def _imported(path: Path) -> ModuleType:

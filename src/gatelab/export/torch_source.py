@@ -6,7 +6,7 @@ import keyword
 import sys
 
 from gatelab import __version__
-from gatelab.export.network import Network
+from gatelab.export.network import Network, identifier
 from gatelab.export.torch_layer import LayerSource
 from gatelab.export.torch_lines import WIDTH, folded, indented, quoted
 from gatelab.export.torch_step import GLOBALS, HELPERS, Names
@@ -28,7 +28,7 @@ class Source:
         self.network = network
         names = Names(GLOBALS, HELPERS, ("CLASSES", "COLUMNS", "VOCABULARY", "WEIGHTS"))
         self.name = names.new(_camel(stem(network)))
-        self.layer = LayerSource(network, names.new(f"{_camel(network.cell.name)}Layer"))
+        self.layer = LayerSource(network, names.new(f"{_camel(identifier(network.cell.name))}Layer"))
         local = Names(GLOBALS, ("self", "x", "state", "values", "number", "layer", "outputs", "answer", "read"))
         self.finals = {state: local.new(f"{name}_end") for state, name in self.layer.step.states.items()}
         self.stacks = {state: local.new(f"new_{name}") for state, name in self.layer.step.states.items()}
@@ -79,9 +79,8 @@ class Source:
         return "\n".join([*lines, "", f"x: {x}{units}", f"answer: {answer}", '"""'])
 
     def _constants(self) -> list[str]:
-        preparation = self.network.preparation
-        named = {} if preparation is None else {"COLUMNS": preparation.columns, "VOCABULARY": preparation.vocabulary}
-        named["CLASSES"] = self.network.classes or ()
+        network = self.network
+        named = {"COLUMNS": network.columns, "VOCABULARY": network.vocabulary, "CLASSES": network.classes or ()}
         lines = [f'WEIGHTS = Path(__file__).with_name("{stem(self.network)}.pt")']
         return lines + [line for name, values in named.items() if values for line in _tuple(name, values)]
 

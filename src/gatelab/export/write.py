@@ -8,11 +8,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from gatelab.disk import TEMPORARY
+from gatelab.disk import TEMPORARY, resolved
 from gatelab.errors import GatelabError, unknown
 from gatelab.export import c_code, javascript, json_file, keras_model, onnx_graph, torch_module
 from gatelab.export.check import TOLERANCE, Checked, check
-from gatelab.export.network import Exportable, network
+from gatelab.export.source import Exportable, loaded
 from gatelab.export.target import RuntimeMissingError, Settings, Target
 
 TARGETS: dict[str, Target] = {
@@ -41,22 +41,21 @@ def export(
     settings: Settings | None = None,
 ) -> Exported:
     """Export a model, a layer or a run. Nothing is left at `path`, or what was there is left alone, if it fails."""
-    chosen, settings, path = _target(target), settings or Settings(), Path(path)
+    chosen, settings, path = _target(target), settings or Settings(), resolved(Path(path))
     _check_settings(chosen, settings)
-    if path.exists() and path.is_dir() != (chosen.suffix is None):
-        kind = "file" if path.is_file() else "folder"
-        raise GatelabError(f"{path} is a {kind}: expected a {'folder' if kind == 'file' else 'file'} for {target}")
-    whole = network(source, name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=TEMPORARY) as folder:
+    _check_place(chosen, path)
+    network, model = loaded(source, name)
+    beside = path if path.is_dir() else path.parent
+    beside.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=beside, prefix=TEMPORARY) as folder:
         # A name of its own, since files may refer to each other by name.
-        made = Path(folder) / (whole.name if chosen.suffix is None else f"{whole.name}{chosen.suffix}")
-        chosen.write(whole, made, settings)
+        made = Path(folder) / f"{network.name}{chosen.suffix or ''}"
+        chosen.write(network, made, settings)
         checked, unchecked = None, "" if with_check else "not asked for"
         if with_check:
             try:
                 tolerance = math.inf if settings.int8 else TOLERANCE  # what rounding costs is reported
-                checked = check(source, whole, chosen.runner(whole, made), tolerance, settings.chunk)
+                checked = check(model, network, chosen.runner(network, made), tolerance, settings.chunk)
             except RuntimeMissingError as error:
                 unchecked = str(error)
             except GatelabError as error:
@@ -64,18 +63,35 @@ def export(
         return Exported(path, _moved(made, path), checked, unchecked)
 
 
+def _check_place(target: Target, path: Path) -> None:
+    """Refuse a place that is something else than what is to be written."""
+    if not path.exists() or (path.is_file() if target.suffix else path.is_dir()):
+        return
+    kind = "file" if path.is_file() else "folder" if path.is_dir() else "pipe or device"
+    raise GatelabError(f"{path} is a {kind}: expected a {'file' if target.suffix else 'folder'} for {target.name}")
+
+
 def _moved(made: Path, path: Path) -> tuple[Path, ...]:
-    """Move a finished file, or the files of a folder one by one."""
-    files = sorted(each for each in made.rglob("*") if each.is_file()) if made.is_dir() else [made]
-    moved = []
-    for file in files:
+    """Move a finished file, or the files of a folder one by one; files of somebody else's are not replaced."""
+    files = sorted(made.iterdir()) if made.is_dir() else [made]
+    places = [path / file.name for file in files] if made.is_dir() else [path]
+    if made.is_dir() and any(place.exists() for place in places) and not any(map(_is_ours, places)):
+        foreign = next(place for place in places if place.exists())
+        raise GatelabError(f"{foreign} was not written by gatelab: choose another --out or --name, or remove it")
+    path.mkdir(exist_ok=True) if made.is_dir() else None
+    for file, place in zip(files, places, strict=True):
         with open(file, "rb") as handle:
             os.fsync(handle.fileno())
-        end = path / file.relative_to(made) if made.is_dir() else path
-        end.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(file, end)
-        moved.append(end)
-    return tuple(moved)
+        os.replace(file, place)
+    return tuple(places)
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether an earlier export wrote this file: its text says so at the beginning."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return b"gatelab" in file.read(2000)
 
 
 def _target(name: str) -> Target:

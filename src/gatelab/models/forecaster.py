@@ -15,6 +15,16 @@ from gatelab.lang import Cell
 from gatelab.models.predictor import StepPredictor
 
 
+def conformal_rank(windows: int, level: float) -> int | None:
+    """Return which of the sorted held-out errors bounds the next one with probability `level`, 1 for the smallest.
+
+    If all are exchangeable, the coverage is at least `level`. That takes at least level / (1 − level) windows; None if
+    there are fewer.
+    """
+    rank = math.ceil((windows + 1) * level - 1e-9)  # + 1 for the window to be predicted
+    return rank if rank <= windows else None
+
+
 class Forecast(NamedTuple):
     """A point forecast and a prediction interval."""
 
@@ -119,8 +129,8 @@ class Forecaster(nn.Module):
                 "with longer futures"
             )
         mean = self.predict_future(x, steps_ahead)
-        rank = math.ceil((windows + 1) * level - 1e-9)  # + 1 for the window to be predicted
+        rank = conformal_rank(windows, level)
         width = (
-            self.residuals[rank - 1, :steps_ahead] if rank <= windows else torch.full_like(mean[0], torch.inf)
+            torch.full_like(mean[0], torch.inf) if rank is None else self.residuals[rank - 1, :steps_ahead]
         )  # (steps_ahead, D)
         return Forecast(mean, mean - width, mean + width)

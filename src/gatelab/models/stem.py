@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn.functional import batch_norm
 
 from gatelab.engine import checks
 
@@ -57,9 +58,17 @@ class ConvStem(nn.Module):
     def _normalized(norm: nn.Module, x: Tensor, lengths: Tensor | None) -> Tensor:
         """Batch normalization over the steps that exist."""
         if lengths is None:
-            return norm(x.flatten(0, 1)).view_as(x)  # type: ignore[no-any-return]
+            return ConvStem._over_steps(norm, x.flatten(0, 1)).view_as(x)
         inside = _inside(x, lengths)
-        return torch.zeros_like(x).masked_scatter(inside, norm(x[inside.squeeze(2)]))
+        return torch.zeros_like(x).masked_scatter(inside, ConvStem._over_steps(norm, x[inside.squeeze(2)]))
+
+    @staticmethod
+    def _over_steps(norm: nn.Module, steps: Tensor) -> Tensor:
+        """(M, channels) normalized; a single step in training has no statistics, and gets the running ones."""
+        assert isinstance(norm, nn.BatchNorm1d)
+        if norm.training and len(steps) == 1:
+            return batch_norm(steps, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps)
+        return norm(steps)  # type: ignore[no-any-return]
 
 
 def _inside(x: Tensor, lengths: Tensor) -> Tensor:

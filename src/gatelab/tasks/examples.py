@@ -44,6 +44,7 @@ class Examples:
     encoding: Encoding = Floats()
     lengths: Tensor | None = None
     per_step: bool = False  # whether there is a target at every step
+    weights: Tensor | None = None  # (N,) float32 of mean 1, how much each sequence counts; None if all count the same
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -61,6 +62,10 @@ class Examples:
         if not targets.is_floating_point():
             targets = targets.long()  # text stores its tokens as bytes
         return Batch(self.encoding(rows, index), targets, lengths)
+
+    def weights_of(self, index: Tensor) -> Tensor | None:
+        """Return the weights (B,) of the examples with these indices; None if all count the same."""
+        return None if self.weights is None else self.weights.index_select(0, index)
 
     def longest(self, index: Tensor) -> int:
         """Return the number of steps of the longest of these examples."""

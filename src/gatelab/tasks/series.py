@@ -21,14 +21,18 @@ class Scaling:
     deviation: np.ndarray  # (D,)
 
     @classmethod
-    def of(cls, values: np.ndarray) -> Scaling:
-        """Fit to values (N, D) in float64; constant columns get deviation 1."""
+    def of(cls, values: np.ndarray, weights: np.ndarray | None = None) -> Scaling:
+        """Fit to values (N, D) in float64, weighted by `weights` (N,); constant columns get deviation 1."""
         values = np.asarray(values, np.float64)
         middle = values.min(0) / 2 + values.max(0) / 2  # sums stay small for values that are huge or far from 0
         size = np.maximum(np.abs(values - middle).max(0), np.finfo(np.float64).tiny)
         relative = (values - middle) / size
-        deviation = relative.std(0) * size
-        return cls(relative.mean(0) * size + middle, np.where(deviation > 0, deviation, 1.0))
+        if weights is None:
+            mean, deviation = relative.mean(0), relative.std(0) * size
+        else:
+            mean = np.average(relative, 0, weights)
+            deviation = np.sqrt(np.average((relative - mean) ** 2, 0, weights)) * size
+        return cls(mean * size + middle, np.where(deviation > 0, deviation, 1.0))
 
     def apply(self, values: np.ndarray) -> np.ndarray:
         """Scale to float32; values outside its range become infinite."""

@@ -127,4 +127,4 @@ def saved_tally(tally: Tally) -> dict[str, float]:
 
 def restored_tally(objective: Objective, saved: dict[str, Any]) -> Tally:
     """The inverse of `saved_tally`."""
-    return Tally(objective, **saved)
+    return Tally(objective, **{"weight": saved.get("targets", 0), **saved})  # before there were weights: their number

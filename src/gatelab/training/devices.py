@@ -19,7 +19,7 @@ from gatelab.tasks import Batch
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torch import nn
+    from torch import Tensor, nn
 
     from gatelab.training.spec import RunSpec
 
@@ -70,6 +70,11 @@ def of(model: nn.Module) -> torch.device:
 def moved(batch: Batch, device: torch.device) -> Batch:
     """A batch on a device."""
     return Batch(*(None if values is None else values.to(device) for values in batch))  # type: ignore[arg-type]
+
+
+def moved_weights(weights: Tensor | None, device: torch.device) -> Tensor | None:
+    """The weights of a batch on a device."""
+    return None if weights is None else weights.to(device)
 
 
 def seed(device: torch.device, number: int) -> None:

@@ -32,9 +32,9 @@ def evaluate(model: nn.Module, part: Examples, objective: Objective, is_stream: 
 def _evaluate(model: nn.Module, part: Examples, objective: Objective) -> tuple[Metrics, Tensor]:
     tally, predictions, device = Tally(objective), [], devices.of(model)
     for index in torch.split(torch.arange(len(part)), EVALUATED_AT_ONCE):
-        batch = devices.moved(part.batch(index), device)
+        batch, weights = devices.moved(part.batch(index), device), devices.moved_weights(part.weights_of(index), device)
         prediction: Tensor = model(batch.x, lengths=batch.lengths)
-        tally.add(prediction, batch, objective.loss(prediction, batch).item())
+        tally.add(prediction, batch, objective.loss(prediction, batch, weights).item(), weights)
         predictions.append(_padded(prediction.cpu(), part))
     return tally.metrics(), torch.cat(predictions)
 

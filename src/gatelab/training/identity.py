@@ -32,7 +32,7 @@ def fingerprint(task: Task) -> str:
     """A checksum of all data as stored, and of its preprocessing."""
     total = hashlib.sha256(sum_of(task.preparation.document()).encode())
     for part in task.parts:
-        for values in (part.stored, part.targets, part.lengths):
+        for values in (part.stored, part.targets, part.lengths, part.weights):
             if values is not None:
                 total.update(f"{values.dtype} {tuple(values.shape)} ".encode())
                 total.update(_all_bytes(values))

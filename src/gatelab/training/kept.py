@@ -29,7 +29,8 @@ def write(folder: Path, task: Task, is_stream: bool = False) -> None:
     arrays: dict[str, np.ndarray] = {}
     if task.from_disk and not isinstance(task.test.encoding, NoiseAfter):
         for name in ("validation", "test"):
-            arrays |= _some(name, getattr(task, name))
+            if len(part := getattr(task, name)):
+                arrays |= _some(name, part)
     if (ending := task.ending(STREAM_END if is_stream else None)) is not None:
         arrays["ending"] = ending.values
         if ending.stamps is not None:
@@ -52,14 +53,16 @@ def parts(path: Path, preparation: Preparation) -> Parts | None:
     if not path.is_file():
         return None
     arrays = sealed.read_arrays(path)
-    if "test_stored" not in arrays:
+    names = [name for name in ("validation", "test") if f"{name}_stored" in arrays]
+    if not names:
         return None
     try:
-        test, validation = (_part(name, arrays, preparation) for name in ("test", "validation"))
+        found = {name: _part(name, arrays, preparation) for name in names}
     except (KeyError, ValueError, TypeError, IndexError, RuntimeError) as error:
         raise sealed.damaged(path, error) from error
-    nothing = Examples(validation.stored[:0], validation.targets[:0], validation.encoding)
-    return Parts(nothing, validation, test)
+    some = found[names[0]]
+    nothing = Examples(some.stored[:0], some.targets[:0], some.encoding)
+    return Parts(nothing, found.get("validation", nothing), found.get("test", nothing))
 
 
 def _part(name: str, arrays: dict[str, np.ndarray], preparation: Preparation) -> Examples:

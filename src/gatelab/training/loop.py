@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ class Outcome:
 
     status: Status
     run: Run
-    test: Metrics  # of the best validation epoch; empty unless done
+    test: Metrics  # with the kept weights; empty unless done
     best_epoch: int | None
 
 
@@ -91,11 +92,14 @@ def train(
     *,
     extend: bool = False,
     accept_changes: bool = False,
+    initial_weights: Mapping[str, Tensor] | None = None,
 ) -> Outcome:
-    """Train, keep the best validation epoch, and test it once. Everything is in the run directory afterwards.
+    """Train, keep the best validation epoch (or the last), and test it once. Everything is in the run directory
+    afterwards.
 
     An interrupted run in the directory is resumed, bit for bit; anything else there is an error. With `extend` a run
-    may be trained for more epochs than before. Equations and data must be unchanged, unless `accept_changes`. Ctrl-C
+    may be trained for more epochs than before. Equations and data must be unchanged, unless `accept_changes`. A new run
+    may begin with `initial_weights`, the state of another model of its shape, whose checksum its manifest has. Ctrl-C
     saves after the batch and then raises KeyboardInterrupt, as it would anywhere.
     """
     run, report = Run(Path(run_dir)), report or Reporter()
@@ -104,7 +108,7 @@ def train(
     footprint.refuse(spec)
     if not run.exists():
         refuse_foreign(run.path)
-        spec.task.parts  # noqa: B018 (data that is not here must not leave a directory behind)
+        _refuse_empty_parts(spec)  # before there is a directory; so is data that is not here
     with alone_in(run.path), prepared(spec.training, run, device) as threads, stoppable() as stop:
         if run.exists():
             manifest = run.checked_against(spec, but=("training.num_epochs",) if extend else ())
@@ -113,7 +117,7 @@ def train(
                 report.known(outcome, manifest)
                 return outcome
             devices.refuse_missing(device, run.path)
-        work = _begin(spec, run, threads, torch.device(device), report, stop, accept_changes)
+        work = _begin(spec, run, threads, torch.device(device), report, stop, accept_changes, initial_weights)
         try:
             report.start(spec, work.manifest, work.place)
             _note_batch_size(work)
@@ -129,6 +133,27 @@ def train(
     if outcome.status == "interrupted":
         raise KeyboardInterrupt
     return outcome
+
+
+def _refuse_empty_parts(spec: RunSpec) -> None:
+    """Raise if the spec needs a validation or a test set that the data does not have."""
+    _, validation, test = spec.task.parts
+    training, optimization = spec.training, spec.optimization
+    by_validation = {
+        "training.keep: best": training.keep == "best",
+        "training.patience": training.patience is not None,
+        "optimization.schedule: plateau": optimization.schedule == "plateau",
+        "training.record: gradients": "gradients" in training.record,
+    }
+    if not len(validation) and (needing := [name for name, is_set in by_validation.items() if is_set]):
+        raise GatelabError(
+            f"the task {spec.task.name!r} has no validation set, and {needing[0]} needs one: leave it out "
+            "(training.keep: last keeps the last weights), or hold some examples out"
+        )
+    if not len(test) and training.test:
+        raise GatelabError(
+            f"the task {spec.task.name!r} has no test set: set training.test: false, or hold some examples out"
+        )
 
 
 def _note_batch_size(work: Work) -> None:
@@ -190,10 +215,20 @@ def fit(work: Work) -> None:
             _record(work)
         train_epoch(work)
         begin = time.perf_counter()
-        validation = evaluate(work.model, work.task.validation, work.objective, work.is_stream)[0]
-        _check_converging(work, "validation", validation, place.epoch + 1)
+        validation = _validate(work)
         _end_epoch(work, validation, time.perf_counter() - begin)
     _record(work)
+    if training.keep == "last" or training.checkpoint == "end":
+        _end_training(work)
+
+
+def _validate(work: Work) -> Metrics:
+    """The validation metrics; none without a validation set."""
+    if not len(work.task.validation):
+        return {}
+    metrics = evaluate(work.model, work.task.validation, work.objective, work.is_stream)[0]
+    _check_converging(work, "validation", metrics, work.place.epoch + 1)
+    return metrics
 
 
 def _has_stopped(work: Work) -> bool:
@@ -204,7 +239,8 @@ def _has_stopped(work: Work) -> bool:
 
 def _is_pruned(work: Work) -> bool:
     """Whether the reporter wants no more epochs. It sees the same after an interruption."""
-    return not work.report.wants_more(work.objective.scores(work.place.history))
+    scores = work.objective.scores(work.place.history) if len(work.task.validation) else []
+    return not work.report.wants_more(scores)
 
 
 def _record(work: Work) -> None:
@@ -225,7 +261,8 @@ def train_epoch(work: Work) -> None:
         chunk = batches[place.batch]
         if not chunk.continues:
             work.carried = None
-        place.norm += train_step(work, devices.moved(part.batch(*chunk), work.device), rate, tally)
+        weights = devices.moved_weights(part.weights_of(chunk.examples), work.device)
+        place.norm += train_step(work, devices.moved(part.batch(*chunk), work.device), rate, tally, weights)
         place.batch += 1
         place.tally, place.seconds = checkpoint.saved_tally(tally), time.perf_counter() - begin
         work.report.batch(place.epoch, place.batch, len(batches), _seen(work, len(part), tally.targets), tally)
@@ -241,7 +278,7 @@ def _seen(work: Work, examples: int, targets: int) -> int:
     return min(batches, examples) if work.bptt is None else targets
 
 
-def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally) -> float:
+def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally, weights: Tensor | None = None) -> float:
     """Forward pass, backward pass, optimizer step. Returns the gradient norm before clipping."""
     model, optimizer, place = work.model, work.optimizer, work.place
     # Dropout, and masks that a cell draws, are seeded by position: there is no generator state to save, and nothing
@@ -253,7 +290,7 @@ def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally) -> 
     else:
         prediction, state = run_chunk(model, batch, work.carried)
         work.carried = chunks.detached(state)
-    loss = work.objective.loss(prediction, batch)
+    loss = work.objective.loss(prediction, batch, weights)
     loss.backward()  # type: ignore[no-untyped-call]
     norm = optimizers.gradient_norm(optimizer, work.spec.optimization.clip_norm)
     value = loss.item()
@@ -262,12 +299,12 @@ def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally) -> 
         raise DivergenceError(what, place.epoch + 1, place.batch + 1, optimizers.largest_gradients(model))
     optimizers.set_learning_rate(optimizer, learning_rate)
     optimizers.step(optimizer)
-    tally.add(prediction, batch, value)
+    tally.add(prediction, batch, value, weights)
     return norm
 
 
 def test(work: Work) -> dict[str, Any]:
-    """The test metrics with the weights of the best validation epoch, and the trivial baseline. Once, at the end."""
+    """The test metrics with the kept weights, and the trivial baseline. Once, at the end."""
     task, epoch = work.task, work.place.best_epoch
     checkpoint.read_weights(work.run.best_path, work.model, epoch)
     metrics, predictions = evaluate(work.model, task.test, work.objective, work.is_stream)
@@ -301,6 +338,20 @@ def frozen_values(spec: ModelSpec, model: nn.Module) -> dict[str, str]:
     }
 
 
+def _load(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise GatelabError(f"the initial weights do not fit the model: {error}") from None
+
+
+def _checksum(weights: Mapping[str, Tensor]) -> str:
+    total = hashlib.sha256()
+    for name, value in sorted(weights.items()):
+        total.update(name.encode() + value.detach().cpu().numpy().tobytes())
+    return total.hexdigest()
+
+
 def _check_converging(work: Work, part: str, metrics: Metrics, epoch: int) -> None:
     loss, examples = metrics["loss"], getattr(work.task, part)
     is_finite = all(map(math.isfinite, metrics.values()))
@@ -321,12 +372,15 @@ def _begin(
     report: Reporter,
     stop: Stop,
     accept_changes: bool = False,
+    initial_weights: Mapping[str, Tensor] | None = None,
 ) -> Work:
     """A new run, or an interrupted one at its last checkpoint."""
     if run.exists() and run.checkpoint_path.is_file():
         model = run.untrained(run.checkpoint_path)
     else:
         model = build.model(spec.model, spec.task, spec.training.seed)
+        if initial_weights is not None:
+            _load(model, initial_weights)
     model = model.to(device)  # initialized on the CPU: the initial weights do not depend on the device
     optimizer = optimizers.optimizer(spec.optimization, model)
     schedule = Schedule(spec.optimization, spec.training.num_epochs)
@@ -334,7 +388,13 @@ def _begin(
     if not run.exists():
         parameters = sum(parameter.numel() for parameter in model.parameters())
         current, frozen = identity(spec, device.type), frozen_values(spec.model, model)
+        run.checkpoint_path.unlink(missing_ok=True)  # of a run that was killed before it had a manifest
+        if initial_weights is not None:  # first, so that a run that is killed from here on resumes with them
+            checkpoint.write(run.checkpoint_path, model, optimizer, schedule, place)
         manifest = run.begin(spec, current, threads, parameters, frozen, device.type)
+        if initial_weights is not None:
+            manifest["initial_weights"] = _checksum(initial_weights)
+            run.write_manifest(manifest)
     else:
         current = identity(spec, device.type)
         changed = _changes(spec, run, current, threads)
@@ -390,21 +450,43 @@ def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:
         "validation_seconds": round(seconds, 4),
         "samples_per_second": round(_seen(work, len(work.task.train), int(place.tally["targets"])) / place.seconds, 1),
     }
-    score = work.objective.score(validation)
-    improved = place.best_score is None or score > place.best_score
-    # Small validation sets tie often, and the first of equals may have hardly learned: then the loss decides.
-    better = improved or (score == place.best_score and validation["loss"] < place.best_loss)
+    better = _is_better(work, validation)
     if better:
-        checkpoint.write_weights(work.run.best_path, work.model, place.epoch + 1)
-        place.best_score, place.best_loss, place.best_epoch = score, validation["loss"], place.epoch + 1
+        place.best_score, place.best_loss = work.objective.score(validation), validation["loss"]
+    if better and work.spec.training.keep == "best":
+        _keep(work, place.epoch + 1)
     place.waited = 0 if better else place.waited + 1
     work.schedule.observe(better)
     place.history.append(line)
     place.total_seconds += place.seconds + seconds
     place.epoch, place.batch, place.tally, place.norm, place.seconds = place.epoch + 1, 0, {}, 0.0, 0.0
-    _save(work)
-    work.run.write_metrics(place.history)
+    if work.spec.training.checkpoint == "epoch":
+        _save(work)
+        work.run.write_metrics(place.history)
     work.report.epoch(line, better)
+
+
+def _is_better(work: Work, validation: Metrics) -> bool:
+    """Whether this is the best validation epoch so far; none is without a validation set."""
+    if not validation:
+        return False
+    place, score = work.place, work.objective.score(validation)
+    # Small validation sets tie often, and the first of equals may have hardly learned: then the loss decides.
+    tied = score == place.best_score and validation["loss"] < place.best_loss
+    return place.best_score is None or score > place.best_score or tied
+
+
+def _keep(work: Work, epoch: int) -> None:
+    """Write the weights as those of this epoch."""
+    checkpoint.write_weights(work.run.best_path, work.model, epoch)
+    work.place.best_epoch = epoch
+
+
+def _end_training(work: Work) -> None:
+    """After the last epoch: what was not written before."""
+    if work.spec.training.keep == "last" and work.place.epoch:
+        _keep(work, work.place.epoch)
+    _save(work)
 
 
 def _save(work: Work) -> None:
@@ -424,5 +506,7 @@ def _end(work: Work, facts: dict[str, Any]) -> Outcome:
             "seconds_per_epoch": round(sum(line["seconds"] for line in place.history) / max(1, len(place.history)), 4),
         }
     )
+    if work.spec.training.checkpoint == "end":
+        work.run.write_metrics(place.history)
     work.run.write_manifest(work.manifest)
     return Outcome(facts["status"], work.run, facts.get("test", {}), place.best_epoch)

@@ -29,12 +29,29 @@ class Objective:
         by_accuracy = self.classifies and task.bits_metric is None
         self.monitor = spec.monitor if spec.monitor != "auto" else "accuracy" if by_accuracy else "loss"
 
-    def loss(self, prediction: Tensor, batch: Batch) -> Tensor:
-        """The mean over all targets: (B, K) against (B,) or (B, K), or with a T in the middle."""
+    def loss(self, prediction: Tensor, batch: Batch, weights: Tensor | None = None) -> Tensor:
+        """The mean over all targets: (B, K) against (B,) or (B, K), or with a T in the middle. With `weights` (B,), the
+        mean of the weighted losses: weights have mean 1 over all batches, not in each of them.
+        """
+        if weights is not None:
+            return self._weighted_loss(prediction, batch, weights)
         prediction, targets = self.existing(prediction, batch), self.existing(batch.y, batch)
         if self.classifies:
             return cross_entropy(prediction, targets)
         return mse_loss(prediction, targets) if self.name == "mse" else l1_loss(prediction, targets)
+
+    def _weighted_loss(self, prediction: Tensor, batch: Batch, weights: Tensor) -> Tensor:
+        prediction, targets = self.existing(prediction, batch), self.existing(batch.y, batch)
+        if self.classifies:
+            losses = cross_entropy(prediction, targets, reduction="none")
+        else:
+            loss = mse_loss if self.name == "mse" else l1_loss
+            losses = loss(prediction, targets, reduction="none").mean(-1)
+        return (self.by_target(weights, batch) * losses).mean()
+
+    def by_target(self, weights: Tensor, batch: Batch) -> Tensor:
+        """The weight of each target (M,), from those of the sequences (B,)."""
+        return self.existing(weights[:, None].expand(batch.y.shape[:2]), batch) if self.task.per_step else weights
 
     def existing(self, values: Tensor, batch: Batch) -> Tensor:
         """Where there is a target at every step: (B, T, …) → (M, …), without padding."""
@@ -64,23 +81,28 @@ class Objective:
 
 @dataclass
 class Tally:
-    """Metrics over many batches, every target with the same weight."""
+    """Metrics over many batches, every target with the weight of its sequence."""
 
     objective: Objective
     loss: float = 0.0
     targets: int = 0
-    hits: int = 0
-    scored: int = 0
+    weight: float = 0.0  # of all targets: their number if all count the same
+    hits: float = 0
+    scored: float = 0
     squared: float = 0.0
     absolute: float = 0.0
 
     @torch.no_grad()
-    def add(self, prediction: Tensor, batch: Batch, loss: float) -> None:
-        """Count a batch whose mean loss is known."""
+    def add(self, prediction: Tensor, batch: Batch, loss: float, weights: Tensor | None = None) -> None:
+        """Count a batch whose loss, by `Objective.loss` with the same weights, is known."""
         goal = self.objective
         targets = goal.existing(batch.y, batch)
         self.loss += loss * len(targets)
         self.targets += len(targets)
+        if weights is not None:
+            self._add_weighted(prediction, batch, weights)
+            return
+        self.weight += len(targets)
         if goal.classifies:
             right = goal.task.counted(prediction.argmax(-1) == batch.y, batch.lengths)
             self.hits += int(right.sum())
@@ -90,14 +112,28 @@ class Tally:
             self.squared += float(error.square().mean()) * len(targets)
             self.absolute += float(error.abs().mean()) * len(targets)
 
+    def _add_weighted(self, prediction: Tensor, batch: Batch, weights: Tensor) -> None:
+        goal, by_target = self.objective, self.objective.by_target(weights, batch).cpu().double()
+        self.weight += float(by_target.sum())
+        if goal.classifies:
+            right = prediction.argmax(-1) == batch.y
+            each = weights[:, None].expand(right.shape) if goal.task.per_step else weights
+            right, each = (goal.task.counted(values, batch.lengths) for values in (right, each))
+            self.hits += float(each[right].double().sum())
+            self.scored += float(each.double().sum())
+        else:
+            error = (goal.existing(prediction, batch) - goal.existing(batch.y, batch)).cpu().double()
+            self.squared += float(by_target @ error.square().mean(-1))
+            self.absolute += float(by_target @ error.abs().mean(-1))
+
     def metrics(self) -> Metrics:
         """The metrics of everything that was counted."""
-        mean_loss = self.loss / self.targets
+        mean_loss = self.loss / self.weight
         if self.objective.classifies:
             bits = self.objective.task.bits_metric
             in_bits = {} if bits is None else {bits: mean_loss / math.log(2)}
             return {"loss": mean_loss, **in_bits, "accuracy": self.hits / self.scored}
-        return {"loss": mean_loss, "mse": self.squared / self.targets, "mae": self.absolute / self.targets}
+        return {"loss": mean_loss, "mse": self.squared / self.weight, "mae": self.absolute / self.weight}
 
 
 def macro_metrics(task: Task, prediction: Tensor, targets: Tensor, lengths: Tensor | None) -> Metrics:

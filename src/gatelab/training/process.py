@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +17,10 @@ from gatelab.disk import clear_unfinished, foreign, read_regular, within
 from gatelab.engine import team
 from gatelab.errors import BusyError, DataError, GatelabError
 from gatelab.training import devices, kept
-from gatelab.training.run import CELL, CELL_HEADING, LOG, MODEL, PROGRESS, Run
+from gatelab.training.run import CELL, CELL_HEADING, CHECKPOINT, LOG, MODEL, PROGRESS, Run
 from gatelab.training.spec import TrainingSpec
 
-BEGUN = (kept.FILE, CELL, MODEL)  # files that a run writes before its manifest
+BEGUN = (kept.FILE, CELL, MODEL, CHECKPOINT)  # files that a run writes before its manifest
 
 
 @contextmanager
@@ -67,7 +67,8 @@ def _is_ours(path: Path) -> bool:
     try:
         if path.name == CELL:
             return read_regular(path).decode(errors="replace").startswith(CELL_HEADING)
-        return bool(sealed.read_json(path) if path.suffix == ".json" else sealed.read_arrays(path))
+        read: dict[str, Callable[[Path], object]] = {".json": sealed.read_json, ".npz": sealed.read_arrays}
+        return bool(read.get(path.suffix, sealed.read_tensors)(path))
     except (OSError, DataError):
         return False
 

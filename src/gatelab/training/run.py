@@ -5,11 +5,12 @@
     cell.txt                the equations, and the file they came from, for people; never read back
     metrics.jsonl           one line per epoch
     checkpoint.safetensors  everything that is needed to resume: weights, optimizer, position, history
-    best.safetensors        the weights of the best validation epoch
+    best.safetensors        the weights that are kept: of the best validation epoch, or of the last one
     predictions.npz         the model's output on the test set, and the targets
     examples.npz            a few examples of data that may be unavailable later, and the end of a series
     gradients.npz           gradient norms by epoch and step, if recorded
     timing.json             seconds of training and validation
+    estimator.json          the parameters of a classifier or regressor of gatelab.sklearn, if it is one's
 
 Every file is written completely or not at all; all that are read back carry a checksum, which is verified then. Nothing
 in it can run code, and no link in it is followed out of it. It can be moved to another machine and used there alone.
@@ -38,16 +39,17 @@ from gatelab.training import build, checkpoint, devices, kept
 from gatelab.training.manifest import SCHEMA, checked, git_commit, machine, now, versions
 from gatelab.training.spec import RunSpec
 
-IMMATERIAL = ("task.data_dir", "training.checkpoint_seconds")  # do not affect the result
+IMMATERIAL = ("task.data_dir", "training.checkpoint", "training.checkpoint_seconds")  # do not affect the result
 MANIFEST, MODEL, CELL = "manifest.json", "model.json", "cell.txt"
 CELL_HEADING = "# The cell"
 METRICS, CHECKPOINT, BEST = "metrics.jsonl", "checkpoint.safetensors", "best.safetensors"
 PREDICTIONS, GRADIENTS, TIMING = "predictions.npz", "gradients.npz", "timing.json"
+ESTIMATOR = "estimator.json"  # of an estimator's `save`
 PROGRESS, LOG = "progress.json", "log.txt"  # of an experiment's worker
 INSPECTION, EXPLORER = "inspect", "explorer.html"  # of `gatelab inspect` and `gatelab explore`
 FILES = (
-    MANIFEST, MODEL, CELL, METRICS, CHECKPOINT, BEST, PREDICTIONS, kept.FILE, GRADIENTS, TIMING, PROGRESS, LOG,
-    INSPECTION, EXPLORER,
+    MANIFEST, MODEL, CELL, METRICS, CHECKPOINT, BEST, PREDICTIONS, kept.FILE, GRADIENTS, TIMING, ESTIMATOR, PROGRESS,
+    LOG, INSPECTION, EXPLORER,
 )  # fmt: skip
 
 

@@ -244,8 +244,18 @@ class TrainingSpec(Section):
         "auto",
         description="validation metric that selects the weights: auto is accuracy for classes, else loss",
     )
-    test: bool = Field(True, description="evaluate the best epoch on the test set; false for a trial of a search")
-    checkpoint_seconds: float = Field(60.0, gt=0, description="longest time between checkpoints, beside one per epoch")
+    keep: Literal["best", "last"] = Field(
+        "best",
+        description="the weights that are kept: those of the best validation epoch, or of the last one, for which no "
+        "validation set is needed",
+    )
+    test: bool = Field(True, description="evaluate the kept weights on the test set; false for a trial of a search")
+    checkpoint: Literal["epoch", "end"] = Field(
+        "epoch",
+        description="when everything that is needed to resume is saved: after every epoch, or at the end; in either "
+        "case after checkpoint_seconds",
+    )
+    checkpoint_seconds: float = Field(60.0, gt=0, description="longest time between checkpoints")
     threads: int | None = Field(
         None, ge=1, le=1024, description="CPU threads; null for as many as there are idle cores at the start"
     )

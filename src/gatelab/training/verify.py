@@ -21,6 +21,7 @@ from gatelab.training.run import (
     BEST,
     CELL,
     CHECKPOINT,
+    ESTIMATOR,
     FILES,
     GRADIENTS,
     INSPECTION,
@@ -74,11 +75,14 @@ def _is_needed(run: Run, name: str) -> bool:
         manifest, _ = run.manifest(), run.spec()
     except DataError:
         return False
-    if name in (BEST, CHECKPOINT, METRICS):
-        return bool(manifest.get("epochs"))
+    training = run.spec().training
+    if name in (BEST, METRICS):
+        return bool(manifest.get("best_epoch" if name == BEST else "epochs"))
+    if name == CHECKPOINT:
+        return bool(manifest.get("epochs")) and (training.checkpoint == "epoch" or manifest["status"] == "done")
     if name == kept.FILE:
-        task = run.spec().task
-        return task.forecasts or (task.from_disk and not run.preparation.noise_pad)
+        task, may_hold_nothing_out = run.spec().task, training.keep == "last" and not training.test
+        return task.forecasts or (task.from_disk and not run.preparation.noise_pad and not may_hold_nothing_out)
     if name == GRADIENTS:
         return bool(manifest.get("epochs")) and "gradients" in run.spec().training.record
     if name == PREDICTIONS and not run.spec().training.test:
@@ -187,6 +191,10 @@ def _timing(run: Run) -> str:
     return f"{sealed.read_json(run.file(TIMING))['seconds']:.1f} seconds"
 
 
+def _estimator(run: Run) -> str:
+    return f"the parameters of a {sealed.read_json(run.file(ESTIMATOR)).get('estimator')}"
+
+
 CHECKS: dict[str, Callable[[Run], str]] = {
     MANIFEST: _manifest,
     MODEL: _model,
@@ -197,6 +205,7 @@ CHECKS: dict[str, Callable[[Run], str]] = {
     kept.FILE: _examples,
     GRADIENTS: _gradients,
     TIMING: _timing,
+    ESTIMATOR: _estimator,
 }
 
 

@@ -20,6 +20,8 @@ from gatelab.training.process import denormals_flushed
 from gatelab.use import inputs
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from gatelab.engine.recurrent import State
     from gatelab.use.streaming import Streamed
 
@@ -135,10 +137,17 @@ class TrainedModel:
         inputs.check_finite(sequences, self.preparation)
         return sequences, self.output(sequences.values, sequences.lengths)
 
+    def double(self) -> Self:
+        """Compute in double precision from now on: predictions do not depend on the batch that a sequence is in, beyond
+        the last bits of float64.
+        """
+        self.module.double()
+        return self
+
     @torch.no_grad()
     def output(self, values: np.ndarray, lengths: np.ndarray | None = None) -> np.ndarray:
         """Return the raw output for checked sequences, in batches as in the evaluation of the run."""
-        outputs, prepared = [], self.preparation
+        outputs, prepared, dtype = [], self.preparation, next(self.module.parameters()).dtype
         with denormals_flushed():
             for start in range(0, len(values), EVALUATED_AT_ONCE):
                 batch = slice(start, start + EVALUATED_AT_ONCE)
@@ -150,7 +159,7 @@ class TrainedModel:
                     raise GatelabError(
                         "X exceeds the range of float32 after scaling: expected values similar to the training data"
                     )
-                outputs.append(self.module(x, lengths=ends).numpy())
+                outputs.append(self.module(x.to(dtype) if x.is_floating_point() else x, lengths=ends).numpy())
         return np.concatenate(outputs)
 
     @cached_property

@@ -6,8 +6,8 @@ const [folder, name] = process.argv.slice(-2);
 let network;
 
 async function load() {
-  const { create } = await import(pathToFileURL(`${folder}/${name}.js`));
-  const { weights } = await import(pathToFileURL(`${folder}/${name}.weights.js`));
+  const { create } = await import(pathToFileURL(`${folder}/${name}.mjs`));
+  const { weights } = await import(pathToFileURL(`${folder}/${name}.weights.mjs`));
   return create(weights);
 }
 

@@ -32,6 +32,10 @@ class Arrays(OwnData):
 
     sha256: str = Field(description="checksum of the arrays: equal arrays are equal tasks")
     columns: tuple[str, ...] = Field((), description="names of the features, or of the columns of a series")
+    per_sequence: bool = Field(
+        False,
+        description="read y (N, K) as K values per sequence even if X has K steps; by default as one value per step",
+    )
 
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -67,10 +71,12 @@ class Arrays(OwnData):
             SOURCE, arrays["X"], arrays["y"], arrays.get("lengths"), reading, tokens=self.tokens, split=split,
             groups=groups, columns=self.columns,
         )  # fmt: skip
-        return assembled(self._with_names(read), self.classify)
+        data = assembled(self._with_arguments(read), self.classify)
+        return replace(data, weights=_checked_weights(arrays.get("weights"), count))
 
-    def _with_names(self, read: Recordings) -> Recordings:
-        return replace(read, split_by="by the argument split")
+    def _with_arguments(self, read: Recordings) -> Recordings:
+        per_step = read.per_step and not self.per_sequence
+        return replace(read, split_by="by the argument split", needs_test=False, per_step=per_step)
 
     def _series_content(self, arrays: dict[str, np.ndarray]) -> UserData:
         """Return a series to forecast."""
@@ -81,7 +87,7 @@ class Arrays(OwnData):
                 f"X is {X.dtype} of shape {X.shape} without y: expected a series to forecast, (S,) or (S, D); "
                 "sequences need targets, from_arrays(X, y)"
             )
-        if refused := [name for name in ("lengths", "groups") if name in arrays]:
+        if refused := [name for name in ("lengths", "groups", "weights") if name in arrays]:
             raise DataError(f"{refused[0]} are for sequences with targets: leave them out, or pass y")
         names = self.columns or tuple(str(i + 1) for i in range(X.shape[1]))
         if len(names) != X.shape[1]:
@@ -114,6 +120,8 @@ def from_arrays(
     lengths: Any = None,
     split: Any = None,
     groups: Any = None,
+    weights: Any = None,
+    per_sequence: bool = False,
     classify: bool | None = None,
     tokens: bool = False,
     columns: Sequence[str] = (),
@@ -128,8 +136,12 @@ def from_arrays(
        converted. With `tokens`, integers or text (N, T), or a list of them.
     y: labels or numbers, per sequence (N,), (N, K) or per step (N, T), (N, T, K), or a list of one array per sequence.
        Without y, X is one series (S,) or (S, D) to forecast.
-    lengths: of padded sequences (N,). split: train, validation or test for each sequence or step. groups: sequences of
-       one group (a speaker, a patient) stay in one part. The other arguments are options of the task `files`.
+    lengths: of padded sequences (N,). split: train, validation or test for each sequence or step; sequences may all be
+       for training. groups: sequences of one group (a speaker, a patient) stay in one part.
+    weights: how much each sequence counts (N,): in the scaling of inputs and targets, in the training loss and in the
+       validation metrics. Test metrics count every sequence the same.
+    per_sequence: whether y (N, K) has K values per sequence even if X has K steps.
+    The other arguments are options of the task `files`.
     """
     inputs, ends, names = _inputs(X, y is not None, tokens)
     arrays: dict[str, np.ndarray] = {"X": inputs}
@@ -137,13 +149,14 @@ def from_arrays(
         raise DataError("lengths were given with a list of sequences, which have their own lengths: leave them out")
     if y is not None:
         arrays["y"] = _targets(y, inputs)
-    for name, values in (("lengths", ends if ends is not None else lengths), ("split", split), ("groups", groups)):
+    given = {"lengths": ends if ends is not None else lengths, "split": split, "groups": groups, "weights": weights}
+    for name, values in given.items():
         if values is not None:
             arrays[name] = _array(values, name)
     task = Arrays.make(
         {
             "sha256": _digest(arrays), "columns": tuple(columns) or names, "classify": classify, "tokens": tokens,
-            "length": length, "difference": difference, "fill": fill, "seed": seed,
+            "length": length, "difference": difference, "fill": fill, "seed": seed, "per_sequence": per_sequence,
         }
     )  # fmt: skip
     task.__dict__["arrays"] = arrays  # fills the cached property
@@ -194,6 +207,18 @@ def _targets(y: Any, X: np.ndarray) -> np.ndarray:
             values = np.concatenate([values, np.zeros_like(values[:, :1]).repeat(X.shape[1] - values.shape[1], 1)], 1)
         return values
     return _array(y, "y")
+
+
+def _checked_weights(weights: np.ndarray | None, count: int) -> np.ndarray | None:
+    """Return the weights of sequences as float64."""
+    if weights is None:
+        return None
+    if weights.shape != (count,) or weights.dtype.kind not in "iufb":
+        raise DataError(f"weights are {weights.dtype} of shape {weights.shape}: expected numbers of shape ({count},)")
+    values = weights.astype(np.float64)
+    if not np.isfinite(values).all() or values.min() < 0:
+        raise DataError(f"weights are from {values.min():g} to {values.max():g}: expected finite numbers from 0 up")
+    return values
 
 
 def _numpy(values: Any) -> Any:

@@ -170,7 +170,7 @@ class OwnData(Task):
         """The scaling of the inputs, fitted on the training set."""
         if self.content.is_series:
             return series.Scaling.of(self._series[: self.cuts[1]])
-        return series.Scaling.of(self._training_steps(self.content.inputs))
+        return series.Scaling.of(*self._training_steps(self.content.inputs))
 
     @cached_property
     def target_scaling(self) -> series.Scaling | None:
@@ -183,14 +183,14 @@ class OwnData(Task):
                 self.scaling.mean[: content.num_targets], self.scaling.deviation[: content.num_targets]
             )
         if not content.per_step:
-            return series.Scaling.of(content.targets[self.indices[0]])
-        return series.Scaling.of(self._training_steps(content.targets))
+            return series.Scaling.of(content.targets[self.indices[0]], self._weights(self.indices[0]))
+        return series.Scaling.of(*self._training_steps(content.targets))
 
-    def _training_steps(self, values: np.ndarray) -> np.ndarray:
-        """Return the steps of all training sequences without padding, (M, D)."""
-        train, steps = self.indices[0], np.arange(values.shape[1])
-        inside: np.ndarray = values[train][steps < self.content.ends[train][:, None]]
-        return inside
+    def _training_steps(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the steps of all training sequences without padding, (M, D), and their weights, (M,)."""
+        train, steps, weights = self.indices[0], np.arange(values.shape[1]), self._weights(self.indices[0])
+        ends = self.content.ends[train]
+        return values[train][steps < ends[:, None]], None if weights is None else np.repeat(weights, ends)
 
     @cached_property
     def indices(self) -> list[np.ndarray]:
@@ -212,9 +212,27 @@ class OwnData(Task):
         encoding = TokenIndices() if content.vocabulary else Floats()
         lengths = None if content.lengths is None else torch.from_numpy(content.lengths)
         ends = [None if lengths is None else lengths[indices] for indices in self.indices]
+        found = [*map(self._weights, self.indices[:2]), None]  # every test sequence counts the same
+        weights = [None if part is None else torch.from_numpy(part.astype(np.float32)) for part in found]
         return Parts(
-            *(Examples(x[i], y[i], encoding, end, self.per_step) for i, end in zip(self.indices, ends, strict=True))
+            *(
+                Examples(x[i], y[i], encoding, end, self.per_step, weight)
+                for i, end, weight in zip(self.indices, ends, weights, strict=True)
+            )
         )
+
+    def _weights(self, indices: np.ndarray) -> np.ndarray | None:
+        """Return the weights of some sequences, of mean 1."""
+        if self.content.weights is None or not len(indices):
+            return None
+        weights = self.content.weights[indices]
+        if not weights.any():
+            raise DataError(
+                f"{self.content.source}: all weights of the training or validation set are zero: expected some that "
+                "are not"
+            )
+        relative: np.ndarray = weights / weights.mean()
+        return relative
 
     def streams(self) -> Parts | None:
         """For a series: return each part as one sequence."""

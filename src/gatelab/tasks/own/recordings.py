@@ -33,6 +33,7 @@ class Recordings:
     split: np.ndarray | None = None  # (N,) text
     groups: np.ndarray | None = None  # (N,) text
     split_by: str = ""  # where the split comes from, in words
+    needs_test: bool = True  # whether a split without a test part is an error
     ignored: tuple[str, ...] = ()  # columns that are not used
     notes: dict[str, str] = field(default_factory=dict)
     reading: Reading = field(default_factory=Reading)

@@ -38,11 +38,11 @@ def check(values: Sequence[str], source: str, where: Sequence[str]) -> None:
     )
 
 
-def codes(values: Sequence[str], source: str, where: Sequence[str]) -> np.ndarray:
+def codes(values: Sequence[str], source: str, where: Sequence[str], needs_test: bool = True) -> np.ndarray:
     """Return 0, 1, 2 for training, validation and test; `where` locates each value in `source`."""
     check(values, source, where)
     parts = np.array([VALUES[value.strip().lower()] for value in values], np.int8)
-    for part in (0, 2):
+    for part in (0, 2) if needs_test else (0,):
         if not (parts == part).any():
             raise DataError(
                 f"{source}: its split has no {PARTS[part]} examples: expected train and test, and optionally validation"
@@ -69,12 +69,14 @@ def indices(
 ) -> list[np.ndarray]:
     """Return the examples of training, validation and test set.
 
-    parts: the split of the data itself, if it has one; without validation examples, some training examples are taken.
+    parts: the split of the data itself, if it has one; with a test set and without validation examples, some training
+        examples are taken.
     groups: the group of each example, which stays together. labels: of each example, for a stratified split.
     """
     if parts is not None:
         found = [np.flatnonzero(parts == part) for part in range(3)]
-        return found if len(found[1]) else _with_validation(found, labels, groups, seed, source)
+        is_complete = len(found[1]) or not len(found[2])  # data that is all for training stays so
+        return found if is_complete else _with_validation(found, labels, groups, seed, source)
     if groups is not None:
         names = np.unique(groups)
         if len(names) < 3:

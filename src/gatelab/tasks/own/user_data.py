@@ -36,6 +36,7 @@ class UserData:
     layout: str = ""
     parts: np.ndarray | None = None  # (N,), or (S,) of a series: 0, 1, 2 for training, validation and test
     groups: np.ndarray | None = None  # (N,) text
+    weights: np.ndarray | None = None  # (N,) float64, how much each sequence counts in training
     split_by: str = ""
     filled: np.ndarray | None = None  # (S, D) of a series: which values were missing, and are filled
     notes: dict[str, str] = field(default_factory=dict)
@@ -60,7 +61,7 @@ def assembled(recordings: Recordings, classify: bool | None) -> UserData:
         raise DataError(
             f"{source}: y has shape {y.shape} and X {X.shape}: expected a target for each of the {len(X)} sequences"
         )
-    if len(X) < 3:
+    if len(X) < 3 and recordings.split is None:
         raise DataError(
             f"{source} has {len(X)} sequences: expected at least three, for training, validation and test set"
         )
@@ -77,7 +78,8 @@ def assembled(recordings: Recordings, classify: bool | None) -> UserData:
             )
     parts = None
     if recordings.split is not None:
-        parts = splits.codes(recordings.split.tolist(), source, [f"sequence {name}" for name in recordings.names])
+        where = [f"sequence {name}" for name in recordings.names]
+        parts = splits.codes(recordings.split.tolist(), source, where, recordings.needs_test)
         if recordings.groups is not None:
             splits.check_groups(recordings.groups, parts, source, "group")
     data = UserData(
@@ -100,7 +102,7 @@ def assembled(recordings: Recordings, classify: bool | None) -> UserData:
     if y.dtype.kind in "iubUS":
         targets, classes, label_type = _labels(source, y, X, inside, recordings)
         return replace(data, targets=targets, per_step=y.ndim == 2, classes=classes, label_type=label_type)
-    targets = _numbers(source, y, X, inside)
+    targets = _numbers(source, y, X, inside, recordings.per_step)
     if classify is None and _might_be_classes(y):
         notes["targets"] = (
             f"{len(np.unique(y))} distinct whole numbers, read as quantities; classify=true reads classes"
@@ -169,9 +171,9 @@ def class_order(source: str, classes: tuple[str, ...], labels: np.ndarray) -> tu
     )
 
 
-def _numbers(source: str, y: np.ndarray, X: np.ndarray, inside: np.ndarray) -> np.ndarray:
+def _numbers(source: str, y: np.ndarray, X: np.ndarray, inside: np.ndarray, per_step: bool) -> np.ndarray:
     """Return targets as (N, K), or (N, T, K) per step."""
-    if y.ndim == 2 and y.shape[1] == X.shape[1]:
+    if y.ndim == 2 and per_step:
         y = y[..., None]  # one value per step
     if y.dtype.kind != "f" or y.ndim > 3 or (y.ndim == 3 and y.shape[1] != X.shape[1]):
         raise DataError(

@@ -1,0 +1,163 @@
+"""Forecasts with defaults on six public series: prints a table, and saves it in a page with `--save docs/results.md`.
+
+The last quarter of each series is forecast from every step of it (`RecurrentForecaster.backtest`): all methods are
+fitted once, on what is before, and then see every value as it comes. Nothing was chosen on these parts; how defaults
+were chosen is in docs/forecasting.md. The series come with statsmodels and sktime, which is not imported: its files
+are read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import sections
+
+from gatelab.estimators import baselines
+from gatelab.estimators.backtest import OURS, Backtest
+from gatelab.sklearn import RecurrentForecaster
+
+HEADING = "## Forecasts with prediction intervals"
+COVERAGE = 0.9
+CYCLES = {"sunspots": 11, "lynx": 10}  # years, roughly: what nobody told the forecaster
+WITHIN = (0.87, 0.93)  # the target for its coverage
+
+
+def sktime_file(name: str) -> Path:
+    found = find_spec("sktime")
+    if found is None or found.origin is None:
+        raise SystemExit("sktime is not installed: pip install --no-deps sktime, for its data files")
+    return Path(found.origin).parent / "datasets" / "data" / name / f"{name}.csv"
+
+
+def series() -> Iterator[tuple[str, pd.Series]]:
+    from statsmodels.datasets import co2, elnino, sunspots
+
+    airline = pd.read_csv(sktime_file("Airline"))
+    yield "airline", pd.Series(airline["Passengers"].to_numpy(float), pd.PeriodIndex(airline["Date"], freq="M"))
+    yield "co2", co2.load_pandas().data["co2"].resample("MS").mean()  # five months are missing
+    table = elnino.load_pandas().data
+    months = table.drop(columns="YEAR").to_numpy(float).ravel()
+    yield (
+        "elnino",
+        pd.Series(months, pd.period_range(f"{int(table['YEAR'].iloc[0])}-01", periods=len(months), freq="M")),
+    )
+    spots = sunspots.load_pandas().data
+    years = pd.PeriodIndex(spots["YEAR"].astype(int).astype(str), freq="Y")
+    yield "sunspots", pd.Series(spots["SUNACTIVITY"].to_numpy(), years)
+    lynx = pd.read_csv(sktime_file("Lynx"), index_col=0)
+    yield "lynx", pd.Series(lynx.iloc[:, 0].to_numpy(float), pd.PeriodIndex(lynx.index.astype(str), freq="Y"))
+    belts = pd.read_csv(sktime_file("seatbelts"))
+    yield "seatbelts", pd.Series(belts["KSI"].to_numpy(float), pd.PeriodIndex(belts.iloc[:, 0], freq="M"))
+
+
+def measured(y: pd.Series, seeds: int) -> tuple[list[Backtest], float]:
+    """Backtests by seed, and the mean seconds of one, with its fit. ETS does not depend on the seed: `smoothed`."""
+    outcomes, seconds = [], list[float]()
+    for seed in range(seeds):
+        begin = time.perf_counter()
+        forecaster = RecurrentForecaster(fill="interpolate", random_state=seed)
+        outcomes.append(forecaster.backtest(y, coverage=COVERAGE, ets=False))
+        seconds.append(time.perf_counter() - begin)
+    return outcomes, float(np.mean(seconds))
+
+
+def naive(outcome: Backtest, y: pd.Series, season: int) -> float:
+    """The MASE of the seasonal naive forecast for some season, in the same unit as that of the others."""
+    values, H = y.to_numpy()[:, None], int(outcome.steps[-1])
+    origins = np.arange(outcome.train - 1, len(values) - 1)
+    repeated = baselines.seasonal_naive(values, origins, H, season)[:, outcome.steps - 1]
+    return replace(outcome, forecasts={"naive": repeated}).mase("naive")
+
+
+def smoothed(outcome: Backtest, y: pd.Series) -> str:
+    """The MASE of exponential smoothing."""
+    values, H = y.to_numpy()[:, None], int(outcome.steps[-1])
+    origins = np.arange(outcome.train - 1, len(values) - 1)
+    found = baselines.exponential_smoothing(values, origins, H, outcome.season, outcome.train)
+    if found is None:
+        return "–"
+    return f"{replace(outcome, forecasts={'ETS': found[:, outcome.steps - 1]}).mase('ETS'):.3f}"
+
+
+class Row(NamedTuple):
+    text: str
+    better: bool  # than the seasonal naive forecast
+    better_than_cycle: bool  # also if that is told the cycle of a yearly series
+    covered: bool
+
+
+def row(name: str, y: pd.Series, seeds: int) -> Row:
+    """Measure a series."""
+    outcomes, seconds = measured(y, seeds)
+    first, filled = outcomes[0], y.interpolate()  # as fill="interpolate" does
+    ours, covered = (np.array(v) for v in zip(*((o.mase(OURS), o.covered()) for o in outcomes), strict=True))
+    seasonal, cycle = naive(first, filled, first.season), CYCLES.get(name, first.season)
+    told = naive(first, filled, cycle)
+    spread = f" ± {ours.std(ddof=1):.3f}" if seeds > 1 else ""
+    chosen = sorted({str(o.fitted.ensemble_.combination) for o in outcomes})
+    cells = [
+        name, f"{first.train} + {len(first.observed)}", f"{first.season}", f"{first.steps[-1]}",
+        f"{ours.mean():.3f}{spread}", f"{seasonal:.3f}" + (f" ({cycle} years: {told:.3f})" if name in CYCLES else ""),
+        f"{first.mase('persistence'):.3f}", smoothed(first, filled),
+        f"{100 * covered.mean():.1f} ({100 * covered.min():.1f} to {100 * covered.max():.1f})", f"{seconds:.0f}",
+        "; or ".join(chosen),
+    ]  # fmt: skip
+    print(" | ".join(cells), flush=True)
+    inside = WITHIN[0] <= covered.mean() <= WITHIN[1]
+    mean = float(ours.mean())
+    return Row(f"| {' | '.join(cells)} |", mean < seasonal, mean < min(seasonal, told), bool(inside))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", nargs="*", help="names of series")
+    parser.add_argument("--save", type=Path, help="page that gets the table, as docs/results.md")
+    arguments = parser.parse_args()
+    chosen = [(name, y) for name, y in series() if not arguments.only or name in arguments.only]
+    rows = [row(name, y, arguments.seeds) for name, y in chosen]
+    better, told, right = (sum(each[i] for each in rows) for i in (1, 2, 3))
+    verdict = (
+        f"Better than the seasonal naive forecast on {better} of {len(rows)} series, on {told} if that is told the "
+        f"cycles of the yearly ones; the coverage of intervals of {100 * COVERAGE:.0f} % is within "
+        f"{100 * WITHIN[0]:.0f} to {100 * WITHIN[1]:.0f} % on {right} of {len(rows)}."
+    )
+    print(verdict)
+    if arguments.save:
+        sections.save(arguments.save, HEADING, section([each.text for each in rows], verdict, arguments.seeds))
+
+
+def section(rows: list[str], verdict: str, seeds: int) -> str:
+    heads = [
+        "series", "steps: training + test", "season", "steps ahead", "MASE", "seasonal naive", "persistence", "ETS",
+        "coverage, %", "s", "transforms",
+    ]  # fmt: skip
+    text = f"""`RecurrentForecaster` with its defaults, {seeds} seeds (mean ± standard deviation; for the coverage the
+        smallest and largest), on the last quarter of six public series, forecast from every step of it. MASE is over
+        all steps ahead; its unit is the error of the seasonal naive forecast, one season ahead, within the training
+        part. A yearly series has no season: its seasonal naive forecast is persistence. ETS is chosen by AICc and
+        fitted once, as ours is. Seconds are for fit and backtest, on two cores that were shared with other work.
+        {verdict}"""
+    lines = [
+        HEADING,
+        "",
+        sections.paragraph(text),
+        "",
+        "```",
+        "python benchmarks/forecasts.py --save docs/results.md",
+        "```",
+    ]
+    table = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *rows]
+    return "\n".join([*lines, "", *table, ""])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""What classifiers and regressors have in common: a fit as a run, predictions by its model, the run directory."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from pydantic import ValidationError
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from typing_extensions import Self
+
+from gatelab import tasks
+from gatelab.errors import GatelabError, invalid
+from gatelab.estimators import defaults, document, holding_out, inputs, weighting
+from gatelab.estimators.fitted import FittedRun
+from gatelab.estimators.parameters import NetworkParameters
+from gatelab.estimators.progress import reporter
+from gatelab.estimators.weighting import Weighted
+from gatelab.tasks import Task
+from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
+from gatelab.training.run import ESTIMATOR
+from gatelab.use.inputs import Sequences
+
+RENAMED = {"num_epochs": "max_epochs", "patience": "n_iter_no_change", "options": "cell_options"}
+
+
+class RecurrentEstimator(NetworkParameters):
+    """The base class: a fit is a training run in a temporary directory, whose files the estimator keeps."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.target_tags.required = True
+        return tags
+
+    # Fitting. Subclasses turn y into targets, and give classes their weights.
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Sequences, np.ndarray, np.ndarray | None]:
+        """Return the sequences, their weights, and their groups."""
+        if y is None:
+            raise GatelabError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        sequences = inputs.read(self, X, fitting=True)
+        check_consistent_length(sequences.values, y)
+        weights = weighting.checked(sample_weight, len(sequences.values))
+        return sequences, weights, holding_out.checked_groups(groups, sequences.values, self.early_stopping)
+
+    def _train(self, data: Weighted, targets: np.ndarray, labels: np.ndarray | None, initial: FittedRun | None) -> None:
+        """Train on distinct examples and keep the run. `targets` are those of the task; `labels` stratify a split."""
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        count = len(data.values)
+        split = np.full(count, "train")
+        if self.early_stopping:
+            split = holding_out.parts(count, self.validation_fraction, labels, data.groups, seed)
+        are_equal = bool((data.weights == data.weights[0]).all())
+        task = tasks.from_arrays(
+            data.values, targets, lengths=data.lengths, split=split, weights=None if are_equal else data.weights,
+            classify=labels is not None, per_sequence=True,
+        )  # fmt: skip
+        spec = self._spec(task, seed)
+        weights = None if initial is None else initial.model.module.state_dict()
+        with tempfile.TemporaryDirectory(prefix="gatelab-run-") as folder:
+            outcome = train(spec, Path(folder), reporter(self.verbose), initial_weights=weights)
+            if outcome.status != "done":
+                facts = outcome.run.manifest().get("divergence", {})
+                raise GatelabError(
+                    f"training diverged: {facts.get('what', outcome.status)} in epoch {facts.get('epoch')}; expected a "
+                    "finite loss: use a smaller learning_rate, or clip_norm"
+                )
+            self._keep(Path(folder))
+
+    def _keep(self, path: Path) -> None:
+        """Take the state of a finished run into the estimator."""
+        self.run_ = FittedRun.read(path)
+        self.history_ = Run(path).metrics()
+        self.n_iter_, self.best_epoch_ = len(self.history_), Run(path).best_epoch()
+
+    def _spec(self, task: Task, seed: int) -> RunSpec:
+        """Return the spec of the run; errors have the names of the estimator's parameters."""
+        epochs = self.max_epochs
+        if epochs is None and isinstance(self.batch_size, (int, np.integer)) and self.batch_size > 0:
+            epochs = defaults.num_epochs(task.sizes[0], int(self.batch_size))
+        try:
+            return RunSpec(
+                task=task,
+                model=ModelSpec(
+                    cell=self.cell, hidden_size=self.hidden_size, num_layers=self.num_layers, stem=self.stem,
+                    bidirectional=self.bidirectional, pool=self.pool, dropout=self.dropout,
+                    head_dropout=self.head_dropout, options=self.cell_options or {},
+                ),
+                optimization=OptimizationSpec(
+                    optimizer=self.optimizer, learning_rate=self.learning_rate, weight_decay=self.weight_decay,
+                    schedule=self.schedule, clip_norm=self.clip_norm,
+                ),
+                training=TrainingSpec(
+                    num_epochs=epochs, batch_size=self.batch_size, seed=seed, threads=effective_n_jobs(self.n_jobs),
+                    patience=self.n_iter_no_change if self.early_stopping else None, device=self.device,
+                    keep="best" if self.early_stopping else "last", test=False, checkpoint="end",
+                ),
+            )  # fmt: skip
+        except ValidationError as error:
+            message = str(invalid(type(self).__name__, error, self.get_params()))
+        for field, parameter in RENAMED.items():
+            message = message.replace(f": {field} ", f": {parameter} ")
+        raise GatelabError(message)
+
+    def _previous(self) -> FittedRun | None:
+        """Return the run whose weights a warm start begins with."""
+        return self.run_ if self.warm_start and hasattr(self, "run_") else None
+
+    # Predicting.
+
+    def _output(self, X: Any) -> np.ndarray:
+        """Return the raw output of the network, (n, K) in float64."""
+        check_is_fitted(self, "run_")
+        sequences = inputs.read(self, X, fitting=False)
+        return self.run_.model.output(sequences.values, sequences.lengths)
+
+    # The run directory.
+
+    def save(self, path: Path | str) -> None:
+        """Write the fitted estimator as a run directory, which also `gatelab.load` and `gatelab predict` read.
+
+        Parameters
+        ----------
+        path : str or Path
+            A directory that is new or empty. Nothing in it is executable.
+        """
+        check_is_fitted(self, "run_")
+        FittedRun({**self.run_.files, ESTIMATOR: document.written(self)}).write(Path(path))
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Return the fitted estimator of a run directory that `save` wrote; no code is executed.
+
+        A `random_state` that was a generator is None afterwards.
+        """
+        estimator: Self = document.read(Path(path), cls)
+        estimator._keep(Path(path))
+        estimator._restore()
+        return estimator
+
+    def _restore(self) -> None:
+        """Set what follows from the run beside its model."""

@@ -1,0 +1,86 @@
+"""Covariates X: further columns that are known in the future, such as holidays or planned prices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gatelab.errors import DataError
+from gatelab.estimators import frames
+from gatelab.estimators.frames import Frame
+
+EXPECTED = "covariates have to be known in the future"
+
+
+def past(X: Any, y: Frame) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Return the covariates at the steps of the series, (S, E), and their names; without any (S, 0)."""
+    if X is None:
+        return np.empty((len(y.values), 0)), ()
+    given = frames.as_given(X, "X")
+    if given.stamps.times is not None and y.stamps.times is not None:
+        return _at(y.stamps.times, given, "y"), given.names
+    if len(given.values) != len(y.values):
+        raise DataError(f"X has {len(given.values):,} rows and y {len(y.values):,}: expected a row of X for each of y")
+    return _finite(given.values), given.names
+
+
+def later(X: Any, y: Frame, names: tuple[Any, ...]) -> np.ndarray:
+    """Return the covariates of steps that continue a series, (S, E): those of fit."""
+    if not names:
+        return np.empty((len(y.values), 0))
+    if X is None:
+        raise DataError(f"X is missing: expected {', '.join(map(str, names))} for each row of y")
+    given = _same_columns(X, names)
+    return past(given, y)[0]
+
+
+def future(X: Any, y: Frame, names: tuple[Any, ...], horizon: int) -> np.ndarray:
+    """Return the covariates of the steps ahead, (horizon, E)."""
+    if not names:
+        if X is not None:
+            raise DataError("X was given, and the forecaster was fitted without it: leave it out, or fit with X")
+        return np.empty((horizon, 0))
+    listed = ", ".join(map(str, names))
+    if X is None:
+        raise DataError(
+            f"the forecaster was fitted with the covariates {listed}: pass X with their values for the {horizon} steps "
+            "ahead"
+        )
+    given = _same_columns(X, names)
+    times = y.stamps.future(horizon)
+    if given.stamps.times is not None and times is not None:
+        return _at(times, given, "the forecast")
+    if len(given.values) < horizon:
+        raise DataError(
+            f"X has {len(given.values)} rows: expected {horizon}, one for each step ahead that the networks answer"
+        )
+    return _finite(given.values[:horizon])
+
+
+def _same_columns(X: Any, names: tuple[Any, ...]) -> Frame:
+    """Read X, and put the columns of a DataFrame in the order of fit."""
+    given = frames.as_given(X, "X")
+    listed = ", ".join(map(str, names))
+    if len(given.names) != len(names) or (given.form == "frame" and set(given.names) != set(names)):
+        raise DataError(f"X has the columns {', '.join(map(str, given.names))}: expected {listed}")
+    return frames.with_columns(given, [given.names.index(name) for name in names]) if given.form == "frame" else given
+
+
+def _at(times: np.ndarray, given: Frame, whose: str) -> np.ndarray:
+    """Return the rows of these times."""
+    assert given.stamps.times is not None
+    row = {time: i for i, time in enumerate(given.stamps.times.tolist())}
+    if absent := [time for time in times.tolist() if time not in row]:
+        raise DataError(
+            f"X has no row for {absent[0]} ({len(absent)} of {len(times)} steps): expected the times of {whose}; "
+            f"{EXPECTED}"
+        )
+    return _finite(given.values[[row[time] for time in times.tolist()]])
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    if np.isnan(values).any():
+        row = int(np.argwhere(np.isnan(values))[0][0])
+        raise DataError(f"X has a missing value in row {row}: expected numbers; fill them before, as X.ffill() does")
+    return values

@@ -1,0 +1,81 @@
+"""Parameters of a forecaster, checked: what was given, what was expected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+from pydantic import ValidationError
+
+from gatelab.errors import GatelabError, invalid
+from gatelab.estimators import selection
+from gatelab.estimators.ensemble import Recipe
+from gatelab.estimators.transforms import Transform
+from gatelab.tasks.own.reading import Aggregate, Fill
+from gatelab.training import ModelSpec, OptimizationSpec
+
+if TYPE_CHECKING:
+    from gatelab.estimators.forecaster import RecurrentForecaster
+
+BATCH = 32
+SHORTEST, LONGEST = 12, 96  # of default windows, in steps
+HORIZON = 8  # steps ahead by default, for series without a season
+LARGEST_SEASON = 52  # that is the default horizon
+
+
+def recipe(forecaster: RecurrentForecaster) -> Recipe:
+    """Return how networks are trained; parameters that make no sense are refused."""
+    whole("num_networks", forecaster.num_networks)
+    steps = whole("num_steps", forecaster.num_steps)
+    if isinstance(forecaster.holdout, bool) or not 0 < forecaster.holdout < 1:
+        raise GatelabError(f"holdout is {forecaster.holdout!r}: expected a fraction of the series between 0 and 1")
+    _one_of("log", forecaster.log, ("auto", True, False))
+    _one_of("fill", forecaster.fill, (None, *get_args(Fill)))
+    _one_of("aggregate", forecaster.aggregate, (None, *get_args(Aggregate)))
+    model = {name: getattr(forecaster, name) for name in ("cell", "hidden_size", "head_dropout")}
+    optimization = {name: getattr(forecaster, name) for name in ("learning_rate", "weight_decay")}
+    try:
+        return Recipe(
+            ModelSpec.model_validate(model),
+            OptimizationSpec.model_validate({**optimization, "optimizer": "adamw", "schedule": "one_cycle"}),
+            steps or 1,
+            BATCH,
+        )
+    except ValidationError as error:
+        raise invalid("RecurrentForecaster", error, forecaster.get_params()) from None
+
+
+def horizon(forecaster: RecurrentForecaster, season: int) -> int:
+    """Return the steps ahead, if `fit` gets no fh: the parameter, a season, or a few."""
+    return whole("horizon", forecaster.horizon) or (season if 1 < season <= LARGEST_SEASON else HORIZON)
+
+
+def candidates(forecaster: RecurrentForecaster, season: int, steps: int) -> list[Transform]:
+    """Return the transforms to choose from, with windows that are shorter where the series is short."""
+    length = whole("window", forecaster.window) or min(LONGEST, max(SHORTEST, 2 * season), max(2, steps // 4))
+    kinds = selection.KINDS if forecaster.transform == "auto" else (forecaster.transform,)
+    if forecaster.transform == "auto" and season == 1:
+        kinds = tuple(kind for kind in kinds if not kind.startswith("seasonal"))
+    return [Transform(kind, length, season, forecaster.log is True) for kind in kinds]
+
+
+def whole(name: str, value: Any) -> int | None:
+    """Return a parameter that is a whole number of at least 1, or None."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise GatelabError(f"{name} is {value!r}: expected an integer of at least 1")
+    return int(value)
+
+
+def probabilities(name: str, value: Any) -> list[float]:
+    """Return one or several probabilities."""
+    given = [value] if np.ndim(value) == 0 else list(value)
+    if not given or not all(isinstance(each, (float, np.floating)) and 0 < each < 1 for each in given):
+        raise GatelabError(f"{name} is {value!r}: expected a probability between 0 and 1, or several")
+    return [float(each) for each in given]
+
+
+def _one_of(name: str, value: Any, known: tuple[Any, ...]) -> None:
+    if not any(value is each or (isinstance(value, str) and value == each) for each in known):
+        raise GatelabError(f"{name} is {value!r}: expected one of {', '.join(map(repr, known))}")

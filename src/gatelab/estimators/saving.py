@@ -1,0 +1,202 @@
+"""A fitted forecaster as a directory: run directories of its networks, and the rest as sealed JSON and arrays.
+
+forecaster.json   parameters, index, transform, choices
+forecaster.npz    the last steps of the series, covariates, held-out errors
+window-0, …       run directories, as `gatelab train` writes them, by transform
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gatelab import sealed
+from gatelab.disk import foreign, within
+from gatelab.errors import DataError, GatelabError, first_problem
+from gatelab.estimators.ensemble import Ensemble
+from gatelab.estimators.frames import Form, Frame
+from gatelab.estimators.history import History
+from gatelab.estimators.intervals import Scores
+from gatelab.estimators.networks import Network
+from gatelab.estimators.stamps import Kind, Stamps
+from gatelab.estimators.transforms import Transform
+
+if TYPE_CHECKING:
+    from gatelab.estimators.forecaster import RecurrentForecaster
+
+SCHEMA = 1
+RECORD, ARRAYS = "forecaster.json", "forecaster.npz"
+Name = int | float | str | None
+
+
+class TransformRecord(BaseModel):
+    """A `Transform` as JSON."""
+
+    model_config = ConfigDict(extra="forbid")
+    kind: Literal["window", "difference", "seasonal", "seasonal+difference"]
+    length: int = Field(ge=1)
+    season: int = Field(ge=1)
+    log: bool
+
+
+class StampsRecord(BaseModel):
+    """`Stamps` as JSON, without the times."""
+
+    model_config = ConfigDict(extra="forbid")
+    kind: Kind
+    steps: int
+    freq: str | None
+    unit: str
+    zone: str | None
+    utc: bool
+    name: str | None
+
+
+class Record(BaseModel):
+    """The JSON of a forecaster, checked when it is read: a forged file has a right checksum."""
+
+    model_config = ConfigDict(extra="forbid")
+    version: int
+    parameters: dict[str, Any]
+    names: tuple[Name, ...]
+    form: Form
+    stamps: StampsRecord
+    transforms: tuple[TransformRecord, ...] = Field(min_length=1)
+    horizon: int = Field(ge=1)
+    fh: tuple[int, ...]
+    fitted_steps: int
+    season: int
+    cycles: tuple[str, ...]
+    covariates: tuple[Name, ...]
+    validation: dict[str, float]
+    notes: dict[str, str]
+    networks: int = Field(ge=1)
+
+
+def save(forecaster: RecurrentForecaster, path: Path) -> None:
+    """Write a new directory."""
+    if foreign(path, []) or path.is_file():
+        raise GatelabError(f"{path} exists and is not empty: choose a new directory")
+    history, scores = forecaster.history_, forecaster.scores_
+    frame, stamps = history.frame, history.frame.stamps
+    ensemble = forecaster.ensemble_
+    parameters = forecaster.get_params()
+    if not isinstance(parameters["cell"], str):
+        parameters["cell"] = None  # the run directories have its equations
+    if not isinstance(parameters["random_state"], (int, np.integer, type(None))):
+        parameters["random_state"] = None  # a generator has no JSON; the networks are kept
+    record = {
+        "version": SCHEMA,
+        "parameters": json.loads(json.dumps(parameters, default=_plain)),
+        "names": [_name(name) for name in frame.names],
+        "form": frame.form,
+        "stamps": {key: value for key, value in vars(stamps).items() if key != "times"},
+        "transforms": [asdict(each) for each in ensemble.networks],
+        "horizon": forecaster.horizon_,
+        "fh": forecaster.fh_.tolist(),
+        "fitted_steps": forecaster.fitted_steps_,
+        "season": forecaster.season_,
+        "cycles": list(history.cycles),
+        "covariates": [_name(name) for name in forecaster.covariate_names_],
+        "validation": forecaster.validation_,
+        "notes": forecaster.notes_,
+        "networks": len(next(iter(ensemble.networks.values()))),
+    }
+    arrays = {
+        "values": frame.values,
+        "covariates": history.covariates,
+        "forecasts": scores.forecasts,
+        "scales": scores.scales,
+        "errors": scores.errors,
+    }
+    if stamps.times is not None:
+        times = stamps.times
+        arrays["times"] = times.astype(np.int64) if stamps.are_dates else times
+    for transform, members in ensemble.networks.items():
+        for number, network in enumerate(members):
+            network.write(path / _folder(transform, number))
+    sealed.write_arrays(path / ARRAYS, arrays)
+    sealed.write_json(path / RECORD, record)
+
+
+def load(path: Path) -> RecurrentForecaster:
+    """Read what `save` wrote; every file is checked, and none is executed."""
+    from gatelab.estimators.forecaster import RecurrentForecaster
+
+    if not (path / RECORD).is_file():
+        raise DataError(
+            f"{path} holds no forecaster: expected a folder with a {RECORD}, as RecurrentForecaster.save writes"
+        )
+    try:
+        record = Record.model_validate(sealed.read_json(within(path, path / RECORD)))
+        transforms = [Transform(**each.model_dump()) for each in record.transforms]
+    except (ValidationError, GatelabError) as error:
+        why = first_problem(error) if isinstance(error, ValidationError) else str(error)
+        raise DataError(f"{path / RECORD} cannot be read: {why}") from None
+    arrays = sealed.read_arrays(within(path, path / ARRAYS))
+    _check(path / ARRAYS, arrays, record)
+    networks = {
+        each: tuple(Network.read(within(path, path / _folder(each, i))) for i in range(record.networks))
+        for each in transforms
+    }
+    try:
+        forecaster = RecurrentForecaster(**record.parameters)
+    except TypeError as error:
+        raise sealed.damaged(path / RECORD, error) from None
+    times = arrays.get("times")
+    if times is not None and record.stamps.kind in ("dates", "periods"):
+        times = times.astype("datetime64[us]")
+    stamps = Stamps(times=times, **record.stamps.model_dump())
+    frame = Frame(arrays["values"], record.names, record.form, stamps)
+    forecaster.history_ = History(frame, arrays["covariates"], record.cycles)
+    forecaster.covariate_names_, forecaster.season_ = record.covariates, record.season
+    forecaster.fitted_steps_ = record.fitted_steps
+    forecaster.horizon_, forecaster.fh_ = record.horizon, np.array(record.fh)
+    forecaster.ensemble_ = Ensemble(networks, record.horizon)
+    forecaster.scores_ = Scores(arrays["forecasts"], arrays["scales"], arrays["errors"])
+    forecaster.validation_, forecaster.notes_ = record.validation, record.notes
+    models = [network.model for network in itertools.chain.from_iterable(networks.values())]  # damage is found now
+    forecaster.cell = models[0].cell if forecaster.cell is None else forecaster.cell
+    return forecaster
+
+
+def _folder(transform: Transform, number: int) -> str:
+    return f"{transform.kind}-{number}"
+
+
+def _check(path: Path, arrays: dict[str, np.ndarray], record: Record) -> None:
+    """Refuse arrays whose shapes do not fit the record."""
+    H, K, E = record.horizon, len(record.names), len(record.covariates)
+    S, N = len(arrays.get("values", ())), len(arrays.get("errors", ()))
+    expected = {
+        "values": (S, K),
+        "covariates": (S, E),
+        "forecasts": (N, H, K),
+        "scales": (N, 1, K),
+        "errors": (N, H, K),
+    }
+    for name, shape in expected.items():
+        if name not in arrays or arrays[name].shape != shape or arrays[name].dtype != np.float64:
+            raise sealed.damaged(path, f"expected {name} of shape {shape}")
+    if (record.stamps.kind == "positions") != ("times" not in arrays) or len(
+        arrays.get("times", arrays["values"])
+    ) != S:
+        raise sealed.damaged(path, f"expected {S} times")
+
+
+def _name(name: Any) -> Name:
+    """Return the name of a column as JSON has it."""
+    return name if isinstance(name, (int, float, str, type(None))) else str(name)
+
+
+def _plain(value: Any) -> Any:
+    """Return NumPy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise GatelabError(f"the parameter {value!r} cannot be saved: expected numbers or text")

@@ -1,0 +1,592 @@
+"""The forecaster: sktime's verbs and formats, transforms that invert, intervals that cover, naive forecasts beside."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import gatelab
+from gatelab.errors import DataError, GatelabError
+from gatelab.estimators import baselines, calendar_features, frames, horizons, intervals
+from gatelab.estimators.intervals import Scores
+from gatelab.estimators.stamps import Stamps
+from gatelab.estimators.transforms import KINDS, Combination, Transform
+from gatelab.sklearn import RecurrentForecaster
+
+pd = pytest.importorskip("pandas")
+
+STEPS = np.arange(96)
+MONTHLY = pd.Series(
+    10 + STEPS / 20 + np.sin(2 * np.pi * STEPS / 12) + 0.1 * np.random.RandomState(0).normal(size=96),
+    pd.period_range("2015-01", periods=96, freq="M"),
+    name="sales",
+)
+SMALL = {"hidden_size": 8, "num_networks": 1, "num_steps": 64, "random_state": 0}
+QUICK = {**SMALL, "transform": "difference", "log": False}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return RecurrentForecaster(**QUICK).fit(MONTHLY, fh=range(1, 5))
+
+
+# Parameters.
+
+
+def test_parameters_are_stored_and_cloned():
+    forecaster = RecurrentForecaster("lstm", season=7, transform="window")
+    assert forecaster.get_params() == clone(forecaster).get_params()
+    assert clone(forecaster).set_params(season=3).season == 3
+    assert not [name for name in vars(forecaster) if name.endswith("_")]
+
+
+def test_nothing_is_forecast_before_fit():
+    for verb in ("predict", "predict_interval", "predict_quantiles", "summary"):
+        with pytest.raises(NotFittedError, match="call fit"):
+            getattr(RecurrentForecaster(), verb)()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"num_networks": 0}, r"num_networks is 0: expected an integer of at least 1"),
+        ({"season": 2.5}, r"season is 2\.5: expected an integer"),
+        ({"log": "yes"}, r"log is 'yes': expected one of 'auto', True, False"),
+        ({"fill": "linear"}, r"fill is 'linear': expected one of None, 'interpolate'"),
+        ({"holdout": 1}, r"holdout is 1: expected a fraction"),
+        ({"hidden_size": -1}, r"hidden_size is -1: expected greater"),
+        ({"cell": "grux"}, r"unknown cell 'grux'; did you mean"),
+        ({"transform": "diff"}, r"transform is 'diff': expected one of window, difference"),
+        ({"transform": "seasonal", "season": 1}, r"needs a season of at least 2 steps"),
+        ({"window": 95}, r"y has 96 steps: expected at least 104.*choose a smaller window"),
+    ],
+)
+def test_wrong_parameters_are_refused_in_words(parameters, message):
+    with pytest.raises(GatelabError, match=message):
+        RecurrentForecaster(**{**QUICK, **parameters}).fit(MONTHLY)
+
+
+@pytest.mark.parametrize("coverage", [0.0, 1.5, "0.9", []])
+def test_coverages_are_probabilities(coverage, fitted):
+    with pytest.raises(GatelabError, match="expected a probability between 0 and 1"):
+        fitted.predict_interval(coverage=coverage)
+
+
+# Verbs and formats.
+
+
+def test_a_forecast_continues_the_index(fitted):
+    forecast = fitted.predict()
+    assert isinstance(forecast, pd.Series)
+    assert forecast.name == "sales"
+    pd.testing.assert_index_equal(forecast.index, pd.period_range("2023-01", periods=4, freq="M"))
+    assert fitted.predict([2, 4]).tolist() == forecast.iloc[[1, 3]].tolist()
+    assert fitted.predict(3).tolist() == [forecast.iloc[2]]
+    assert fitted.predict(pd.PeriodIndex(["2023-03"], freq="M")).tolist() == [forecast.iloc[2]]
+    assert len(fitted.predict(range(1, 31))) == 30  # farther than fitted for: only intervals have an end
+
+
+def test_interval_columns_are_sktimes(fitted):
+    table = fitted.predict_interval([1, 3], coverage=[0.5, 0.8])
+    assert table.columns.tolist() == [("sales", c, side) for c in (0.5, 0.8) for side in ("lower", "upper")]
+    pd.testing.assert_index_equal(table.index, pd.PeriodIndex(["2023-01", "2023-03"], freq="M"))
+    narrow, wide = table["sales", 0.5], table["sales", 0.8]
+    assert (wide["lower"] < narrow["lower"]).all()
+    assert (narrow["upper"] < wide["upper"]).all()
+    middle = (narrow["lower"] + narrow["upper"]) / 2
+    np.testing.assert_allclose(middle, fitted.predict([1, 3]), rtol=1e-12)
+
+
+def test_quantiles_are_the_bounds_of_intervals(fitted):
+    table = fitted.predict_quantiles([2], alpha=[0.1, 0.5, 0.9])
+    assert table.columns.tolist() == [("sales", 0.1), ("sales", 0.5), ("sales", 0.9)]
+    interval = fitted.predict_interval([2], coverage=0.8)["sales", 0.8].iloc[0]
+    assert table.iloc[0].tolist() == pytest.approx([interval["lower"], fitted.predict(2).iloc[0], interval["upper"]])
+
+
+def test_intervals_end_where_they_are_calibrated(fitted):
+    with pytest.raises(GatelabError, match=r"fh has the step 5, and intervals are calibrated for 4.*fh=range\(1, 6\)"):
+        fitted.predict_interval(5)
+
+
+@pytest.mark.parametrize(
+    ("fh", "message"),
+    [
+        (0, "fh has the step 0: expected steps ahead"),
+        ("12", "fh is '12': expected steps ahead"),
+        ([1.5], "expected steps ahead, as fh=12"),
+        ([], "expected steps ahead"),
+        (pd.PeriodIndex(["2022-12"], freq="M"), "fh has 2022-12, which is no future step"),
+    ],
+)
+def test_wrong_horizons_are_refused_in_words(fh, message, fitted):
+    with pytest.raises(GatelabError, match=message):
+        fitted.predict(fh)
+
+
+def test_horizons_of_sktime_are_understood():
+    class ForecastingHorizon:
+        def to_pandas(self):
+            return pd.Index([3, 1])
+
+    assert horizons.read(ForecastingHorizon()).tolist() == [1, 3]
+
+
+def test_arrays_give_arrays():
+    one = RecurrentForecaster(**QUICK, season=12).fit(MONTHLY.to_numpy(), fh=3)
+    assert one.predict().shape == (1,)
+    assert one.predict_interval().columns.tolist() == [(0, 0.9, "lower"), (0, 0.9, "upper")]
+    assert one.predict_interval().index.tolist() == [98]
+    several = RecurrentForecaster(**QUICK).fit(MONTHLY.to_numpy()[:, None], fh=[1, 2])
+    assert several.predict().shape == (2, 1)
+
+
+def test_several_series_are_forecast_together():
+    frame = pd.DataFrame({"up": MONTHLY, "down": -2 * MONTHLY})
+    forecaster = RecurrentForecaster(**QUICK).fit(frame, fh=[1, 2])
+    forecast = forecaster.predict()
+    assert forecast.columns.tolist() == ["up", "down"]
+    assert abs(forecast["up"].iloc[0] - MONTHLY.iloc[-1]) < 3
+    assert abs(forecast["down"].iloc[0] + 2 * MONTHLY.iloc[-1]) < 6
+    assert forecaster.predict_interval().columns.tolist() == [
+        (name, 0.9, side) for name in ("up", "down") for side in ("lower", "upper")
+    ]
+    with pytest.raises(DataError, match="y has the columns other: expected those of fit, up, down"):
+        forecaster.update(pd.DataFrame({"other": [1.0]}, pd.PeriodIndex(["2023-01"], freq="M")))
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_does_not(fitted):
+    again = RecurrentForecaster(**QUICK).fit(MONTHLY, fh=range(1, 5))
+    np.testing.assert_array_equal(again.predict(), fitted.predict())
+    pd.testing.assert_frame_equal(again.predict_interval(), fitted.predict_interval(), check_exact=True)
+    other = RecurrentForecaster(**{**QUICK, "random_state": 1}).fit(MONTHLY, fh=range(1, 5))
+    assert (other.predict() != fitted.predict()).all()
+
+
+# The index.
+
+
+@pytest.mark.parametrize(
+    ("index", "following"),
+    [
+        (pd.date_range("2020-01-31", periods=5, freq="ME"), ["2020-06-30", "2020-07-31"]),
+        (pd.date_range("2020-01-01", periods=5, freq="QS"), ["2021-04-01", "2021-07-01"]),
+        (pd.date_range("2021-01-01", periods=5, freq="B"), ["2021-01-08", "2021-01-11"]),
+        (pd.date_range("2021-01-01", periods=5, freq="15min"), ["2021-01-01 01:15", "2021-01-01 01:30"]),
+        (pd.period_range("2000", periods=5, freq="Y"), ["2005", "2006"]),
+    ],
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_dates_continue(index, following, known):
+    given = index if known or isinstance(index, pd.PeriodIndex) else pd.DatetimeIndex(index.to_numpy())
+    frame = frames.read(pd.Series(np.arange(5.0), given))
+    found = frame.stamps.index(2)
+    assert [str(stamp) for stamp in found] == [str(type(found[0])(each)) for each in following]
+    assert found.freqstr == index.freqstr
+    assert found.dtype == index.dtype
+
+
+def test_numbers_continue_at_their_interval():
+    assert frames.read(pd.Series(np.arange(4.0), [2, 4, 6, 8])).stamps.index(2).tolist() == [10, 12]
+    assert frames.read(pd.Series(np.arange(4.0))).stamps.index(2).tolist() == [4, 5]
+    assert frames.read(pd.Series(np.arange(4.0), [0.0, 0.5, 1.0, 1.5])).stamps.index(2).tolist() == [2.0, 2.5]
+
+
+def test_time_zones_continue_over_the_change_of_the_clock():
+    hours = pd.date_range("2024-03-30 20:00", periods=5, freq="h", tz="Europe/Berlin")  # to midnight
+    found = frames.read(pd.Series(np.arange(5.0), hours)).stamps.index(3)
+    assert found.tolist() == pd.date_range(hours[-1], periods=4, freq="h")[1:].tolist()
+    days = pd.date_range("2024-03-27", periods=4, freq="D", tz="Europe/Berlin")
+    found = frames.read(pd.Series(np.arange(4.0), days)).stamps.index(2)
+    assert found.tolist() == [
+        pd.Timestamp("2024-03-31", tz="Europe/Berlin"),
+        pd.Timestamp("2024-04-01", tz="Europe/Berlin"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("freq", "season"),
+    [
+        ("YS", 1), ("YE-JUN", 1), ("QE", 4), ("QS-FEB", 4), ("MS", 12), ("ME", 12), ("3MS", 4), ("W-SUN", 52), ("D", 7),
+        ("7D", 1), ("B", 5), ("h", 24), ("2h", 12), ("30min", 48),
+    ],
+)  # fmt: skip
+def test_the_season_is_that_of_the_frequency(freq, season):
+    assert Stamps.of(pd.date_range("2020-01-01", periods=9, freq=freq), 9).season() == season
+
+
+def test_calendar_features_are_phases():
+    hours = pd.date_range("2024-01-01", periods=24 * 21, freq="h").to_numpy()  # a Monday
+    assert calendar_features.chosen(hours) == ("day", "week")  # of a year it has seen three weeks
+    table = calendar_features.features(hours, ("day",), len(hours))
+    np.testing.assert_allclose(table[6], [1, 0], atol=1e-12)
+    np.testing.assert_allclose(table[12], [0, -1], atol=1e-12)
+    months = pd.date_range("2020-01-01", periods=36, freq="MS").to_numpy()
+    assert calendar_features.chosen(months) == ("year",)
+    assert calendar_features.phase(months, "year")[6] == 182 / 366  # July 1 of a leap year
+    assert calendar_features.chosen(pd.date_range("1900", periods=99, freq="YS").to_numpy()) == ()
+    assert calendar_features.chosen(pd.date_range("2020", periods=12, freq="QS").to_numpy()) == ("year",)
+    weeks = calendar_features.phase(hours, "week")
+    assert weeks[24 * 7] == weeks[0]
+    assert weeks[24] - weeks[0] == pytest.approx(1 / 7)
+
+
+def test_the_calendar_is_read_if_there_is_one(fitted):
+    assert fitted.history_.cycles == ("year",)
+    assert RecurrentForecaster(**QUICK, calendar=False).fit(MONTHLY).history_.cycles == ()
+    assert RecurrentForecaster(**QUICK).fit(MONTHLY.to_numpy()).history_.cycles == ()
+
+
+# Gaps and duplicates, as the task `files` treats them.
+
+
+def test_missing_values_are_refused_or_filled():
+    holes = MONTHLY.copy()
+    holes.iloc[[0, 5]] = np.nan
+    with pytest.raises(DataError, match=r"missing value in row 0, column 'sales' \(2 such values\).*fill=interpolate"):
+        frames.read(holes)
+    filled = frames.read(holes, fill="interpolate")
+    assert filled.values[5, 0] == pytest.approx((MONTHLY.iloc[4] + MONTHLY.iloc[6]) / 2)
+    assert filled.notes == {"missing values": "2 values filled (interpolate)"}
+    with pytest.raises(DataError, match="fill=previous has no value before it"):
+        frames.read(holes, fill="previous")
+
+
+def test_missing_steps_are_refused_or_filled_or_passed_over():
+    dates = pd.date_range("2021-03-01", periods=10, freq="D").delete([3])
+    gap = pd.Series(np.arange(9.0), dates)
+    with pytest.raises(
+        DataError, match=r"2021-03-03 in row 2, and then the step 2021-03-04 is missing \(1 missing step"
+    ):
+        frames.read(gap)
+    filled = frames.read(gap, fill="interpolate")
+    assert filled.values[:, 0].tolist() == [0, 1, 2, 2.5, 3, 4, 5, 6, 7, 8]
+    assert filled.stamps.index(1)[0] == pd.Timestamp("2021-03-11")
+    assert len(frames.read(gap, fill="none").values) == 9
+
+
+def test_duplicate_stamps_are_refused_or_merged():
+    dates = pd.DatetimeIndex(["2021-01-01", "2021-01-02", "2021-01-02", "2021-01-03", "2021-01-04"])
+    twice = pd.Series([1.0, 2, 4, 5, 6], dates)
+    with pytest.raises(DataError, match=r"y has 2021-01-02 twice in its index \(1 such row\).*aggregate='mean'"):
+        frames.read(twice)
+    for how, value in (("mean", 3), ("first", 2), ("last", 4), ("sum", 6)):
+        assert frames.read(twice, aggregate=how).values[:, 0].tolist() == [1, value, 5, 6]
+
+
+def test_rows_are_sorted_and_irregular_times_are_consecutive_steps():
+    frame = frames.read(MONTHLY.sample(frac=1, random_state=0))
+    np.testing.assert_array_equal(frame.values[:, 0], MONTHLY)
+    irregular = pd.Series(
+        STEPS[:6], pd.to_datetime(["2021-01-01", "2021-01-05", "2021-01-06", "2021-02-20", "2021-03-01", "2021-07-09"])
+    )
+    frame = frames.read(irregular)
+    assert frame.notes == {"time": "irregular intervals, taken as consecutive steps"}
+    assert frame.stamps.index(2).tolist() == [6, 7]
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (pd.Series(["a", "b"]), "y has the column None, which is not numeric"),
+        (np.zeros((2, 2, 2)), r"y has the shape \(2, 2, 2\): expected \(S,\)"),
+        ("series", "y is 'series': expected a series of numbers"),
+        ([1.0, math.inf], "y is inf in row 1: expected finite numbers"),
+        (pd.Series([1.0, 2.0], ["a", "b"]), "expected dates, periods or numbers; pd.to_datetime"),
+        (pd.Series([1.0], pd.MultiIndex.from_tuples([(1, 2)])), "y has an index of 2 levels"),
+        (pd.Series(dtype=float), r"y has the shape \(0,\)"),
+    ],
+)
+def test_wrong_series_are_refused_in_words(y, message):
+    with pytest.raises(DataError, match=message):
+        frames.read(y)
+
+
+# Transforms.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("log", [False, True])
+def test_transforms_invert(kind, log):
+    transform = Transform(kind, length=5, season=4, log=log)
+    random = np.random.RandomState(1)
+    history = transform.forwards(random.uniform(1, 9, (3, transform.context, 2)))
+    future = random.uniform(1, 9, (3, 11, 2))
+    scale = transform.scale(history)
+    assert transform.inputs(history, scale).shape == (3, 5, 2)
+    targets = transform.targets(history, scale, transform.forwards(future))
+    np.testing.assert_allclose(transform.backwards(transform.forecast(history, scale, targets)), future, rtol=1e-13)
+
+
+def test_references_are_naive_forecasts():
+    values = np.random.RandomState(2).normal(size=(40, 2))
+    origin = np.array([30])
+    for kind, expected in (
+        ("difference", baselines.persistence(values, origin, 9)),
+        ("seasonal", baselines.seasonal_naive(values, origin, 9, 4)),
+    ):
+        transform = Transform(kind, 6, 4)
+        history = values[None, 31 - transform.context : 31]
+        np.testing.assert_array_equal(transform.reference(history, 9), expected)
+    line = np.arange(20.0)[None, :, None]
+    drifting = Transform("seasonal+difference", 6, 4)
+    np.testing.assert_array_equal(drifting.reference(line, 9)[0, :, 0], np.arange(20, 29))
+
+
+def test_a_constant_window_has_the_scale_1():
+    transform = Transform("window", 6)
+    assert transform.scale(np.full((1, 6, 1), 1e6)).tolist() == [[[1.0]]]
+    forecaster = RecurrentForecaster(**{**QUICK, "log": "auto"}).fit(np.full(60, 3.0), fh=[1, 2])
+    np.testing.assert_allclose(forecaster.predict(), [3, 3], atol=0.2)
+
+
+def test_logarithms_need_positive_values():
+    with pytest.raises(DataError, match=r"the series has the value -1, which has no logarithm.*log=False"):
+        RecurrentForecaster(**{**QUICK, "log": True}).fit(np.append(np.arange(1.0, 60), -1))
+
+
+def test_the_transform_is_chosen_on_the_held_out_part():
+    forecaster = RecurrentForecaster(**SMALL).fit(MONTHLY, fh=[1, 2, 3])
+    errors = forecaster.validation_
+    kinds = ["window", "difference", "seasonal", "window, difference and seasonal"]
+    assert list(errors)[:4] == kinds
+    assert list(errors)[5:] == ["persistence", "seasonal naive"]
+    logarithmic = list(errors)[4]
+    assert logarithmic == "log, " + min(kinds, key=errors.__getitem__)
+    assert str(forecaster.ensemble_.combination) == min(list(errors)[:5], key=errors.__getitem__)
+
+
+# Intervals.
+
+
+def test_the_width_is_a_conformal_quantile():
+    errors = np.arange(1.0, 20)  # 19 of them: 90 % is the 18th
+    assert intervals.width(errors, 0.9) == 18
+    assert intervals.width(errors, 0.5) == 10
+    assert intervals.width(errors[:9], 0.9) == 9
+    assert intervals.width(errors[:8], 0.9) == np.inf
+    assert intervals.width(errors, 0.9, level=1.2) == 19  # adapted beyond all errors
+    assert intervals.width(errors, 0.9, level=-0.1) == 0
+
+
+def test_errors_are_known_when_their_step_is():
+    values = np.array([[1.0], [2.0], [4.0], [8.0]])
+    scores = Scores.none(2, 1).extended(np.zeros((2, 2, 1)), np.full((2, 1, 1), 2.0), values[:3])
+    np.testing.assert_array_equal(scores.errors[..., 0], [[2.0, np.nan], [np.nan, np.nan]])
+    later = scores.extended(np.zeros((1, 2, 1)), np.full((1, 1, 1), 2.0), values)
+    np.testing.assert_array_equal(later.errors[..., 0], [[2, 4], [4, np.nan], [np.nan, np.nan]])
+    assert later.counts().tolist() == [2, 1]
+
+
+def test_exchangeable_errors_are_covered():
+    """Of 2,000 samples of 39 errors and one more, the last is below the width in 90 %."""
+    samples = np.abs(np.random.RandomState(3).standard_t(3, (2000, 40)))
+    hits = [last <= intervals.width(np.sort(errors), 0.9) for *errors, last in samples]
+    assert abs(np.mean(hits) - 0.9) < 3 * math.sqrt(0.09 / 2000)
+
+
+@pytest.mark.parametrize("delay", [1, 4])
+def test_adaptive_levels_follow_what_was_missed(delay):
+    growing = np.arange(1.0, 31)  # every error is the largest so far, and misses
+    judged = 30 - intervals.LEAST - 2 * (delay - 1)
+    assert intervals.adapted_level(growing, delay, 0.9) == pytest.approx(0.9 + judged * intervals.RATE * 0.9)
+    assert intervals.adapted_level(-growing, delay, 0.9) == pytest.approx(0.9 - judged * intervals.RATE * 0.1)
+
+
+def test_adaptive_intervals_keep_their_coverage_where_errors_grow():
+    growing = np.abs(np.random.RandomState(4).normal(size=500)) * np.linspace(1, 6, 500)
+    fixed, adapted = [], []
+    for end in range(100, 500):
+        scores = Scores(np.empty((end, 1, 1)), np.empty((end, 1, 1)), growing[:end, None, None])
+        fixed.append(growing[end] <= scores.widths(0.9, adaptive=False)[0, 0])
+        adapted.append(growing[end] <= scores.widths(0.9, adaptive=True)[0, 0])
+    assert np.mean(fixed) < 0.86
+    assert abs(np.mean(adapted) - 0.9) < 0.02
+
+
+def test_too_few_windows_give_infinite_intervals():
+    forecaster = RecurrentForecaster(**QUICK, window=4).fit(MONTHLY.iloc[:18], fh=[1, 2])
+    assert np.isinf(forecaster.predict_interval()).all(axis=None)
+    assert np.isfinite(forecaster.predict_interval(coverage=0.5)).all(axis=None)
+    assert "fewer than 9, so that those of 90% are infinite from step 1" in forecaster.summary()
+    shortest = RecurrentForecaster(**QUICK, window=4).fit(MONTHLY.iloc[:13], fh=[1])
+    assert np.isinf(shortest.predict_interval(coverage=0.1)).all(axis=None)
+    assert "too short to hold windows out" in shortest.summary()
+
+
+# Updates.
+
+
+def test_an_update_continues_the_series():
+    forecaster = RecurrentForecaster(**QUICK).fit(MONTHLY.iloc[:84], fh=[1, 2])
+    before = forecaster.scores_.counts()
+    forecaster.update(MONTHLY.iloc[84:90]).update(MONTHLY.iloc[90:92])
+    assert forecaster.predict().index.tolist() == list(MONTHLY.index[92:94])
+    assert (forecaster.scores_.counts() - before).tolist() == [8, 8]
+    at_once = RecurrentForecaster(**QUICK).fit(MONTHLY.iloc[:84], fh=[1, 2]).update(MONTHLY.iloc[84:92])
+    np.testing.assert_allclose(at_once.predict_interval(), forecaster.predict_interval(), rtol=1e-5)
+    with pytest.raises(DataError, match="y begins at 2022-08-01, and the series is known up to 2022-08-01"):
+        forecaster.update(MONTHLY.iloc[91:])
+    with pytest.raises(DataError, match="the step 2022-09-01 is missing"):
+        forecaster.update(MONTHLY.iloc[94:])
+    with pytest.raises(DataError, match="an index of positions, and that of fit had periods"):
+        forecaster.update(np.ones(3))
+
+
+# Covariates.
+
+
+def test_covariates_are_read_ahead():
+    """The next value is that of the covariate; the past of the series says nothing about it."""
+    random = np.random.RandomState(5)
+    known = pd.DataFrame({"price": random.normal(size=264)}, pd.date_range("2022-01-01", periods=264, freq="D"))
+    y = (known["price"] + 0.01 * random.normal(size=264)).rename("y")
+    forecaster = RecurrentForecaster(
+        **{**QUICK, "transform": "window", "num_steps": 320, "learning_rate": 0.02}, window=8
+    )
+    forecaster.fit(y.iloc[:260], X=known.iloc[:260], fh=[1, 2, 3, 4])
+    ahead = known.iloc[260:]
+    np.testing.assert_allclose(forecaster.predict(X=known), ahead["price"], atol=0.3)
+    np.testing.assert_allclose(forecaster.predict(X=-ahead), -ahead["price"], atol=0.3)
+    forecaster.update(y.iloc[260:262], X=known.iloc[260:262])
+    assert forecaster.predict(2, X=known).index[0] == known.index[263]
+    with pytest.raises(DataError, match="fitted with the covariates price: pass X"):
+        forecaster.predict()
+    with pytest.raises(DataError, match=r"X has no row for 2022-09-20.*expected the times of the forecast"):
+        forecaster.predict(X=known.iloc[:262])
+    with pytest.raises(DataError, match="X has the columns cost: expected price"):
+        forecaster.predict(X=known.rename(columns={"price": "cost"}))
+
+
+def test_covariates_that_do_not_fit_are_refused(fitted):
+    with pytest.raises(DataError, match="X was given, and the forecaster was fitted without it"):
+        fitted.predict(X=np.ones((4, 1)))
+    with pytest.raises(DataError, match="X has 3 rows and y 96"):
+        RecurrentForecaster(**QUICK).fit(MONTHLY, X=np.ones((3, 1)))
+    with pytest.raises(DataError, match="X has a missing value in row 0"):
+        RecurrentForecaster(**QUICK).fit(MONTHLY, X=np.full((96, 1), np.nan))
+
+
+# Backtests.
+
+
+@pytest.fixture(scope="module")
+def tested():
+    return RecurrentForecaster(**QUICK).backtest(MONTHLY, fh=[1, 2, 14], test=0.25)
+
+
+def test_naive_errors_and_mase_are_those_computed_by_hand(tested):
+    y, table = MONTHLY.to_numpy(), tested.table()
+    scale = np.mean([abs(y[t] - y[t - 12]) for t in range(12, 72)])
+    for step in (1, 2, 14):
+        errors = [y[t + step] - y[t] for t in range(71, 96 - step)]
+        row = table.loc[("persistence", step)]
+        assert row["MAE"] == pytest.approx(np.mean(np.abs(errors)))
+        assert row["RMSE"] == pytest.approx(np.sqrt(np.mean(np.square(errors))))
+        assert row["MASE"] == pytest.approx(np.mean(np.abs(errors)) / scale)
+        before = 12 if step <= 12 else 24
+        errors = [y[t + step] - y[t + step - before] for t in range(71, 96 - step)]
+        assert table.loc[("seasonal naive", step), "MAE"] == pytest.approx(np.mean(np.abs(errors)))
+    assert table["coverage"].notna().groupby("method").any().to_dict() == {
+        name: name == "RecurrentForecaster" for name in tested.forecasts
+    }
+
+
+def test_a_backtest_is_predict_and_update_step_by_step(tested):
+    forecaster = RecurrentForecaster(**QUICK).fit(MONTHLY.iloc[:72], fh=[1, 2, 14])
+    for origin in range(4):
+        interval = forecaster.predict_interval()["sales", 0.9]
+        np.testing.assert_allclose(
+            forecaster.predict(), tested.forecasts["RecurrentForecaster"][origin, :, 0], rtol=1e-5
+        )
+        np.testing.assert_allclose(interval["lower"], tested.lower[origin, :, 0], rtol=1e-4)
+        np.testing.assert_allclose(interval["upper"], tested.upper[origin, :, 0], rtol=1e-4)
+        forecaster.update(MONTHLY.iloc[72 + origin : 73 + origin])
+
+
+def test_exponential_smoothing_is_beside_it(tested):
+    pytest.importorskip("statsmodels")
+    assert "ETS" in tested.forecasts
+    assert tested.mase("ETS") < tested.mase("persistence")
+    assert "ETS" in tested.summary()
+
+
+def test_a_better_naive_forecast_is_named():
+    """Nothing is better than persistence for a random walk, and the summary says so."""
+    walk = np.cumsum(np.random.RandomState(6).normal(size=120))
+    outcome = RecurrentForecaster(**{**QUICK, "transform": "window"}, holdout=0.3).backtest(walk, fh=[1, 2])
+    ours, naive = outcome.mase("RecurrentForecaster"), outcome.mase("persistence")
+    assert naive < ours
+    share = f"{100 * (ours / naive - 1):.0f} %"
+    assert f"persistence is better: MASE {naive:.3g}, ours is {share} higher" in outcome.summary()
+    assert "a naive forecast is better at 1 (persistence, by " in outcome.summary()
+
+
+def test_backtests_with_covariates_and_wrong_parts():
+    known = np.random.RandomState(7).normal(size=(96, 1))
+    outcome = RecurrentForecaster(**QUICK).backtest(MONTHLY.to_numpy(), X=known, fh=[1, 3])
+    assert outcome.observed.shape == (96 - 72 + 1 - 3, 2, 1)
+    assert not np.isnan(outcome.observed).any()
+    with pytest.raises(GatelabError, match="test is 2: expected the fraction"):
+        RecurrentForecaster(**QUICK).backtest(MONTHLY, test=2)
+
+
+# Keeping.
+
+
+def test_pickles_and_saved_forecasters_are_the_same(fitted, tmp_path):
+    fitted.save(tmp_path / "kept")
+    for again in (pickle.loads(pickle.dumps(fitted)), RecurrentForecaster.load(tmp_path / "kept")):
+        pd.testing.assert_series_equal(again.predict(), fitted.predict(), check_exact=True)
+        pd.testing.assert_frame_equal(again.predict_interval(), fitted.predict_interval(), check_exact=True)
+        assert again.get_params() == fitted.get_params()
+        assert again.summary() == fitted.summary()
+        again.update(pd.Series([14.0], pd.PeriodIndex(["2023-01"], freq="M")))
+        assert str(again.predict().index[0]) == "2023-02"
+    with pytest.raises(GatelabError, match="exists and is not empty: choose a new directory"):
+        fitted.save(tmp_path / "kept")
+
+
+def test_a_cell_of_ones_own_is_kept(tmp_path):
+    @gatelab.cell
+    def leaky(x, h, W, U, b):
+        z = gatelab.sigmoid(W.z(x) + U.z(h) + b.z)
+        return (1 - z) * h + z * gatelab.tanh(W.n(x) + U.n(h) + b.n)
+
+    forecaster = clone(RecurrentForecaster(leaky, **QUICK)).fit(MONTHLY, fh=[1, 2])
+    assert "leaky" in forecaster.summary()
+    forecaster.save(tmp_path / "kept")
+    again = RecurrentForecaster.load(tmp_path / "kept")
+    pd.testing.assert_series_equal(again.predict(), forecaster.predict(), check_exact=True)
+    assert again.cell.text() == leaky.text()
+
+
+def test_damaged_files_are_refused(fitted, tmp_path):
+    with pytest.raises(DataError, match="holds no forecaster: expected a folder"):
+        RecurrentForecaster.load(tmp_path)
+    fitted.save(tmp_path / "kept")
+    record = tmp_path / "kept" / "forecaster.json"
+    content = json.loads(record.read_text())
+    record.write_text(json.dumps({**content, "horizon": 9}))
+    with pytest.raises(DataError, match="checksum does not match"):
+        RecurrentForecaster.load(tmp_path / "kept")
+
+
+def test_the_summary_says_what_was_chosen(fitted):
+    text = fitted.summary()
+    assert "season         12 steps" in text
+    assert "phase of the year" in text
+    assert "transform      difference" in text
+    naive = {name: fitted.validation_[name] for name in ("persistence", "seasonal naive")}
+    ours = fitted.validation_["difference"]
+    assert ("is better: MASE" in text) == (min(naive.values()) < ours)
+
+
+def test_combinations_average():
+    assert str(Combination((Transform("window", 4), Transform("difference", 4)))) == "window and difference"
