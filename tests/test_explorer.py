@@ -18,7 +18,7 @@ from gatelab.analysis.clamping import agreement, clamped, opposite
 from gatelab.engine.unroll import unroll
 from gatelab.explorer import EXHIBITS, explorer, write_explorer, write_gallery
 from gatelab.explorer.write import PARTS
-from gatelab.export import network
+from gatelab.export import network_of
 from gatelab.export.javascript import script
 from gatelab.models import SequenceClassifier
 from gatelab.training import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, train
@@ -623,7 +623,7 @@ def test_units_are_selected_with_keys(view):
 
 def test_the_page_is_small(pages, runs):
     size = pages("rows").stat().st_size
-    weights = sum(len(text) for text in re.findall(r'": "([A-Za-z0-9+/=]{20,})"', script(network(runs("rows")))))
+    weights = sum(len(text) for text in re.findall(r'": "([A-Za-z0-9+/=]{20,})"', script(network_of(runs("rows")))))
     print(f"{size / 1000:.0f} kB, {(size - weights) / 1000:.0f} kB without weights")
     assert size - weights < 500_000
 
@@ -631,7 +631,7 @@ def test_the_page_is_small(pages, runs):
 def test_scrubbing_784_steps_of_128_units(view, runs, tmp_path, capsys):
     """The page of a large network: the data of a small one, and weights that are not trained."""
     torch.manual_seed(0)
-    large = network(SequenceClassifier(cells.get("gru"), 1, 128, 10, 1, dropout=0.0).eval(), "network1")
+    large = network_of(SequenceClassifier(cells.get("gru"), 1, 128, 10, 1, dropout=0.0).eval(), "network1")
     page = explorer([runs("rows")])
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
     image = np.random.RandomState(0).randint(0, 256, 784)
@@ -646,7 +646,7 @@ def test_scrubbing_784_steps_of_128_units(view, runs, tmp_path, capsys):
             "constants": {"z": [1.0] * 128},
         }
     ]
-    small = script(network(runs("rows"), "network1"))
+    small = script(network_of(runs("rows"), "network1"))
     assert small in page
     page = page.replace(small, script(large)).replace(
         re.search(r'id="data">(.*?)</script>', page, re.S)[1], json.dumps(data).replace("<", "\\u003c")

@@ -12,8 +12,7 @@ from gatelab.analysis import Subject
 from gatelab.errors import GatelabError
 from gatelab.explorer.examples import examples
 from gatelab.explorer.units import units
-from gatelab.export import network
-from gatelab.export.network import Network
+from gatelab.export import Network, network_of
 from gatelab.formatting import counted, named
 from gatelab.tasks.images import permutation
 from gatelab.tasks.preparation import Preparation
@@ -28,7 +27,7 @@ SAME = {
 
 def opened(paths: list[Path], accept_changes: bool = False) -> tuple[list[Subject], list[Network]]:
     """The runs and their networks; an error if they do not read the same input."""
-    networks = [network(path, f"network{i}") for i, path in enumerate(paths, 1)]
+    networks = [network_of(path, f"network{i}") for i, path in enumerate(paths, 1)]
     subjects = [analysis.load(path, accept_changes=accept_changes) for path in paths]
     first = subjects[0].run.preparation
     for subject in subjects[1:]:
