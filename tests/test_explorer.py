@@ -294,6 +294,11 @@ def test_a_sentence_is_typed_from_the_vocabulary(view):
     page.locator(".suggestions button").nth(1).click()
     assert field.input_value() == "the farmers "
     assert len(values(page)["x"]) == 2
+    page.get_by_role("button", name="Undo", exact=True).click()
+    assert len(values(page)["x"]) == 1
+    page.get_by_role("button", name="Undo", exact=True).click()
+    assert not values(page)["isOwn"]
+    assert page.get_by_role("button", name="Undo", exact=True).is_disabled()
 
 
 def test_characters_are_typed_without_spaces(view):
@@ -686,6 +691,9 @@ def test_the_command(cli, runs, tmp_path):
     code, _, err = cli("explore", runs("rows"), runs("sine"))
     assert code == 2
     assert "differ in the kind of input" in err
+    code, _, err = cli("explore", tmp_path)
+    assert code == 2
+    assert "is not a run directory" in err
     code, _, err = cli("explore")
     assert code == 2
     assert "expected one run directory" in err

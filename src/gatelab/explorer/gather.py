@@ -27,8 +27,8 @@ SAME = {
 
 def opened(paths: list[Path], accept_changes: bool = False) -> tuple[list[Subject], list[Network]]:
     """The runs and their networks; an error if they do not read the same input."""
-    networks = [network_of(path, f"network{i}") for i, path in enumerate(paths, 1)]
     subjects = [analysis.load(path, accept_changes=accept_changes) for path in paths]
+    networks = [network_of(path, f"network{i}") for i, path in enumerate(paths, 1)]
     first = subjects[0].run.preparation
     for subject in subjects[1:]:
         other = subject.run.preparation
