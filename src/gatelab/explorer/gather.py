@@ -95,6 +95,7 @@ def run_data(subject: Subject, exported: Network) -> dict[str, Any]:
         "cell": cell.name,
         "network": exported.name,
         "facts": "; ".join(filter(None, facts)),
+        "states": list(cell.graph.states),  # those in the equations
         "bounded": [name for name in cell.gates if name in cell.neutral],  # gates between 0 and 1
         "units": units(subject),
     }

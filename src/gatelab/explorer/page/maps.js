@@ -18,12 +18,11 @@ const constantsOf = (run, place) => Object.values(factsOf(run, place).constants)
 
 const finalGradients = networks.map((network) => latest((ran, of) => network.gradient(ran, of)));
 
-/** The influence of each unit on the last answer: Σ |∂ output / ∂ state| over the steps, of the first state. */
+/** The influence of each unit on the last answer: Σ |∂ output / ∂ state| over its states and the steps. */
 function influence(run, place) {
   const ran = untouched(run), of = situation.of ?? (task.classes ? largestOf(ran.answer) : 0);
-  const values = recordOf(finalGradients[run](ran, of), place).states[about(run).states[0]];
-  const sums = new Float64Array(about(run).units);
-  values.forEach((value, i) => (sums[i % sums.length] += Math.abs(value)));
+  const { states } = recordOf(finalGradients[run](ran, of), place), sums = new Float64Array(about(run).units);
+  for (const values of Object.values(states)) values.forEach((value, i) => (sums[i % sums.length] += Math.abs(value)));
   return sums;
 }
 
@@ -42,11 +41,17 @@ function shownValues(run, name) {
 
 const WORDS = { keep: "keeps", write: "writes", add: "adds" };
 
+/** What a value is: a state that is not in the equations holds an earlier value of something in them. */
+function kindOf(run, name) {
+  if (about(run).gates.includes(name)) return "gate";
+  return runs[run].states.includes(name) ? "state" : "earlier value";
+}
+
 /** The maps of a run, below each other; that at the front is large and first. */
 function makeMaps(run, parent) {
   const { gates, states, roles, units } = about(run), places = new Map();
   for (const name of [...gates, ...states]) {
-    const role = WORDS[roles[name]], what = gates.includes(name) ? "gate" : "state";
+    const role = WORDS[roles[name]], what = kindOf(run, name);
     const bring = button(name, () => toFront(run, name), `${what} ${name}: bring its map to the front`);
     const bar = element("span", { class: "bar" }), low = element("span"), high = element("span");
     const kind = element("span", { class: "note" }, role ? ` ${what}, ${role}` : ` ${what}`);
