@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -83,6 +84,38 @@ def test_printed_equations_evaluate_to_the_graph(first, second):
     for line in random_.latex().splitlines()[1:-1]:
         MathTextParser("path").parse(f"${line.removesuffix(chr(92) * 2).replace('&', '')}$")
     typeset(random_.typst())
+
+
+def named_terms(printed: str) -> set[tuple[str, str]]:
+    """Kind and name of every term of MathML that can be pointed at."""
+    terms = ElementTree.fromstring(printed).iter()
+    return {(term.get("data-kind"), term.get("data-name")) for term in terms if term.get("data-kind")}
+
+
+@pytest.mark.parametrize("name", cells.names())
+def test_mathml_names_every_value(name):
+    graph = cells.get(name).graph
+    kinds = {"W": "weight", "U": "weight", "b": "bias"}
+    expected = {("gate", gate) for gate in graph.gates} | {("state", state) for state in graph.states}
+    expected |= {(kinds[parameter[0]], parameter) for parameter in graph.parameters}
+    assert expected <= named_terms(cells.get(name).mathml())
+
+
+def refuse_loose_text(printed: str) -> None:
+    """MathML shows text in some elements only."""
+    for element in ElementTree.fromstring(printed).iter():
+        assert element.tag in ("mi", "mo", "mn") or not (element.text or "").strip()
+        assert not (element.tail or "").strip()
+
+
+@pytest.mark.parametrize("name", cells.names())
+def test_mathml_has_all_text_in_elements(name):
+    refuse_loose_text(cells.get(name).mathml())
+
+
+@given(EXPRESSIONS, EXPRESSIONS)
+def test_mathml_of_random_cells(first, second):
+    refuse_loose_text(random_cell(first, second).mathml())
 
 
 @pytest.mark.parametrize("name", cells.names())

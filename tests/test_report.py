@@ -69,6 +69,18 @@ def test_the_files_are_all_there(experiment):
     } <= names  # fmt: skip
 
 
+def test_the_page_links_to_explorers_where_there_are_some(experiment):
+    assert "explorer.html" not in (experiment / "report.html").read_text()
+    run = read_experiment(experiment)["runs"][1]
+    place = experiment / run["place"] / "explorer.html"
+    place.write_text("")
+    write_report(experiment)
+    link = f'<a href="{run["place"]}/explorer.html">{run["model"]}, seed {run["seed"]}</a>'
+    assert link in (experiment / "report.html").read_text()
+    place.unlink()
+    write_report(experiment)
+
+
 def test_the_tables_hold_the_numbers(experiment):
     gru = results(experiment).models["gru"]
     mean, sd = 100 * gru.summaries["accuracy"].mean, 100 * gru.summaries["accuracy"].sd

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gatelab.analysis.subject import Subject
+from gatelab.engine.unroll import History
 from gatelab.lang import Cell
 from gatelab.tasks import Batch
 from gatelab.tasks.examples import inside
@@ -52,8 +53,12 @@ class GateSummary:
 def traces(subject: Subject, batch: Batch) -> Traces:
     """Record gates and states of the layer on a batch."""
     history, _ = subject.history(batch.x, batch.lengths, watch=True)
-    exists = inside(batch.x, batch.lengths)
-    names = subject.cell.states
+    return traces_of(subject.cell, history, inside(batch.x, batch.lengths))
+
+
+def traces_of(cell: Cell, history: History, exists: Tensor) -> Traces:
+    """The same from the history of a layer; `exists` is (B, T)."""
+    names = cell.states
     states = {name: torch.stack([after[i] for after in history.states[1:]]) for i, name in enumerate(names)}
     return Traces(
         {name: _array(values, exists) for name, values in history.gates.items()},

@@ -17,6 +17,7 @@ from gatelab.cli import (
     cells,
     config,
     doctor,
+    explore,
     export,
     forecast,
     inspect,
@@ -42,6 +43,7 @@ app.command("worker")(worker.worker)
 app.command("status")(status.status)
 app.command("report")(report.report)
 app.command("inspect")(inspect.inspect)
+app.command("explore")(explore.explore)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.command("forecast")(forecast.forecast)

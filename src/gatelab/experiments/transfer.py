@@ -15,10 +15,10 @@ from gatelab.disk import read_regular, whole_file, within
 from gatelab.errors import DataError
 from gatelab.experiments.claims import Claim, Claims
 from gatelab.training import Run
-from gatelab.training.run import CHECKPOINT, FILES, INSPECTION, LOG, MANIFEST, PROGRESS
+from gatelab.training.run import CHECKPOINT, EXPLORER, FILES, INSPECTION, LOG, MANIFEST, PROGRESS
 
 SMALL = (LOG, PROGRESS)  # files for people, also of a run that has not begun
-ORDER = (MANIFEST, CHECKPOINT, *(name for name in FILES if name not in (MANIFEST, CHECKPOINT, INSPECTION)))
+ORDER = (MANIFEST, CHECKPOINT, *(name for name in FILES if name not in (MANIFEST, CHECKPOINT, INSPECTION, EXPLORER)))
 
 Stamps = dict[str, tuple[int, int]]  # of files by name: each writing gives a new one
 

@@ -18,6 +18,7 @@ from gatelab.lang import printing
 from gatelab.lang.graph import Graph, is_antisymmetric
 from gatelab.lang.interpret import Interpreter
 from gatelab.lang.lowering import lowered
+from gatelab.lang.mathml import mathml
 from gatelab.lang.recurrence import Recurrence, recurrence
 from gatelab.lang.roles import Role, kept, neutral, opening, roles, shut_out
 from gatelab.lang.signature import Option, read
@@ -177,6 +178,10 @@ class Cell:
     def typst(self) -> str:
         """The equations in Typst's math syntax, without the dollar signs."""
         return printing.typst(self.graph)
+
+    def mathml(self) -> str:
+        """The equations as MathML for web pages; gates, states and parameters carry their names as attributes."""
+        return mathml(self.graph)
 
     def python(self) -> str:
         """The equations as the source of a function decorated with `@cell`."""

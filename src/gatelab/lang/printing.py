@@ -1,4 +1,4 @@
-"""Prints a cell's equations from its graph: plain text, LaTeX, Typst and Python."""
+"""Prints a cell's equations from its graph: plain text, LaTeX, Typst and Python; mathml.py prints MathML."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class _Text:
     """Prints equations. Subclasses override the short methods at the end."""
 
     functions: Mapping[str, str] = {"sigmoid": "σ", "sqrt": "√", "sum": "Σ", "stop_gradient": "stop"}
-    minus, times, scaled_by = "−", " ⊙ ", " · "
+    plus, minus, times, scaled_by, comma = "+", "−", " ⊙ ", " · ", ", "
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -124,7 +124,7 @@ class _Text:
             return self.labels[node], ATOM
         if node.op in ("add", "sub"):
             left, right = node.args
-            sign = "+" if node.op == "add" else self.minus
+            sign = self.plus if node.op == "add" else self.minus
             right_side = self.wrapped(right, SUM if node.op == "add" else PRODUCT)
             return f"{self.wrapped(left, SUM)} {sign} {right_side}", SUM
         if node.op == "neg":
@@ -140,7 +140,7 @@ class _Text:
         if node.op == "div":
             return self.fraction(*node.args), PRODUCT
         if node.op == "power":
-            return f"{self.wrapped(node.args[0], ATOM)}{self.exponent(int(node.value))}", POWER
+            return self.raised(self.wrapped(node.args[0], ATOM), int(node.value)), POWER
         if node.op == "product":
             assert node.matrix is not None
             return self.applied(node.matrix, node.args[0])
@@ -158,7 +158,7 @@ class _Text:
         if node.op == "prev":
             return self.earlier(node.args[0], int(node.value)), ATOM
         if node.args:
-            inner = ", ".join(self.expression(arg)[0] for arg in node.args)
+            inner = self.comma.join(self.expression(arg)[0] for arg in node.args)
             return self.called(node.op, inner), ATOM
         return self.leaf(node), ATOM
 
@@ -173,14 +173,17 @@ class _Text:
         return COMPARISONS[op]
 
     def called(self, op: str, inner: str) -> str:
-        return f"{self.function(op)}({inner})"
+        return f"{self.function(op)}{self.parenthesized(inner)}"
+
+    def parenthesized(self, inner: str) -> str:
+        return f"({inner})"
 
     def applied(self, matrix: Matrix, node: Node) -> tuple[str, int]:
         return f"{self.matrix(matrix)} {self.wrapped(node, ATOM)}", PRODUCT
 
     def wrapped(self, node: Node, at_least: int) -> str:
         expression, precedence = self.expression(node)
-        return expression if precedence >= at_least else f"({expression})"
+        return expression if precedence >= at_least else self.parenthesized(expression)
 
     def factor(self, node: Node, at_least: int) -> str:
         # "z ⊙ U h" would be ambiguous.
@@ -198,18 +201,19 @@ class _Text:
             return self.transposed(self.matrix(matrix.of))
         if isinstance(matrix, Scaled):
             inner = f"{self.scale(matrix.by)}{self.matrix(matrix.of)}"
-            return inner if top else f"({inner})"
+            return inner if top else self.parenthesized(inner)
         if isinstance(matrix, Exponential):
-            return f"{self.function('expm')}({self.matrix(matrix.of, top=True)})"
+            return f"{self.function('expm')}{self.parenthesized(self.matrix(matrix.of, top=True))}"
         if isinstance(matrix, Elementwise) and matrix.function == "mul":
             inner = self.times.join(map(self.matrix, matrix.of))
-            return inner if top else f"({inner})"
+            return inner if top else self.parenthesized(inner)
         if isinstance(matrix, Elementwise):
-            return f"{self.function(matrix.function)}({self.matrix(matrix.of[0], top=True)})"
-        sign = "+" if matrix.sign == 1 else self.minus
+            return f"{self.function(matrix.function)}{self.parenthesized(self.matrix(matrix.of[0], top=True))}"
+        sign = self.plus if matrix.sign == 1 else self.minus
         left = self.matrix(matrix.left, top=isinstance(matrix.left, (Sum, Scaled)))
         right = self.matrix(matrix.right, top=isinstance(matrix.right, Scaled))
-        return f"{left} {sign} {right}" if top else f"({left} {sign} {right})"
+        inner = f"{left} {sign} {right}"
+        return inner if top else self.parenthesized(inner)
 
     def scale(self, by: Node | float) -> str:
         """The factor before a matrix: a minus sign for −1, otherwise the number and a space."""
@@ -256,6 +260,9 @@ class _Text:
 
     def fraction(self, over: Node, under: Node) -> str:
         return f"{self.factor(over, PRODUCT)} / {self.factor(under, POWER)}"
+
+    def raised(self, base: str, power: int) -> str:
+        return f"{base}{self.exponent(power)}"
 
     def exponent(self, power: int) -> str:
         return f"^{power}"

@@ -28,8 +28,9 @@ def page(
     manifests: list[dict[str, Any]],
     title: str,
     pictures: dict[str, tuple[bytes, bytes]] | None = None,
+    explorers: list[tuple[str, str]] | None = None,
 ) -> str:
-    """The whole page; `manifests` are those of the runs that can be read."""
+    """The whole page; `manifests` are those of the runs that can be read, `explorers` names and links of some."""
     return filled(
         "page.html",
         title=title,
@@ -41,6 +42,7 @@ def page(
         comparisons=tables.comparisons(results),
         effects=tables.effects(results),
         pictures=pictures or {},
+        explorers=explorers or [],
         search=chosen_settings(results.search) if results.search else [],
         search_findings=search_findings(results.search) if results.search else [],
         search_note=columns_note(results.search) if results.search else "",

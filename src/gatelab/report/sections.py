@@ -25,8 +25,17 @@ class Section:
     study: str = ""  # the folder beside this page that has more
 
 
-def page(title: str, facts: str, sections: list[Section], figures: dict[str, Figure], folder: Path) -> str:
-    """The whole page. Each figure is in it twice: as it was saved in the folder, and for dark pages."""
+def page(
+    title: str,
+    facts: str,
+    sections: list[Section],
+    figures: dict[str, Figure],
+    folder: Path,
+    explorer: str | None = None,
+) -> str:
+    """The whole page. Each figure is in it twice: as it was saved in the folder, and for dark pages. `explorer` is the
+    link to one.
+    """
     files = [file for section in sections for file in section.pictures]
     pictures = {file: style.for_page(figures[file], folder / file) for file in files}
-    return filled("sections.html", title=title, facts=facts, sections=sections, pictures=pictures)
+    return filled("sections.html", title=title, facts=facts, sections=sections, pictures=pictures, explorer=explorer)

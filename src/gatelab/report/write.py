@@ -11,6 +11,7 @@ from gatelab.experiments.record import read_experiment
 from gatelab.experiments.results import Results, manifests, read_results
 from gatelab.experiments.tuning.outcome import settled
 from gatelab.report import figures, page, search, sections, studies, tables
+from gatelab.report.links import explorers
 
 
 def write_reports(directory: Path, places: dict[str, Path]) -> Path:
@@ -47,6 +48,7 @@ def write_report(directory: Path) -> Path:
             manifests(experiment, directory),
             title,
             {name: style.for_page(drawn[name], directory / name) for name in page.PICTURES if name in drawn},
+            explorers(experiment, directory),
         ),
     }
     for name, text in files.items():

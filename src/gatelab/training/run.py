@@ -45,10 +45,11 @@ CELL_HEADING = "# The cell"
 METRICS, CHECKPOINT, BEST = "metrics.jsonl", "checkpoint.safetensors", "best.safetensors"
 PREDICTIONS, GRADIENTS, TIMING = "predictions.npz", "gradients.npz", "timing.json"
 ESTIMATOR = "estimator.json"  # of an estimator's `save`
-PROGRESS, LOG, INSPECTION = "progress.json", "log.txt", "inspect"  # of an experiment's worker, and of `gatelab inspect`
+PROGRESS, LOG = "progress.json", "log.txt"  # of an experiment's worker
+INSPECTION, EXPLORER = "inspect", "explorer.html"  # of `gatelab inspect` and `gatelab explore`
 FILES = (
     MANIFEST, MODEL, CELL, METRICS, CHECKPOINT, BEST, PREDICTIONS, kept.FILE, GRADIENTS, TIMING, ESTIMATOR, PROGRESS,
-    LOG, INSPECTION,
+    LOG, INSPECTION, EXPLORER,
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from gatelab.analysis import Inspection
 from gatelab.disk import write_text
 from gatelab.errors import GatelabError
 from gatelab.report.inspection import agreement, gates, memory, predictions
+from gatelab.report.links import explorer_of
 from gatelab.report.sections import Section, page
 from gatelab.report.words import inspection as words
 from gatelab.training.run import INSPECTION
@@ -57,7 +58,8 @@ def write_inspection(inspection: Inspection, directory: Path) -> Path:
         f"{unfinished} {inspection.subject.note}"
     )
     title = f"Inside {cell.name} on {inspection.subject.task.short_name}"
-    write_text(directory / PAGE, page(title, facts.strip(), list(_sections(inspection, drawn)), drawn, directory))
+    sections, explorer = list(_sections(inspection, drawn)), explorer_of(run.path, directory)
+    write_text(directory / PAGE, page(title, facts.strip(), sections, drawn, directory, explorer))
     return directory / PAGE
 
 

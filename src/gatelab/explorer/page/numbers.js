@@ -1,0 +1,42 @@
+// ---- Numbers: a series as text, to be pasted ------------------------------------------------------------------------
+
+/** Rows of numbers from text; an error in words if they do not fit. With one column, any arrangement will do. */
+function parsed(text) {
+  const words = text.trim().split(/[\s,;]+/).filter(Boolean);
+  const values = words.map((word) => Number(word.replace("−", "-")));
+  const wrong = values.findIndex((value) => !Number.isFinite(value));
+  if (wrong >= 0) throw new RangeError(`“${words[wrong]}” is not a number.`);
+  if (!values.length) throw new RangeError("There are no numbers.");
+  if (values.length % width) throw new RangeError(`${values.length} numbers: expected ${width} for each step.`);
+  return values;
+}
+
+/** A field for numbers, which are used as they are written. */
+function makeNumbers(parent) {
+  const field = element("textarea", { rows: 3, spellcheck: "false", "aria-label": "numbers of your own series" });
+  const problem = element("p", { class: "problem", role: "status" });
+  const use = () => {
+    try {
+      const values = parsed(field.value);
+      remember();
+      setInput(values);
+      problem.textContent = "";
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+  };
+  const names = upTo(width).map(columnName).join(", ");
+  const hint = width === 1 ? "One number for each step." : `${width} numbers for each step: ${names}.`;
+  const note = element("span", { class: "note" }, hint);
+  const row = element("div", { class: "row" }, button("Use these numbers", use), note);
+  const details = element("details", {}, element("summary", {}, "Paste numbers"), field, row, problem);
+  details.addEventListener("toggle", () => {
+    if (!details.open || field.value) return;
+    const rows = upTo(steps()).map((t) => Array.from(situation.x.subarray(t * width, (t + 1) * width), plainNumber));
+    field.value = rows.map((values) => values.join(", ")).join(width === 1 ? ", " : "\n");
+  });
+  parent.append(details);
+}
+
+/** A number with a plain minus sign, for fields. */
+const plainNumber = (value) => String(Number(value.toPrecision(4)));

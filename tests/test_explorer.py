@@ -1,0 +1,738 @@
+"""The explorer in a real browser: its numbers are those of the eager engine, and everything in it can be used."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+import torch
+from browser import VIEWS, refuse_clipped
+
+from gatelab import analysis, cells
+from gatelab.analysis.clamping import agreement, clamped, opposite
+from gatelab.engine.unroll import unroll
+from gatelab.explorer import EXHIBITS, explorer, write_explorer, write_gallery
+from gatelab.explorer.write import PARTS
+from gatelab.export import network_of
+from gatelab.export.javascript import script
+from gatelab.models import SequenceClassifier
+from gatelab.training import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, train
+
+TOLERANCE = 1e-5
+OWN_CELL = """
+from gatelab import cell, sigmoid, tanh
+
+
+@cell
+def leaky(x, h, W, U, b):
+    k = sigmoid(W.k(x) + b.k)
+    n = tanh(W.n(x) + U.n(k * h))
+    return k * h + (1 - k) * n
+"""
+HOSTILE = "<script>document.title = 'injected'</script>"
+RUNS = {
+    "rows": ("digits:limit=200", {"hidden_size": 10}),
+    "pixels": ("digits:order=permuted,limit=50,noise_pad=6", {"cell": "mgu", "hidden_size": 6, "pool": "mean"}),
+    "tokens": ("agreement:size=1500,gap=5,shortest_gap=3", {"hidden_size": 8, "num_epochs": 8}),
+    "recall": ("recall:delay=4,size=200,symbols=3", {"cell": "peephole_lstm", "hidden_size": 6, "embedding_size": 4}),
+    "sine": ("sine:duration=300,length=20", {"cell": "lstm", "hidden_size": 5, "num_layers": 2}),
+    "adding": ("adding:length=7,size=100", {"cell": "rnn", "hidden_size": 5}),
+    "copy": (
+        "copy:length=2,pause=2,symbols=9,size=50",
+        {"cell": "agru", "hidden_size": 4, "bidirectional": True, "num_layers": 2, "residual": True},
+    ),
+    "files": ("files:path={folder}/signals.npz", {"cell": "{folder}/own.py:leaky", "hidden_size": 5}),
+    "both": ("digits:limit=50", {"cell": "layer_norm_gru", "hidden_size": 5, "bidirectional": True}),
+    "series": ("files:path={folder}/series.csv,length=8,difference=true", {"cell": "tau_gru", "hidden_size": 4}),
+    "text": ("text:path={folder}/text.txt", {"cell": "lif", "hidden_size": 8}),
+    "exprnn": ("digits:limit=50", {"cell": "exprnn", "hidden_size": 8}),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Trained when they are first asked for."""
+    folder, there = tmp_path_factory.mktemp("runs"), {}
+    random = np.random.RandomState(0)
+    labels = np.array([HOSTILE, "b & c", '"d"'])[np.arange(60) % 3]
+    np.savez(folder / "signals.npz", X=random.standard_normal((60, 9, 2)), y=labels)
+    (folder / "own.py").write_text(OWN_CELL)
+    walk = random.standard_normal((200, 2)).cumsum(0)
+    (folder / "series.csv").write_text("a,b\n" + "\n".join(f"{a:.4f},{b:.4f}" for a, b in walk) + "\n")
+    (folder / "text.txt").write_text("the cat sat on the mat. a cat ran.\n" * 120)
+
+    def run(name: str) -> Path:
+        if name not in there:
+            task, model = RUNS[name]
+            model = {key: value.format(folder=folder) if key == "cell" else value for key, value in model.items()}
+            epochs = model.pop("num_epochs", 1)
+            spec = RunSpec(
+                task=task.format(folder=folder),
+                model=ModelSpec(engine="eager", **model),
+                optimization=OptimizationSpec(learning_rate=0.02),
+                training=TrainingSpec(num_epochs=epochs, batch_size=32, threads=1),
+            )
+            there[name] = train(spec, folder / name).run.path
+        return there[name]
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def pages(runs, tmp_path_factory):
+    folder, there = tmp_path_factory.mktemp("pages"), {}
+
+    def page(*names: str) -> Path:
+        if names not in there:
+            there[names] = write_explorer([runs(name) for name in names], folder / f"{'_'.join(names)}.html")
+        return there[names]
+
+    return page
+
+
+@pytest.fixture
+def view(chromium, pages):
+    """Opens an explorer; errors of its script and requests of any kind are errors of the test."""
+    contexts, problems = [], []
+
+    def opened(*names, width=1280, scheme="light", link="", path=None, **options):
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, **{"reduced_motion": "reduce", **options}
+        )
+        contexts.append(context)
+        shown = context.new_page()
+        address = (path or pages(*names)).as_uri()
+
+        def only_the_page(route):
+            if route.request.url.partition("#")[0] != address:
+                problems.append(f"request: {route.request.url}")
+                route.abort()
+            else:
+                route.continue_()
+
+        shown.route("**/*", only_the_page)
+        shown.on("pageerror", lambda error: problems.append(str(error)))
+        shown.on("console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None)
+        shown.goto(address + (f"#{quote(link)}" if link else ""))
+        settle(shown)
+        return shown
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+def settle(view) -> None:
+    """Wait until everything is drawn."""
+    view.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def values(view) -> dict:
+    settle(view)
+    return view.evaluate("() => explorer.values()")
+
+
+def situation(**parts) -> str:
+    """The hash of a link."""
+    view = {"layer": 0, "direction": "fwd", "front": "h", "show": "clamped"}
+    kept = {"example": 0, "t": 0, "sort": "unit", "of": None, "clamps": [], "from": 0, "views": [view], "units": [[]]}
+    return json.dumps({**kept, **parts})
+
+
+# The numbers.
+
+
+def eager(path: Path, x: np.ndarray) -> tuple[np.ndarray, list[dict[str, np.ndarray]]]:
+    """The answer of the eager engine to a raw sequence, in the units of the data, and every gate and state."""
+    subject = analysis.load(path)
+    prepared = subject.run.preparation
+    if prepared.kind == "image" and prepared.scaling is not None:  # noise is part of the input here
+        encoded = torch.from_numpy((x - prepared.scaling.mean[0]) / prepared.scaling.deviation[0])
+    else:
+        encoded = prepared.encode(x[None])[0]
+    batch = encoded[None] if prepared.kind == "tokens" else encoded[None].double()
+    with torch.no_grad():
+        features, ends = subject.model.inputs(batch, None)
+        unrolled = unroll(subject.recurrent, features, ends, watch=True)
+        output = subject.model.answer(unrolled.output, unrolled.state, ends)[0].numpy()
+    answer = output if prepared.classes is not None else prepared.decode(output, x if prepared.per_step else x[-1])
+    layers = []
+    for index, history in enumerate(unrolled.histories):
+        states = {
+            name: torch.stack([after[i][0] for after in history.states[1:]])
+            for i, name in enumerate(subject.cell.states)
+        }
+        every = {**{name: gate[:, 0] for name, gate in history.gates.items()}, **states}
+        backwards = index % len(subject.recurrent.directions) == 1
+        layers.append({name: (v.flip(0) if backwards else v).numpy() for name, v in every.items()})
+    return answer, layers
+
+
+def close(got, expected) -> None:
+    expected = np.asarray(expected, np.float64)
+    np.testing.assert_allclose(
+        np.reshape(got, expected.shape), expected, atol=TOLERANCE * max(1, np.abs(expected).max())
+    )
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_numbers_are_those_of_the_eager_engine(name, runs, view):
+    shown = values(view(name))
+    prepared = analysis.load(runs(name)).run.preparation
+    x = np.array(shown["x"]) if prepared.kind != "tokens" else np.array(shown["x"], np.int64)
+    answer, layers = eager(runs(name), x if prepared.kind == "tokens" else x.reshape(-1, prepared.input_size))
+    (ran,) = shown["runs"]
+    close(ran["untouched"]["answers" if prepared.per_step else "answer"], answer)
+    assert len(ran["untouched"]["layers"]) == len(layers)
+    for got, expected in zip(ran["untouched"]["layers"], layers, strict=True):
+        assert got["values"].keys() == expected.keys()
+        for value, array in expected.items():
+            close(got["values"][value], array)
+
+
+def test_there_are_ten_cells_and_every_kind_of_task(runs):
+    loaded = [analysis.load(runs(name)).run for name in RUNS]
+    assert len({run.cell.cell.name for run in loaded}) >= 10
+    assert "leaky" in {run.cell.cell.name for run in loaded}
+    kinds = {(run.preparation.kind, run.preparation.order, run.preparation.per_step) for run in loaded}
+    assert {kind for kind, _, _ in kinds} == {"image", "tokens", "numbers"}
+    assert {per_step for _, _, per_step in kinds} == {True, False}
+    assert {"rows", "permuted"} <= {order for _, order, _ in kinds}
+
+
+def test_derivatives_are_those_of_autograd(runs, view):
+    shown = values(view("tokens"))
+    subject, ran = analysis.load(runs("tokens")), shown["runs"][0]
+    one_hot = torch.eye(len(subject.task.vocabulary), dtype=torch.float64)[shown["x"]].requires_grad_()
+    state = unroll(subject.recurrent, one_hot[None], None)
+    score = subject.model.answer(state.output, state.state, None)[0, ran["gradient"]["of"]]
+    (expected,) = torch.autograd.grad(score, one_hot)
+    close(ran["gradient"]["x"], expected)
+
+
+# Test examples.
+
+
+def test_examples_are_right_and_wrong_and_can_be_stepped_through(view):
+    page = view("rows")
+    page.wait_for_function("() => /right/.test(document.querySelector('#examples').textContent)")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('#examples option')].every((o) => /right|wrong/.test(o.textContent))"
+    )
+    marks = page.locator("#examples option").all_text_contents()
+    assert any("right" in mark for mark in marks)
+    assert any("wrong" in mark for mark in marks)
+    before = values(page)
+    page.get_by_label("next example").click()
+    after = values(page)
+    assert (before["example"], after["example"]) == (0, 1)
+    assert before["x"] != after["x"]
+    page.get_by_role("button", name="Undo", exact=True).click()
+    assert values(page)["x"] == before["x"]
+
+
+# Your own input.
+
+
+@pytest.mark.parametrize("name", ["rows", "pixels"])
+def test_drawing_changes_the_answer(name, view):
+    page = view(name)
+    page.get_by_role("button", name="Clear", exact=True).click()
+    empty = values(page)
+    pixels = 64 if name == "pixels" else len(empty["x"])
+    assert not any(empty["x"][:pixels])
+    box = page.locator("canvas.image").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 0.15 * box["height"])
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 0.85 * box["height"], steps=6)
+    page.mouse.up()
+    drawn = values(page)
+    assert sum(value > 0 for value in drawn["x"][:pixels]) >= 6
+    assert drawn["x"][pixels:] == empty["x"][pixels:]  # the noise after an image stays
+    assert drawn["isOwn"]
+    assert drawn["runs"][0]["untouched"]["answer"] != empty["runs"][0]["untouched"]["answer"]
+    page.get_by_role("button", name="Erase").click()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 0.5 * box["height"])
+    page.mouse.down()
+    page.mouse.up()
+    assert sum(values(page)["x"][:pixels]) < sum(drawn["x"][:pixels])
+
+
+def test_fingers_and_keys(view):
+    page = view("rows", width=400, has_touch=True)
+    strip = page.locator(".map.front .plot")
+    strip.tap(position={"x": strip.bounding_box()["width"] * 0.3, "y": 5})
+    assert values(page)["t"] == 2
+    page.get_by_role("button", name="Clear", exact=True).click()
+    page.locator("canvas.image").tap()
+    assert any(values(page)["x"])
+    assert values(page)["t"] == 7
+    page.get_by_role("button", name="Clear", exact=True).click()
+    page.locator("canvas.image").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
+    assert sum(value > 0 for value in values(page)["x"]) == 1
+
+
+def test_a_sentence_is_typed_from_the_vocabulary(view):
+    page = view("tokens")
+    field = page.locator("#editor textarea")
+    field.fill("the cats that saw the dog")
+    vocabulary = json.loads(page.locator("#data").text_content())["task"]["vocabulary"]
+    assert [vocabulary[int(token)] for token in values(page)["x"]] == ["the", "cats", "that", "saw", "the", "dog"]
+    field.fill("the cats that xyz the dog")
+    assert "“xyz” is not in the vocabulary." in page.locator("#editor .problem").text_content()
+    field.fill("the fa")
+    offered = page.locator(".suggestions button").all_text_contents()
+    assert offered == ["farmer", "farmers"]
+    page.locator(".suggestions button").nth(1).click()
+    assert field.input_value() == "the farmers "
+    assert len(values(page)["x"]) == 2
+    page.get_by_role("button", name="Undo", exact=True).click()
+    assert len(values(page)["x"]) == 1
+    page.get_by_role("button", name="Undo", exact=True).click()
+    assert not values(page)["isOwn"]
+    assert page.get_by_role("button", name="Undo", exact=True).is_disabled()
+
+
+def test_characters_are_typed_without_spaces(view):
+    page = view("recall")
+    page.locator("#editor textarea").fill("Babc?")
+    assert len(values(page)["x"]) == 5
+    page.locator(".suggestions button").first.click()
+    assert len(values(page)["x"]) == 6
+
+
+def test_points_are_dragged_and_numbers_are_pasted(view):
+    page = view("sine")
+    before = values(page)
+    box = page.locator(".editor .plot").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 30, steps=3)
+    page.mouse.up()
+    after = values(page)
+    moved = [t for t, (a, b) in enumerate(zip(before["x"], after["x"], strict=True)) if a != b]
+    assert moved == [10, 11, 12]
+    assert after["runs"][0]["untouched"]["answer"] != before["runs"][0]["untouched"]["answer"]
+    page.get_by_text("Paste numbers").click()
+    page.get_by_label("numbers of your own series").fill("1, 0.5\n-1 0.25")
+    page.get_by_role("button", name="Use these numbers").click()
+    assert values(page)["x"] == [1, 0.5, -1, 0.25]
+    page.get_by_label("numbers of your own series").fill("1, x")
+    page.get_by_role("button", name="Use these numbers").click()
+    assert "“x” is not a number." in page.locator("#editor").text_content()
+    page.locator(".editor .plot").focus()
+    page.keyboard.press("ArrowUp")
+    assert values(page)["x"][3] > 0.25
+
+
+def test_numbers_with_several_columns(view):
+    page = view("files")
+    page.get_by_text("Paste numbers").click()
+    page.get_by_label("numbers of your own series").fill("1 2 3")
+    page.get_by_role("button", name="Use these numbers").click()
+    assert "3 numbers: expected 2 for each step." in page.locator("#editor").text_content()
+    page.get_by_label("column to drag").select_option(index=1)
+    before = values(page)["x"]
+    box = page.locator(".editor .plot").bounding_box()
+    page.mouse.click(box["x"] + 2, box["y"] + 20)
+    changed = [i for i, (a, b) in enumerate(zip(before, values(page)["x"], strict=True)) if a != b]
+    assert changed == [1]
+
+
+# Time.
+
+
+def test_time_is_scrubbed_with_mouse_keys_and_slider(view):
+    page = view("rows")
+    assert values(page)["t"] == 7
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert values(page)["t"] == 1
+    box = page.locator(".map.front .plot").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.65, box["y"] + 5, steps=4)
+    page.mouse.up()
+    assert values(page)["t"] == 5
+    page.locator("#slider").focus()
+    page.keyboard.press("ArrowLeft")
+    assert values(page)["t"] == 4
+    assert page.locator("#step").text_content() == "5 of 8 steps read"
+    assert "if the input ended here" in page.locator(".answer").text_content()
+
+
+def test_playing_ends_at_the_last_step_and_can_be_paused(view):
+    page = view("rows", reduced_motion="no-preference")  # it plays once by itself
+    page.wait_for_function("() => explorer.values().t === 7")
+    page.wait_for_function("() => document.querySelector('#play').getAttribute('aria-label') === 'Play'")
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function("() => explorer.values().t > 0 && explorer.values().t < 7")
+    page.get_by_role("button", name="Pause").click()
+    stopped = values(page)["t"]
+    page.wait_for_timeout(400)
+    assert values(page)["t"] == stopped < 7
+
+
+# The legend.
+
+
+def test_pointing_at_a_term_lights_up_its_values(view):
+    page = view("rows")
+    page.locator("math [data-name=r]").first.hover()
+    assert page.locator(".map.lit").count() == 1
+    assert "gate r" in page.locator(".map.lit button").get_attribute("aria-label")
+    assert "r, a gate: at step 8 from" in page.locator("#term-0").text_content()
+    page.locator("math [data-name='U.z']").first.hover()
+    assert "U.z: 10 × 10 learned numbers" in page.locator("#term-0").text_content()
+    assert page.locator("#weight-0").is_visible()
+    page.locator("math [data-name=h]").first.click()
+    assert values(page)["views"][0]["front"] == "h"
+    page.locator("math [data-name=n]").first.focus()
+    page.keyboard.press("Enter")
+    assert values(page)["views"][0]["front"] == "n"
+    assert "n" in page.locator(".map.front button").text_content()
+    tops = [page.locator(".maps .strip").nth(i).bounding_box()["y"] for i in range(4)]
+    assert page.locator(".map.front").bounding_box()["y"] == min(tops)
+
+
+def test_units_are_sorted(runs, view):
+    page = view("rows")
+    order = lambda: values(page)["runs"][0]["order"]  # noqa: E731
+    page.get_by_label("sort units by").select_option("unit")
+    assert order() == list(range(10))
+    page.get_by_label("sort units by").select_option("constant")
+    subject = analysis.load(runs("rows"))
+    constants = analysis.time_constants(
+        subject.cell, analysis.traces(subject, subject.probe()), subject.hyperparameters
+    )
+    assert order() == np.argsort(-constants["z"], kind="stable").tolist()
+    page.get_by_label("sort units by").select_option("influence")
+    x = torch.tensor(values(page)["x"]).reshape(1, 8, 8)
+    scale = subject.run.preparation.scaling
+    history = unroll(subject.recurrent, ((x - scale.mean[0]) / scale.deviation[0]).double(), None)
+    score = subject.model.answer(history.output, history.state, None)[0].max()
+    found = torch.autograd.grad(score, [states[0] for states in history.histories[0].states[1:]])
+    assert order() == torch.stack(found).abs().sum((0, 1)).argsort(descending=True).tolist()
+
+
+# Interventions.
+
+
+def test_a_clamp_flips_the_verb_where_the_analysis_says_so(runs, view):
+    subject = analysis.load(runs("tokens"))
+    ranked, page = agreement(subject).ranked, view("tokens")
+    examples = json.loads(page.locator("#data").text_content())["task"]["examples"]
+    outcomes = set()
+    for index in (0, 2, 4):
+        tokens = torch.tensor(examples[index]["x"])[None]
+        assert torch.equal(opposite(subject.task, tokens)[0], torch.tensor(examples[examples[index]["pair"]]["x"]))
+        lengths = torch.tensor([tokens.shape[1]])
+        donor, _ = subject.history(opposite(subject.task, tokens), lengths)
+        for count in (1, 2, 4, 8):
+            units = ranked[:count]
+            expected = int(clamped(subject, tokens, lengths, donor.states, units)[0])
+            clamp = {"run": 0, "layer": 0, "direction": "fwd", "value": "h", "units": units.tolist(), "from": 1}
+            to = {"example": examples[index]["pair"]}
+            link = situation(example=index, clamps=[{**clamp, "to": to}])
+            page.evaluate("(link) => { location.hash = link }", quote(link))
+            page.wait_for_function(
+                f"() => explorer.values().example === {index} && explorer.values().clamps[0].units.length === {count}"
+            )
+            ran = values(page)["runs"][0]
+            assert int(np.argmax(ran["current"]["answer"])) == expected
+            outcomes.add(expected != int(np.argmax(ran["untouched"]["answer"])))
+    assert outcomes == {False, True}  # some flip, some do not
+
+
+def test_clamps_are_set_with_a_pointer_listed_undone_and_seen_beside_the_untouched_answer(view):
+    page = view("tokens")
+    page.locator(".maps").get_by_label("state h: bring its map to the front").click()
+    settle(page)
+    box = page.locator(".map.front .plot").bounding_box()
+    page.mouse.click(box["x"] + 5, box["y"] + box["height"] * 0.3 / 8)
+    page.mouse.click(box["x"] + 5, box["y"] + box["height"] * 2.5 / 8)
+    chosen, order = values(page)["units"][0], values(page)["runs"][0]["order"]
+    assert chosen == sorted([order[0], order[2]])
+    margin = page.locator(".map.front .margin").bounding_box()
+    page.mouse.move(margin["x"] + 9, margin["y"] + 2)
+    page.mouse.down()
+    page.mouse.move(margin["x"] + 9, margin["y"] + margin["height"] * 3.5 / 8, steps=5)
+    page.mouse.up()
+    assert values(page)["units"][0] == sorted(order[:4])
+    page.get_by_label("first step").fill("2")
+    page.get_by_label("first step").press("Enter")
+    page.get_by_label("clamp to the values in the example").click()
+    (clamp,) = values(page)["clamps"]
+    place = {"run": 0, "layer": 0, "direction": "fwd", "value": "h"}
+    assert clamp == {**place, "units": sorted(order[:4]), "from": 1, "to": {"example": 1}}
+    assert "from step 2 on: the value in" in page.locator(".clamps").text_content()
+    page.keyboard.press("End")
+    assert re.search("→", page.locator(".headline").text_content())
+    assert page.locator(".class.was").count() == 2
+    page.get_by_label("maps show").select_option("difference")
+    page.get_by_role("button", name="All units").click()
+    page.get_by_label("clamp to 0").click()
+    assert values(page)["clamps"][1]["units"] is None
+    page.get_by_role("button", name="Undo", exact=True).click()
+    assert len(values(page)["clamps"]) == 1
+    page.locator(".clamps button").click()
+    assert values(page)["clamps"] == []
+    page.locator("h1").click()
+    page.keyboard.press("Control+z")
+    assert len(values(page)["clamps"]) == 1
+
+
+@pytest.mark.parametrize("to", [0, 1, "mean", "hold"])
+def test_what_a_gate_is_clamped_to(to, runs, view):
+    clamp = {"run": 0, "layer": 0, "direction": "fwd", "value": "z", "units": None, "from": 3, "to": to}
+    ran = values(view("rows", link=situation(clamps=[clamp])))["runs"][0]
+    now, before = (np.reshape(ran[run]["layers"][0]["values"]["z"], (8, 10)) for run in ("current", "untouched"))
+    np.testing.assert_array_equal(now[:3], before[:3])
+    expected = {0: 0.0, 1: 1.0, "hold": before[3]}.get(to)
+    if to == "mean":
+        subject = analysis.load(runs("rows"))
+        expected = analysis.traces(subject, subject.probe()).gates["z"].mean((0, 1))
+    np.testing.assert_allclose(now[3:], np.broadcast_to(expected, (5, 10)), atol=1e-5)
+
+
+# The link.
+
+
+def test_the_link_restores_the_situation(view):
+    page = view("rows")
+    page.get_by_label("next example").click()
+    page.locator("canvas.image").click(position={"x": 30, "y": 30})
+    page.locator("math [data-name=r]").first.click()
+    page.get_by_label("clamp to 0").click()
+    page.keyboard.press("Home")
+    page.get_by_label("sort units by").select_option("influence")
+    settle(page)
+    box = page.locator(".map.front .plot").bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.4, box["y"] + 3)
+    page.wait_for_timeout(300)
+    assert (before := values(page))["clamps"]
+    again = view("rows")
+    again.goto("about:blank")
+    again.goto(page.url)
+    settle(again)
+    assert values(again) == before
+
+
+UNFIT = [
+    "{", "null", "[]", situation(example=99), situation(x=[1]), situation(x=[]), situation(clamps=[{}]),
+    situation(clamps=[None]), situation(units=[[99]]), situation(views=[None]), situation(views=[]), situation(t="0"),
+]  # fmt: skip
+
+
+def test_a_link_that_does_not_fit_is_ignored(view):
+    page = view("rows", link=UNFIT[0])
+    before = values(page)
+    for link in UNFIT[1:]:
+        page.evaluate("(link) => { location.hash = link }", quote(link))
+        assert values(page) == before
+    page.evaluate("(link) => { location.hash = link }", quote(situation(example=1)))
+    assert values(page)["example"] == 1
+
+
+# Compare, layers, looks.
+
+
+def test_two_runs_see_the_same_input_side_by_side(runs, view):
+    page = view("rows", "exprnn")
+    page.get_by_label("next example").click()
+    shown = values(page)
+    for name, ran in zip(("rows", "exprnn"), shown["runs"], strict=True):
+        close(ran["untouched"]["answer"], eager(runs(name), np.reshape(shown["x"], (8, 8)))[0])
+    left, right = (page.locator(f"#run-{i}").bounding_box() for i in (0, 1))
+    assert left["x"] + left["width"] <= right["x"]
+    page.locator("#run-1").get_by_label("clamp to 0").click()
+    after = values(page)["runs"]
+    assert after[0]["current"]["answer"] == after[0]["untouched"]["answer"]
+    assert after[1]["current"]["answer"] != after[1]["untouched"]["answer"]
+
+
+def test_layers_and_directions_are_chosen(view):
+    page = view("copy")
+    page.get_by_label("show", exact=True).select_option(label="layer 0, backward")
+    assert (shown := values(page)["views"][0])["layer"] == 0
+    assert shown["direction"] == "bwd"
+
+
+def test_controls_without_a_use_are_not_shown(view):
+    page = view("adding")
+    assert page.get_by_label("maps show").is_hidden()
+    assert page.get_by_label("show", exact=True).count() == 0
+    assert page.locator(".memory select").count() == 0
+    assert "time constant" not in page.get_by_label("sort units by").text_content()
+
+
+BLANK = """() => [...document.querySelectorAll(".plot canvas")].filter((canvas) => {
+  const copy = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
+  const context = copy.getContext("2d", { willReadFrequently: true });
+  context.drawImage(canvas, 0, 0);
+  const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+  return new Set(new Uint32Array(data.buffer)).size < 2;
+}).map((canvas) => canvas.getAttribute("aria-label"))"""
+
+
+@pytest.mark.parametrize("names", [["rows"], ["tokens"], ["sine"], ["copy"], ["files"], ["rows", "exprnn"]])
+def test_nothing_is_cut_off(names, view):
+    page = view(*names)
+    for width, scheme in VIEWS:  # a page follows its window and the scheme
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        settle(page)
+        refuse_clipped(page)
+        assert page.evaluate(BLANK) == []
+    page.get_by_label("clamp to 0").first.click()
+    settle(page)
+    refuse_clipped(page)
+
+
+def test_names_stay_text(view):
+    page = view("files")
+    assert page.title() == "leaky on files – gatelab explorer"
+    assert HOSTILE in page.locator("#examples").text_content() + page.locator(".answer").text_content()
+    assert page.locator("main script").count() == 0
+
+
+def test_everything_has_a_name_for_screen_readers(view):
+    page = view("rows")
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("button, select, input, textarea, canvas:not([aria-hidden])")]
+          .filter((e) => !(e.getAttribute("aria-label") || e.textContent.trim() || e.closest("label")))
+          .map((e) => e.outerHTML.slice(0, 100))"""
+    )
+    assert nameless == []
+
+
+def test_units_are_selected_with_keys(view):
+    page = view("rows")
+    page.locator(".map.front .plot").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert values(page)["units"][0] == [values(page)["runs"][0]["order"][1]]
+
+
+# Size and speed.
+
+
+def test_the_page_is_small(pages, runs):
+    size = pages("rows").stat().st_size
+    weights = sum(len(text) for text in re.findall(r'": "([A-Za-z0-9+/=]{20,})"', script(network_of(runs("rows")))))
+    print(f"{size / 1000:.0f} kB, {(size - weights) / 1000:.0f} kB without weights")
+    assert size - weights < 500_000
+
+
+def test_scrubbing_784_steps_of_128_units(view, runs, tmp_path, capsys):
+    """The page of a large network: the data of a small one, and weights that are not trained."""
+    torch.manual_seed(0)
+    large = network_of(SequenceClassifier(cells.get("gru"), 1, 128, 10, 1, dropout=0.0).eval(), "network1")
+    page = explorer([runs("rows")])
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
+    image = np.random.RandomState(0).randint(0, 256, 784)
+    data["task"] |= {"width": 1, "examples": [{"name": "one", "x": image.tolist(), "target": [3], "pair": None}]}
+    data["task"]["image"] = {"side": 28, "channels": 1, "perStep": 1, "order": None, "white": 255}
+    names = {"r": 0.5, "z": 0.5, "n": 0.0, "h": 0.0}
+    data["runs"][0]["units"] = [
+        {
+            "layer": 0,
+            "direction": "fwd",
+            "means": {n: [m] * 128 for n, m in names.items()},
+            "constants": {"z": [1.0] * 128},
+        }
+    ]
+    small = script(network_of(runs("rows"), "network1"))
+    assert small in page
+    page = page.replace(small, script(large)).replace(
+        re.search(r'id="data">(.*?)</script>', page, re.S)[1], json.dumps(data).replace("<", "\\u003c")
+    )
+    (tmp_path / "large.html").write_text(page)
+    shown = view(path=tmp_path / "large.html")
+    rate = shown.evaluate(
+        """async () => {
+          const slider = document.querySelector("#slider"), frame = () => new Promise(requestAnimationFrame);
+          await frame();
+          const began = performance.now(); let frames = 0;
+          while (performance.now() - began < 1500) {
+            slider.value = 1 + (frames * 13) % 784;
+            slider.dispatchEvent(new Event("input"));
+            await frame();
+            frames += 1;
+          }
+          return (1000 * frames) / (performance.now() - began); }"""
+    )
+    numbers = "() => explorer.values().runs[0].untouched.layers[0].values.h.length"
+    assert shown.evaluate(numbers) == 784 * 128
+    with capsys.disabled():
+        print(f"\nscrubbing 784 steps × 128 units: {rate:.0f} frames a second")
+    assert rate > 10
+
+
+# The command, the gallery, the links, and what cannot be shown.
+
+
+def test_the_command(cli, runs, tmp_path):
+    code, out, _ = cli("explore", runs("rows"))
+    assert code == 0
+    assert (runs("rows") / "explorer.html").is_file()
+    assert "explorer.html" in out
+    assert cli("verify", runs("rows"))[0] == 0  # it belongs to the run
+    assert cli("explore", runs("rows"), runs("exprnn"), "--out", tmp_path / "two.html")[0] == 0
+    code, _, err = cli("explore", runs("rows"), runs("sine"))
+    assert code == 2
+    assert "differ in the kind of input" in err
+    code, _, err = cli("explore", tmp_path)
+    assert code == 2
+    assert "is not a run directory" in err
+    code, _, err = cli("explore")
+    assert code == 2
+    assert "expected one run directory" in err
+
+
+def test_inspections_link_to_it(cli, runs, monkeypatch):
+    monkeypatch.setattr("gatelab.report.inspection.write._figures", lambda inspection: {})  # they take long
+    write_explorer([runs("rows")], runs("rows") / "explorer.html")
+    assert cli("inspect", runs("rows"))[0] == 0
+    assert 'href="../explorer.html"' in (runs("rows") / "inspect" / "inspect.html").read_text()
+    assert cli("inspect", runs("recall"))[0] == 0
+    assert "explorer.html" not in (runs("recall") / "inspect" / "inspect.html").read_text()
+
+
+def test_a_model_that_cannot_be_exported_is_refused_in_words(cli, tmp_path):
+    spec = RunSpec(
+        task="digits:limit=50", model=ModelSpec(hidden_size=4, pool="max", engine="eager"),
+        training=TrainingSpec(num_epochs=1, threads=1),
+    )  # fmt: skip
+    train(spec, tmp_path / "run")
+    code, _, err = cli("explore", tmp_path / "run")
+    assert code == 2
+    assert "pool max cannot be exported yet" in err
+    assert not (tmp_path / "run" / "explorer.html").exists()
+
+
+def test_the_gallery(view, tmp_path, monkeypatch):
+    few = [replace(exhibit, epochs=1) for exhibit in EXHIBITS if exhibit.name in ("digits_rows", "sine")]
+    monkeypatch.setattr("gatelab.explorer.gallery.EXHIBITS", few)
+    index = write_gallery(tmp_path / "gallery")
+    assert write_gallery(tmp_path / "gallery") == index  # trains nothing again
+    page = view(path=index)
+    refuse_clipped(page)
+    links = [link.get_attribute("href") for link in page.locator("main a").all()]
+    assert links == ["digits_rows/explorer.html", "sine/explorer.html"]
+    assert all((index.parent / link).is_file() for link in links)
+    assert {exhibit.task.partition(":")[0] for exhibit in EXHIBITS} == {"digits", "agreement", "recall", "sine"}
+
+
+def test_every_file_of_the_script_is_joined():
+    folder = Path(__file__).parent.parent / "src" / "gatelab" / "explorer" / "page"
+    assert sorted(PARTS) == sorted(path.name for path in folder.glob("*.js"))
