@@ -51,6 +51,7 @@ RUNS = {
     "series": ("files:path={folder}/series.csv,length=8,difference=true", {"cell": "tau_gru", "hidden_size": 4}),
     "text": ("text:path={folder}/text.txt", {"cell": "lif", "hidden_size": 8}),
     "exprnn": ("digits:limit=50", {"cell": "exprnn", "hidden_size": 8}),
+    "mnist1d": ("mnist1d", {"cell": "mingru", "hidden_size": 4}),
 }
 
 

@@ -21,7 +21,7 @@ def blocks(page: str) -> list[tuple[str, str, str]]:
     return [(m[1], m[2], (re.findall(r"`([\w.]+)`", text[: m.start()]) or [""])[-1]) for m in found]
 
 
-@pytest.mark.parametrize("page", ["export.md", "export/c.md", "export/json.md", "export/onnx.md"])
+@pytest.mark.parametrize("page", ["export/c.md", "export/json.md", "export/onnx.md"])
 def test_page(page, tmp_path, monkeypatch, cli):
     monkeypatch.chdir(tmp_path)
 

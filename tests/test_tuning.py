@@ -264,7 +264,7 @@ def test_the_search_does_not_depend_on_the_test_set(tmp_path):
 def test_the_search_is_the_same_in_any_order_and_in_processes(done, tmp_path):
     bench(small(), tmp_path / "backwards", Here(lambda runs: runs[::-1]))
     shutil.copytree(done, tmp_path / "processes")  # as if it had been interrupted after the first round
-    for path in [*(tmp_path / "processes").glob("tuning/*/trial-0[56]"), tmp_path / "processes" / "runs"]:
+    for path in (tmp_path / "processes").glob("tuning/*/trial-06"):
         shutil.rmtree(path)
     bench(small(), tmp_path / "processes", LocalExecutor(2))
     for path in sorted((done / "tuning").glob("*/trial-*")):
