@@ -100,6 +100,7 @@ def test_a_program_of_somebody_who_reads_the_header_only(tmp_path):
     for command in (
         ["gcc", *FLAGS, tmp_path / "main.c", tmp_path / "network.c"],
         ["gcc", "-std=c99", "-Ofast", tmp_path / "main.c", tmp_path / "network.c"],
+        ["gcc", "-std=c99", "-O3", "-funsafe-math-optimizations", tmp_path / "main.c", tmp_path / "network.c"],
         ["g++", tmp_path / "main.cpp", tmp_path / "n.o"],
     ):
         subprocess.run([*command, "-o", tmp_path / "main", "-lm"], check=True)

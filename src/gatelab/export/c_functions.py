@@ -40,10 +40,18 @@ _TEXTS = {
 /* e^v = scale * (1 + fraction), for v from -87 to 88. */
 static inline float exp_parts(float v, float *fraction)
 {
-    const int32_t k = (int32_t)(v * 1.44269504f + (v < 0.0f ? -0.5f : 0.5f)); /* also right with -ffast-math */
-    union { float f; int32_t i; } scale;
-    float f = v - (float)k * 0.693359375f, p; /* ln 2 in two parts, the first exact in few bits */
-    f = f + (float)k * 2.12194440e-4f;
+    union { float f; uint32_t i; } bits;
+    float k, f, p;
+    bits.f = v * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: adding it rounds, and leaves the integer in the low bits */
+#ifdef __FAST_MATH__
+    k = (float)(int32_t)(bits.i - 0x4b400000u);
+#else
+    union { float f; uint32_t i; } turned;
+    turned.i = bits.i ^ 0x80000000u; /* the sign by its bit: subtracting what was added could be optimized away */
+    k = -(turned.f + 12582912.0f);
+#endif
+    f = v - k * 0.693359375f; /* ln 2 in two parts, the first exact in few bits */
+    f = f + k * 2.12194440e-4f;
     p = 1.9875691500e-4f;
     p = p * f + 1.3981999507e-3f;
     p = p * f + 8.3334519073e-3f;
@@ -51,8 +59,8 @@ static inline float exp_parts(float v, float *fraction)
     p = p * f + 1.6666665459e-1f;
     p = p * f + 5.0000001201e-1f;
     *fraction = p * f * f + f;
-    scale.i = (k + 127) * (1 << 23);
-    return scale.f;
+    bits.i = (bits.i << 23) + 0x3f800000u;
+    return bits.f;
 }
 """,
     "sigmoid": """\
