@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -14,36 +15,50 @@ from gatelab.training.run import FILES
 from gatelab.use.trained import TrainedModel
 
 
-class FittedRun:
+@dataclass
+class RunFiles:
     """The files of a run directory by name. Pickled, it is these bytes alone: no open files, no paths, no code."""
 
-    def __init__(self, files: dict[str, bytes]) -> None:
-        self.files = files
+    files: dict[str, bytes]
+
+    @cached_property
+    def model(self) -> TrainedModel:
+        """The model, loaded on first use."""
+        with tempfile.TemporaryDirectory(prefix="gatelab-run-") as folder:
+            self.write_into(Path(folder), sync=False)
+            return self._loaded(Path(folder))
+
+    def _loaded(self, path: Path) -> TrainedModel:
+        return TrainedModel(path)
+
+    def write_into(self, folder: Path, sync: bool = True) -> None:
+        """Write the files into a directory."""
+        for name, content in self.files.items():
+            with whole_file(folder / name, sync=sync) as file:
+                file.write(content)
+
+    def __getstate__(self) -> dict[str, dict[str, bytes]]:
+        return {"files": self.files}
+
+
+class FittedRun(RunFiles):
+    """The run of a classifier or regressor."""
 
     @classmethod
     def read(cls, path: Path) -> FittedRun:
         """Read a run directory; links that lead out of it are refused."""
         run = Run(path)
         fitted = cls({name: read_regular(run.file(name)) for name in FILES if (path / name).is_file()})
-        fitted.model = TrainedModel(path).double()
+        fitted.model = fitted._loaded(path)
         return fitted
+
+    def _loaded(self, path: Path) -> TrainedModel:
+        """It computes in double precision: a prediction must not depend on what else is predicted."""
+        return TrainedModel(path).double()
 
     def write(self, path: Path) -> None:
         """Write the run directory, which has to be new or empty."""
         if Run(path).exists():
             raise GatelabError(f"{path} holds a run already: expected a new or an empty directory")
         refuse_foreign(path)
-        for name, content in self.files.items():
-            with whole_file(path / name) as file:
-                file.write(content)
-
-    @cached_property
-    def model(self) -> TrainedModel:
-        """The model. It computes in double precision: a prediction must not depend on what else is predicted."""
-        with tempfile.TemporaryDirectory(prefix="gatelab-run-") as folder:
-            for name, content in self.files.items():
-                (Path(folder) / name).write_bytes(content)
-            return TrainedModel(folder).double()
-
-    def __getstate__(self) -> dict[str, dict[str, bytes]]:
-        return {"files": self.files}
+        self.write_into(path)

@@ -3,51 +3,30 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from gatelab import tasks
-from gatelab.disk import read_regular, whole_file
+from gatelab.disk import read_regular
 from gatelab.errors import DataError, GatelabError
+from gatelab.estimators.fitted import RunFiles
 from gatelab.training import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, train
 from gatelab.training.run import BEST, CELL, MANIFEST, METRICS, MODEL, TIMING
-from gatelab.use import TrainedModel
 
 KEPT = (MANIFEST, MODEL, CELL, METRICS, BEST, TIMING)  # what a model is loaded from, and what people want to see
 PER_EPOCH = 2048  # windows; an epoch ends with files on the disk, so that those of a short series are repeated
 WATCHED = 256  # training windows on which the end of training is checked
 
 
-@dataclass
-class Network:
-    """A trained network: the files of its run directory."""
-
-    files: dict[str, bytes]
-    _model: TrainedModel | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def model(self) -> TrainedModel:
-        """The model, loaded on first use."""
-        if self._model is None:
-            with tempfile.TemporaryDirectory() as folder:
-                self.write(Path(folder))
-                self._model = TrainedModel(folder)
-        return self._model
+class Network(RunFiles):
+    """A trained network of a forecaster."""
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """(N, T, D) → (N, outputs), in the units of the targets."""
         model = self.model
         values: np.ndarray = model.preparation.decode(model.output(X), X)
         return values
-
-    def write(self, folder: Path) -> None:
-        """Write the run directory."""
-        for name, content in self.files.items():
-            with whole_file(folder / name, sync=False) as file:
-                file.write(content)
 
     @classmethod
     def read(cls, folder: Path) -> Network:
@@ -56,9 +35,6 @@ class Network:
             return cls({name: read_regular(folder / name) for name in KEPT})
         except OSError as error:
             raise DataError(f"{folder} cannot be read ({error}): expected a run directory; restore it") from None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"files": self.files, "_model": None}
 
 
 def trained(

@@ -120,7 +120,7 @@ def save(forecaster: RecurrentForecaster, path: Path) -> None:
         arrays["times"] = times.astype(np.int64) if stamps.are_dates else times
     for transform, members in ensemble.networks.items():
         for number, network in enumerate(members):
-            network.write(path / _folder(transform, number))
+            network.write_into(path / _folder(transform, number))
     sealed.write_arrays(path / ARRAYS, arrays)
     sealed.write_json(path / RECORD, record)
 
