@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -70,3 +72,11 @@ def kinds() -> dict[str, tuple[nn.Module, Network]]:
 
 
 KINDS = tuple(kinds())
+
+
+def run_page(page: Path) -> None:
+    """Execute the Python of a page of the documentation, its blocks one after the other as a reader would."""
+    blocks, space = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL), {}
+    assert blocks
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), space)

@@ -11,6 +11,7 @@ import re
 import zipfile
 from pathlib import Path
 
+import exported
 import numpy as np
 import pytest
 import torch
@@ -296,8 +297,4 @@ def test_without_keras_or_its_backend(missing, tmp_path, monkeypatch):
 
 def test_the_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    space: dict = {}
-    blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(), flags=re.DOTALL)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, str(DOCS), "exec"), space)
+    exported.run_page(DOCS)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import re
 import subprocess
 import sys
 import warnings
 from pathlib import Path
 
+import exported
 import numpy as np
 import pytest
 import torch
@@ -343,8 +343,4 @@ def test_what_is_written_and_what_is_left(tmp_path):
 
 def test_the_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    space: dict = {}
-    blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(), flags=re.DOTALL)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, str(DOCS), "exec"), space)
+    exported.run_page(DOCS)

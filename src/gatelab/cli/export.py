@@ -11,7 +11,7 @@ from gatelab.cli.settings import WHOLE
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Run directory, as written by `gatelab train`.", metavar="RUN")],
+    run: Annotated[Path, typer.Argument(help="Run directory, or a JSON file that was exported before.", metavar="RUN")],
     to: Annotated[str, typer.Option("--to", metavar="TARGET", help="onnx, c, js, torch, keras or json.")],
     out: Annotated[
         Path,

@@ -78,7 +78,8 @@ def _moved(made: Path, path: Path) -> tuple[Path, ...]:
     if made.is_dir() and any(place.exists() for place in places) and not any(map(_is_ours, places)):
         foreign = next(place for place in places if place.exists())
         raise GatelabError(f"{foreign} was not written by gatelab: choose another --out or --name, or remove it")
-    path.mkdir(exist_ok=True) if made.is_dir() else None
+    if made.is_dir():
+        path.mkdir(exist_ok=True)
     for file, place in zip(files, places, strict=True):
         with open(file, "rb") as handle:
             os.fsync(handle.fileno())
