@@ -5,12 +5,12 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from gatelab.disk import write_text
 from gatelab.explorer.gather import opened, run_data, task_data
 from gatelab.export.javascript import script
+from gatelab.templating import environment
 
 # The page's own script, one concept a file, in the order in which they are joined.
 PARTS = (
@@ -19,15 +19,8 @@ PARTS = (
     "tokens.js", "series.js", "numbers.js", "runs.js", "main.js",
 )  # fmt: skip
 
-_environment = Environment(
-    loader=PackageLoader("gatelab.explorer", "page"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-)
-_environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False, "separators": (",", ":")}
+_environment = environment("gatelab.explorer", "page")
+_environment.policies["json.dumps_kwargs"] |= {"separators": (",", ":")}  # a page carries many numbers
 
 
 def explorer(paths: list[Path], accept_changes: bool = False) -> str:

@@ -1,14 +1,14 @@
-"""The environment of all pages: their templates lie beside this file, and escape whatever is put into them."""
+"""The pages of reports: their templates lie beside this file, and escape whatever is put into them."""
 
 from __future__ import annotations
 
 import base64
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from gatelab.report.escaping import address
+from gatelab.templating import environment
 
 
 def filled(template: str, **content: Any) -> str:
@@ -29,14 +29,5 @@ def _width(png: bytes) -> int:
     return int.from_bytes(png[16:20], "big")  # where every PNG has it
 
 
-_environment = Environment(
-    loader=PackageLoader("gatelab.report"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-)
+_environment = environment("gatelab.report")
 _environment.filters |= {"address": address, "base64": _base64, "breakable": _breakable, "width": _width}
-# Models stay in their order, and what JSON does not know is an error.
-_environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}
