@@ -8,24 +8,20 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from pydantic import ValidationError
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from typing_extensions import Self
 
 from gatelab import tasks
-from gatelab.errors import GatelabError, invalid
-from gatelab.estimators import defaults, document, holding_out, inputs, weighting
+from gatelab.errors import GatelabError
+from gatelab.estimators import document, holding_out, inputs, specs, weighting
 from gatelab.estimators.fitted import FittedRun
 from gatelab.estimators.parameters import NetworkParameters
 from gatelab.estimators.progress import reporter
 from gatelab.estimators.weighting import Weighted
-from gatelab.tasks import Task
-from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
+from gatelab.training import Run, train
 from gatelab.training.run import ESTIMATOR
 from gatelab.use.inputs import Sequences
-
-RENAMED = {"num_epochs": "max_epochs", "patience": "n_iter_no_change", "options": "cell_options"}
 
 
 class RecurrentEstimator(NetworkParameters):
@@ -60,7 +56,11 @@ class RecurrentEstimator(NetworkParameters):
             data.values, targets, lengths=data.lengths, split=split, weights=None if are_equal else data.weights,
             classify=labels is not None, per_sequence=True,
         )  # fmt: skip
-        spec = self._spec(task, seed)
+        spec = specs.run_spec(
+            self, task, seed=seed, threads=effective_n_jobs(self.n_jobs), test=False, checkpoint="end",
+            patience=self.n_iter_no_change if self.early_stopping else None,
+            keep="best" if self.early_stopping else "last",
+        )  # fmt: skip
         weights = None if initial is None else initial.model.module.state_dict()
         with tempfile.TemporaryDirectory(prefix="gatelab-run-") as folder:
             outcome = train(spec, Path(folder), reporter(self.verbose), initial_weights=weights)
@@ -77,35 +77,6 @@ class RecurrentEstimator(NetworkParameters):
         self.run_ = FittedRun.read(path)
         self.history_ = Run(path).metrics()
         self.n_iter_, self.best_epoch_ = len(self.history_), Run(path).best_epoch()
-
-    def _spec(self, task: Task, seed: int) -> RunSpec:
-        """Return the spec of the run; errors have the names of the estimator's parameters."""
-        epochs = self.max_epochs
-        if epochs is None and isinstance(self.batch_size, (int, np.integer)) and self.batch_size > 0:
-            epochs = defaults.num_epochs(task.sizes[0], int(self.batch_size))
-        try:
-            return RunSpec(
-                task=task,
-                model=ModelSpec(
-                    cell=self.cell, hidden_size=self.hidden_size, num_layers=self.num_layers, stem=self.stem,
-                    bidirectional=self.bidirectional, pool=self.pool, dropout=self.dropout,
-                    head_dropout=self.head_dropout, options=self.cell_options or {},
-                ),
-                optimization=OptimizationSpec(
-                    optimizer=self.optimizer, learning_rate=self.learning_rate, weight_decay=self.weight_decay,
-                    schedule=self.schedule, clip_norm=self.clip_norm,
-                ),
-                training=TrainingSpec(
-                    num_epochs=epochs, batch_size=self.batch_size, seed=seed, threads=effective_n_jobs(self.n_jobs),
-                    patience=self.n_iter_no_change if self.early_stopping else None, device=self.device,
-                    keep="best" if self.early_stopping else "last", test=False, checkpoint="end",
-                ),
-            )  # fmt: skip
-        except ValidationError as error:
-            message = str(invalid(type(self).__name__, error, self.get_params()))
-        for field, parameter in RENAMED.items():
-            message = message.replace(f": {field} ", f": {parameter} ")
-        raise GatelabError(message)
 
     def _previous(self) -> FittedRun | None:
         """Return the run whose weights a warm start begins with."""
