@@ -53,7 +53,7 @@ class RecurrentRegressor(RegressorMixin, RecurrentEstimator):  # type: ignore[mi
     clip_norm : float or None, default=1.0
         Maximum gradient norm.
     batch_size : int, default=16
-        Sequences per batch.
+        Sequences per batch, at most: batches are nearly equal, 50 sequences are 13 + 13 + 13 + 11.
     max_epochs : int, default=None
         Number of epochs; None for about 1,500 batches in all, but 20 to 200 epochs.
     early_stopping : bool, default=False
