@@ -20,6 +20,7 @@ LEARNING_RATE = 6e-3
 WEIGHT_DECAY = 1e-2
 SCHEDULE = "one_cycle"
 CLIP_NORM = 1.0
+LABEL_SMOOTHING = 0.1
 BATCH_SIZE = 16  # at most
 BATCHES = 1_500  # of a whole fit, as far as the limits of the number of epochs allow
 EPOCHS = (20, 200)  # at least, at most

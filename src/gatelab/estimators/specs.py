@@ -36,7 +36,8 @@ def run_spec(parameters: NetworkParameters, task: Task, **training: Any) -> RunS
                 weight_decay=parameters.weight_decay, schedule=parameters.schedule, clip_norm=parameters.clip_norm,
             ),
             training=TrainingSpec(
-                num_epochs=epochs, batch_size=batch_size, device=parameters.device, **training
+                num_epochs=epochs, batch_size=batch_size, device=parameters.device,
+                label_smoothing=parameters.label_smoothing, **training
             ),
         )  # fmt: skip
     except ValidationError as error:

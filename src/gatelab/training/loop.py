@@ -290,7 +290,7 @@ def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally, wei
     else:
         prediction, state = run_chunk(model, batch, work.carried)
         work.carried = chunks.detached(state)
-    loss = work.objective.loss(prediction, batch, weights)
+    loss = work.objective.training_loss(prediction, batch, weights)
     loss.backward()  # type: ignore[no-untyped-call]
     norm = optimizers.gradient_norm(optimizer, work.spec.optimization.clip_norm)
     value = loss.item()

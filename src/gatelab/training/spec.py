@@ -234,6 +234,12 @@ class TrainingSpec(Section):
     loss: Literal["auto", "cross_entropy", "mse", "mae"] = Field(
         "auto", description="training loss: auto is cross_entropy for classes and mse for numbers"
     )
+    label_smoothing: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="of classes, in training only: the part of each target that is spread evenly over all classes",
+    )
     patience: int | None = Field(
         None,
         ge=1,
@@ -353,6 +359,9 @@ def disagreements(task: Task, model: ModelSpec, training: TrainingSpec) -> Itera
     if (training.loss == "cross_entropy") != (kind == "classes") and training.loss != "auto":
         why = f"{training.loss} does not fit the task {task.name!r}, whose targets are {kind}"
         yield Conflict(("training.loss", "task"), why)
+    if training.label_smoothing and kind == "numbers":
+        why = f"the targets of the task {task.name!r} are numbers, which have no labels to smooth: leave it out"
+        yield Conflict(("training.label_smoothing", "task"), why)
     if model.engine == "fused" and training.device in ("cuda", "mps"):
         why = f"this is {training.device}, and model.engine is fused, which runs on the CPU: change one of them"
         yield Conflict(("training.device", "model.engine"), why)
