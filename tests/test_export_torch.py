@@ -19,7 +19,7 @@ from gatelab.export import network_of, to_torch
 from gatelab.export.check import TOLERANCE, check
 from gatelab.export.network import Scale
 from gatelab.export.torch_module import _imported, run_module, runner, write, write_module
-from gatelab.export.torch_source import Source, stem
+from gatelab.export.torch_source import Source, file_stem
 from gatelab.lang import (
     clamp,
     exp,
@@ -327,10 +327,10 @@ def test_the_files_are_short_lines_of_ascii_code(name):
 @pytest.mark.parametrize("name", ["torch", "class", "typing", "1-2"])
 def test_a_file_hides_no_module(name, tmp_path):
     whole = network_of(layers("gru", 1), name)
-    assert stem(whole).isidentifier()
-    assert stem(whole) not in (*sys.stdlib_module_names, "torch", "class")
+    assert file_stem(whole).isidentifier()
+    assert file_stem(whole) not in (*sys.stdlib_module_names, "torch", "class")
     write_module(whole, tmp_path)
-    assert _imported(tmp_path / f"{stem(whole)}.py").load().training is False
+    assert _imported(tmp_path / f"{file_stem(whole)}.py").load().training is False
 
 
 def test_what_is_written_and_what_is_left(tmp_path):
