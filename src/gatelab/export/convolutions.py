@@ -46,7 +46,7 @@ def of_stem(stem: ConvStem) -> tuple[Convolution, ...]:
     """The convolutions of a stem in use.
 
     Batch normalization then is a fixed map of each channel, γ (y − μ) / √(σ² + ε) + β with the statistics of the
-    training. After a convolution y = w ∗ x, that is a convolution again: its weights are multiplied by γ / √(σ² + ε), and
+    training. Both together are one convolution: its weights are those of y = w ∗ x, multiplied by γ / √(σ² + ε), and
     its bias is β − μ γ / √(σ² + ε).
     """
     return tuple(_folded(*both) for both in zip(stem.convolutions, stem.norms, strict=True))

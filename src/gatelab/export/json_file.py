@@ -274,10 +274,12 @@ def _stem(data: Document, features: int) -> tuple[Convolution, ...]:
     for given in data.stem:
         channels, _, width = (*given.weight.shape, 0, 0, 0)[:3]
         if width % 2 == 0:
-            raise GatelabError(f"a convolution has the shape {given.weight.shape}: expected an odd width as the third size")
-        arrays = {"weight": given.weight, "bias": given.bias}
+            raise GatelabError(
+                f"a convolution has the shape {given.weight.shape}: expected an odd width as the third size"
+            )
         expected = {"weight": (channels, features, width), "bias": (channels,)}
-        stem.append(Convolution(*_arrays(arrays, expected).values(), given.stride))
+        arrays = _arrays({"weight": given.weight, "bias": given.bias}, expected)
+        stem.append(Convolution(arrays["weight"], arrays["bias"], given.stride))
         features = channels
     return tuple(stem)
 

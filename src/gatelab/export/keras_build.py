@@ -65,7 +65,7 @@ class _Builder:
         return self.layers.Identity(name=name)(value)
 
     def _shortened(self, values: Any) -> Any:
-        """What the first layer reads, after the convolutions of a stem; batch normalization is part of their weights."""
+        """What the first layer reads, after the convolutions of a stem with their batch normalization."""
         for number, each in enumerate(self.network.stem):
             # Keras' padding "same" begins at another step where the number of steps is even.
             padded = self.layers.ZeroPadding1D(each.padding, name=f"stem_{number}_padding")(values)

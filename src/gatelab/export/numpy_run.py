@@ -135,7 +135,8 @@ class NumpyRunner:
         total, weight = total + np.einsum("bt,btf->bf", weights, values), weight + weights.sum(1, keepdims=True)
         if extra:
             extra |= {"total": total, "weight": weight, "score": score}
-        return total / weight
+        pooled: np.ndarray = total / weight
+        return pooled
 
     def _answer(self, read: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Scores, or values in the units of the data."""
@@ -159,7 +160,8 @@ def convolved(convolution: Convolution, values: np.ndarray) -> np.ndarray:
     padded = np.pad(values, [(0, 0), (convolution.padding, convolution.padding), (0, 0)])
     windows = np.lib.stride_tricks.sliding_window_view(padded, convolution.width, axis=1)[:, :: convolution.stride]
     sums = np.einsum("btiw,ciw->btc", windows, convolution.weight.astype(np.float64)) + convolution.bias
-    return np.maximum(sums, 0.0)
+    output: np.ndarray = np.maximum(sums, 0.0)
+    return output
 
 
 def step(network: Network, layer: Layer, x: np.ndarray, states: list[np.ndarray]) -> list[np.ndarray]:

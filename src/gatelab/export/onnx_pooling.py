@@ -58,7 +58,9 @@ class Pooling:
         weights = add("Exp", add("Sub", scores, top_by_step, name="attention.relative"), name="attention.weights")
         # At the beginning this may be positive and large, and is multiplied by zero: it must not become infinite.
         change = add("Sub", self.old["score"], score, name="attention.change")
-        earlier = add("Exp", add("Min", change, nodes.constant("0.0", 0.0), name="attention.rise"), name="attention.earlier")
+        earlier = add(
+            "Exp", add("Min", change, nodes.constant("0.0", 0.0), name="attention.rise"), name="attention.earlier"
+        )
         weighted = add("Mul", weights, values, name="attention.weighted")
         for name, summed in (("weight", weights), ("total", weighted)):
             here = add("ReduceSum", summed, nodes.integers(1), name=f"attention.{name}_here", keepdims=0)

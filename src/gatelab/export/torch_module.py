@@ -22,7 +22,6 @@ from gatelab.export.network import Layer, Network
 from gatelab.export.target import Settings, Target
 from gatelab.export.torch_source import Source, file_stem
 
-
 STEPS = 21  # of the sequences that a program is traced with
 
 
