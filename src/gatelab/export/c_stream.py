@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gatelab.export.c_program import Code
 from gatelab.export.c_text import indented
-from gatelab.export.network import EXTRAS, POOLED, Network
+from gatelab.export.network import POOLED, Network
 
 NUMBERS = ("weight", "score", "steps")  # of what is carried, those that are one number
 
@@ -22,7 +22,7 @@ class Stream(Code):
         fields = [f"float {state}[{upper}_LAYERS][{upper}_UNITS];" for state in self.states]
         for extra, size in self.network.extras.items():  # the underscore keeps them apart from states
             length = "" if extra in NUMBERS else f"[{size}]"
-            fields.append(f"float {extra}_{length}; /* {EXTRAS[extra]} */")
+            fields.append(f"float {extra}_{length}; /* {self.network.meaning(extra)} */")
         return f"""\
 /* What is carried from step to step. */
 typedef struct {{

@@ -27,7 +27,14 @@ TAKEN = {
     "Array", "Float32Array", "Float64Array", "JSON", "Map", "Math", "Object", "Promise", "Proxy", "Reflect", "Set",
     "Symbol",
 }  # fmt: skip
-PARTS = ("arithmetic.js", "stem.js", "pooling.js", "network.js", "gradient.js", "api.js")  # written by hand, in gatelab/export/js
+PARTS = (
+    "arithmetic.js",
+    "stem.js",
+    "pooling.js",
+    "network.js",
+    "gradient.js",
+    "api.js",
+)  # written by hand, in gatelab/export/js
 
 
 def write(network: Network, path: Path, settings: Settings) -> None:

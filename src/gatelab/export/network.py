@@ -37,7 +37,7 @@ POOLED: dict[str, tuple[str, ...]] = {
 # All that may be carried beside the states, with its meaning. Weights of attention, and sums of outputs with them, are
 # relative to that of the largest score so far, since a score's exponential may be too large for a float.
 EXTRAS = {
-    "total": "sum of the outputs, with the weights of attention",
+    "total": "sum of the outputs",
     "largest": "largest outputs",
     "weight": "sum of the weights of attention",
     "score": "largest score of attention",
@@ -219,6 +219,10 @@ class Network:
         facts |= {name: list(values) for name, values in named.items() if values}
         return facts | ({"image": vars(self.image), "input": str(self.image)} if self.image is not None else {})
 
+    def meaning(self, extra: str) -> str:
+        """What one of `extras` is, in words."""
+        return "weighted sum of the outputs" if (extra, self.read) == ("total", "attention") else EXTRAS[extra]
+
     def named(self, name: str) -> Network:
         """The same network under another name."""
         return replace(self, name=identifier(name))
@@ -262,7 +266,7 @@ def network_of_model(model: nn.Module, name: str = "network", preparation: Prepa
     if not isinstance(model, (SequenceClassifier, StepPredictor)):
         raise GatelabError(
             f"a {type(model).__name__} cannot be exported: expected a Recurrent, SequenceClassifier, StepPredictor or "
-            "Forecaster, or a run directory"
+            "Forecaster, a fitted RecurrentClassifier or RecurrentRegressor, or a run directory"
         )
     linear = model.head[-1]
     assert isinstance(linear, nn.Linear)

@@ -81,10 +81,8 @@ class _Writer:
         values = nodes.add("Transpose", values, name="stem.input", perm=[0, 2, 1])  # (B, D, T)
         for number, each in enumerate(network.stem):
             name, doc = f"stem{number}", "batch normalization is part of it"
-            weight, bias = (
-                nodes.constant(f"{name}.weight", each.weight, doc=doc),
-                nodes.constant(f"{name}.bias", each.bias),
-            )
+            weight = nodes.constant(f"{name}.weight", each.weight, doc=doc)
+            bias = nodes.constant(f"{name}.bias", each.bias)
             sizes: dict[str, Any] = {"kernel_shape": [each.width], "strides": [each.stride], "pads": [each.padding] * 2}
             values = nodes.add("Relu", nodes.add("Conv", values, weight, bias, name=f"{name}.Conv", **sizes), name=name)
         return nodes.add("Transpose", values, name="stem", perm=[0, 2, 1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from gatelab.export.network import EXTRAS, Network
+from gatelab.export.network import Network
 
 
 def input_name(network: Network) -> str:
@@ -43,7 +43,7 @@ def metadata(network: Network) -> dict[str, str]:
 
 def _carried(network: Network) -> dict[str, dict[str, str]]:
     """Every carried input: the output that it is in the next call, and what it is."""
-    meanings = {network.extra(name): EXTRAS[name] for name in network.extras}
+    meanings = {network.extra(name): network.meaning(name) for name in network.extras}
     return {
         name: {"next": following, "meaning": meanings.get(name, f"state {name} of each layer, (L, B, H)")}
         for name, following in next_names(network).items()
