@@ -43,8 +43,8 @@ def classifier(name: object, layers: int, **options: object) -> SequenceClassifi
     return SequenceClassifier(equations, size, H, K, layers, **{"dropout": 0.0, **options}).eval()
 
 
-def trained_stem(model: SequenceClassifier) -> SequenceClassifier:
-    """With statistics and weights of batch normalization as if it had been trained, and a query of attention."""
+def as_trained(model: SequenceClassifier, attention: float = 2.0) -> SequenceClassifier:
+    """With statistics and weights of batch normalization, and a query of attention, that are not the initial ones."""
     random = torch.Generator().manual_seed(2)
     with torch.no_grad():
         for norm in () if model.stem is None else model.stem.norms:
@@ -53,7 +53,7 @@ def trained_stem(model: SequenceClassifier) -> SequenceClassifier:
             norm.weight.uniform_(0.5, 1.5, generator=random)
             norm.bias.normal_(0, 0.3, generator=random)
         if model.pooling.query is not None:
-            model.pooling.query.normal_(0, 2, generator=random)
+            model.pooling.query.normal_(0, attention, generator=random)
     return model
 
 
@@ -71,12 +71,12 @@ def kinds() -> dict[str, tuple[nn.Module, Network]]:
         "embedding": classifier("agru", 1, embedding_size=4),
         "max": classifier("gru", 1, pool="max"),
         "mean+max": classifier("lstm", 2, pool="mean+max", residual=True),
-        "attention": trained_stem(classifier("gru", 1, pool="attention")),
+        "attention": as_trained(classifier("gru", 1, pool="attention")),
         "bidirectional mean+max": classifier("gru", 1, bidirectional=True, pool="mean+max"),
-        "bidirectional attention": trained_stem(classifier("agru", 1, bidirectional=True, pool="attention")),
-        "stem": trained_stem(classifier("gru", 2, stem="conv")),
-        "stem of tokens": trained_stem(classifier("mgu", 1, stem="conv", embedding_size=4, pool="attention")),
-        "estimator": trained_stem(classifier("gru", 1, stem="conv", bidirectional=True, pool="mean+max")),
+        "bidirectional attention": as_trained(classifier("agru", 1, bidirectional=True, pool="attention")),
+        "stem": as_trained(classifier("gru", 2, stem="conv")),
+        "stem of tokens": as_trained(classifier("mgu", 1, stem="conv", embedding_size=4, pool="attention")),
+        "estimator": as_trained(classifier("gru", 1, stem="conv", bidirectional=True, pool="mean+max")),
         "layers alone": gatelab.Recurrent("lstm", D, H, 2),
         "time first": gatelab.Recurrent("gru", D, H, 2, batch_first=False),
     }
