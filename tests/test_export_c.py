@@ -95,10 +95,9 @@ int main(void)
 """
 
 
-@pytest.mark.parametrize("pool", ["mean", "attention"])
-def test_a_program_of_somebody_who_reads_the_header_only(pool, tmp_path):
+def test_a_program_of_somebody_who_reads_the_header_only(tmp_path):
     """begin, step, and a run in two pieces; also with the flags of microcontroller projects, and from C++."""
-    model = exported.as_trained(exported.classifier("lstm", 2, pool=pool))
+    model = exported.as_trained(exported.classifier("lstm", 2, pool="attention"))
     to_c(model, tmp_path, check=False)
     (tmp_path / "main.c").write_text(PROGRAM)
     (tmp_path / "main.cpp").write_text(PROGRAM)

@@ -149,11 +149,11 @@ MODELS = {
     "bidirectional mean": lambda: SequenceClassifier("gru", 3, H, 4, 2, bidirectional=True, pool="mean"),
     "bidirectional steps": lambda: StepPredictor("gru", 3, H, 4, 2, bidirectional=True),
     "max": lambda: SequenceClassifier("gru", 3, H, 4, 2, pool="max"),
-    "mean+max": lambda: SequenceClassifier("lstm", 3, H, 4, 1, pool="mean+max"),
+    "mean+max": lambda: SequenceClassifier("lstm", 3, H, 4, 2, pool="mean+max"),
     "attention": lambda: SequenceClassifier("gru", 3, H, 4, 2, pool="attention"),
-    "bidirectional attention": lambda: SequenceClassifier("gru", 3, H, 4, 1, pool="attention", bidirectional=True),
+    "bidirectional attention": lambda: SequenceClassifier("gru", 3, H, 4, 2, pool="attention", bidirectional=True),
     "stem": lambda: SequenceClassifier("lstm", 3, H, 4, 2, stem="conv", pool="mean+max", residual=True),
-    "bidirectional stem": lambda: SequenceClassifier("gru", 3, H, 4, 1, stem="conv", pool="max", bidirectional=True),
+    "bidirectional stem": lambda: SequenceClassifier("gru", 3, H, 4, 2, stem="conv", pool="max", bidirectional=True),
 }
 
 

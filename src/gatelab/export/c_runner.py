@@ -20,7 +20,7 @@ COMPILER, FLAGS = "gcc", ("-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror"
 
 def work_width(network: Network) -> int:
     """The number of floats of a step between layers, in the memory that a network for whole sequences needs."""
-    return max(network.encoded_size, *(each.channels for each in network.stem), network.features, 1)
+    return max(network.encoded_size, *(each.channels for each in network.stem), network.features)
 
 
 def runner(network: Network, path: Path) -> Runner:
