@@ -141,7 +141,7 @@ class Source:
                 f"nn.Conv1d({each.inputs}, {each.channels}, {each.width}, {each.stride}, {each.padding})"
                 for each in network.stem
             ]
-            # Batch normalization is part of the weights: in use it is a fixed map of each channel.
+            lines.append("# The batch normalization of the training is part of the weights.")
             lines.append(f"self.stem = nn.ModuleList([{', '.join(convolutions)}])")
         sizes = [network.first_size, *[network.features] * (len(network.layers) - 1)]
         modules = ", ".join(f"{self.layer.name}({each}, {H})" for each in sizes)
