@@ -23,7 +23,7 @@ CLIP_NORM = 1.0
 LABEL_SMOOTHING = 0.1
 BATCH_SIZE = 16  # at most
 BATCHES = 1_500  # of a whole fit, as far as the limits of the number of epochs allow
-EPOCHS = (20, 200)  # at least, at most
+EPOCHS = (20, 300)  # at least, at most
 
 # Early stopping.
 VALIDATION_FRACTION = 0.15

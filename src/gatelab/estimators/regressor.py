@@ -55,7 +55,7 @@ class RecurrentRegressor(RegressorMixin, RecurrentEstimator):  # type: ignore[mi
     batch_size : int, default=16
         Sequences per batch, at most: batches are nearly equal, 50 sequences are 13 + 13 + 13 + 11.
     max_epochs : int, default=None
-        Number of epochs; None for about 1,500 batches in all, but 20 to 200 epochs.
+        Number of epochs; None for about 1,500 batches in all, but 20 to 300 epochs.
     early_stopping : bool, default=False
         Whether a part of the data is held out: training stops when its squared error has not improved for
         `n_iter_no_change` epochs, and the weights of the best epoch are kept. By default all data is trained on, and

@@ -194,8 +194,9 @@ class OptimizationSpec(Section):
     schedule: Literal["constant", "cosine", "one_cycle", "step", "plateau"] = Field(
         "constant",
         description="of the learning rate: constant, cosine decay to final_learning_rate, one cycle (a rise over 30 % "
-        "of the batches, then a decay to almost 0), times step_factor every step_epochs, or times step_factor after "
-        "plateau_patience epochs without improvement in validation",
+        "of the batches, then a decay to almost 0; its momentum, or first beta of Adam, is 0.95, and 0.85 at the peak), "
+        "times step_factor every step_epochs, or times step_factor after plateau_patience epochs without improvement in "
+        "validation",
     )
     final_learning_rate: float = Field(0.0, ge=0, description="end of the cosine decay, and minimum of plateau")
     step_epochs: int = Field(10, ge=1, lt=2**31, description="epochs between steps")
@@ -208,6 +209,8 @@ class OptimizationSpec(Section):
         if self.momentum and self.optimizer not in ("sgd", "rmsprop"):
             why = f"this is for sgd and rmsprop; {self.optimizer} has its own: leave it out"
             yield Conflict(("momentum", "optimizer"), why)
+        elif self.momentum and self.schedule == "one_cycle":
+            yield Conflict(("momentum", "schedule"), "one_cycle has a momentum of its own: leave it out")
         if self.final_learning_rate > self.learning_rate:
             why = f"this is {self.final_learning_rate:g}, expected no more than learning_rate, {self.learning_rate:g}"
             yield Conflict(("final_learning_rate", "learning_rate"), why)
