@@ -194,9 +194,9 @@ class OptimizationSpec(Section):
     schedule: Literal["constant", "cosine", "one_cycle", "step", "plateau"] = Field(
         "constant",
         description="of the learning rate: constant, cosine decay to final_learning_rate, one cycle (a rise over 30 % "
-        "of the batches, then a decay to almost 0; its momentum, or first beta of Adam, is 0.95, and 0.85 at the peak), "
-        "times step_factor every step_epochs, or times step_factor after plateau_patience epochs without improvement in "
-        "validation",
+        "of the batches, then a decay to almost 0; momentum, or the first beta of Adam, is 0.95, at the peak 0.85), "
+        "times step_factor every step_epochs, or times step_factor after plateau_patience epochs without improvement "
+        "in validation",
     )
     final_learning_rate: float = Field(0.0, ge=0, description="end of the cosine decay, and minimum of plateau")
     step_epochs: int = Field(10, ge=1, lt=2**31, description="epochs between steps")
