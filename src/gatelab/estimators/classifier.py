@@ -48,7 +48,7 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
         The optimizer.
     learning_rate : float, default=6e-3
         The learning rate; of "one_cycle" the largest.
-    weight_decay : float, default=1e-2
+    weight_decay : float, default=5e-2
         Weight decay.
     schedule : {"constant", "cosine", "one_cycle", "step", "plateau"}, default="one_cycle"
         The schedule of the learning rate; "plateau" needs `early_stopping`.

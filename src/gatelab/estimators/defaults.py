@@ -17,7 +17,7 @@ HEAD_DROPOUT = 0.3
 # The optimization.
 OPTIMIZER = "adamw"
 LEARNING_RATE = 6e-3
-WEIGHT_DECAY = 1e-2
+WEIGHT_DECAY = 5e-2
 SCHEDULE = "one_cycle"
 CLIP_NORM = 1.0
 LABEL_SMOOTHING = 0.1
