@@ -108,7 +108,7 @@ def tracked_factors(news: np.ndarray, delays: np.ndarray) -> np.ndarray:
     widths, factors, log_factor = np.empty((length, H, K)), np.empty((length, H, K)), np.zeros((H, K))
     for now in range(length):
         origins = now - delays
-        then = np.where((origins >= 0)[:, None], widths[origins, np.arange(H)], np.inf)
+        then = np.where((origins >= 0)[:, None], widths[np.maximum(origins, 0), np.arange(H)], np.inf)
         judged = ~np.isnan(news[now]) & np.isfinite(then)
         excess = np.where(judged, (news[now] > then) - (1 - TRACKED), 0)  # of misses
         mean = excess.sum(0) / np.maximum(judged.sum(0), 1)
