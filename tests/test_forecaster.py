@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -366,13 +367,13 @@ def test_the_transform_is_chosen_on_the_held_out_part():
 
 
 def test_the_width_is_a_conformal_quantile():
-    errors = np.arange(1.0, 20)  # 19 of them: 90 % is the 18th
-    assert intervals.width(errors, 0.9) == 18
-    assert intervals.width(errors, 0.5) == 10
-    assert intervals.width(errors[:9], 0.9) == 9
-    assert intervals.width(errors[:8], 0.9) == np.inf
-    assert intervals.width(errors, 0.9, level=1.2) == 19  # adapted beyond all errors
-    assert intervals.width(errors, 0.9, level=-0.1) == 0
+    errors = np.random.RandomState(0).permutation(np.arange(1.0, 20))  # 19 of them: 90 % is the 18th
+    assert intervals.quantiles(errors, 0.9) == 18
+    assert intervals.quantiles(errors, 0.5) == 10
+    assert intervals.quantiles(np.arange(1.0, 10), 0.9) == 9
+    assert intervals.quantiles(np.arange(1.0, 9), 0.9) == np.inf
+    gaps = np.stack([np.append(np.arange(1.0, 10), np.nan), np.append(np.arange(1.0, 9), [np.nan, np.nan])], 1)
+    assert intervals.quantiles(gaps, 0.9).tolist() == [9, np.inf]  # NaN are no errors
 
 
 def test_errors_are_known_when_their_step_is():
@@ -384,30 +385,101 @@ def test_errors_are_known_when_their_step_is():
     assert later.counts().tolist() == [2, 1]
 
 
+def scores_of(errors):
+    """Scores with these absolute errors, (N, H)."""
+    errors = np.asarray(errors, float)[..., None]
+    return Scores(np.zeros(errors.shape), np.ones((len(errors), 1, 1)), errors)
+
+
+def hits(errors, coverage=0.9, adaptive=True, skipped=100):
+    """Whether the intervals of every origin, made of what was known there, contain the values; (N, H)."""
+    widths = scores_of(errors).widths(coverage, adaptive, times=len(errors))[..., 0]
+    return (errors <= widths)[skipped:]
+
+
 def test_exchangeable_errors_are_covered():
     """Of 2,000 samples of 39 errors and one more, the last is below the width in 90 %."""
     samples = np.abs(np.random.RandomState(3).standard_t(3, (2000, 40)))
-    hits = [last <= intervals.width(np.sort(errors), 0.9) for *errors, last in samples]
-    assert abs(np.mean(hits) - 0.9) < 3 * math.sqrt(0.09 / 2000)
+    found = intervals.quantiles(samples[:, :-1].T, 0.9)
+    assert abs(np.mean(samples[:, -1] <= found) - 0.9) < 3 * math.sqrt(0.09 / 2000)
 
 
-@pytest.mark.parametrize("delay", [1, 4])
-def test_adaptive_levels_follow_what_was_missed(delay):
-    growing = np.arange(1.0, 31)  # every error is the largest so far, and misses
-    judged = 30 - intervals.LEAST - 2 * (delay - 1)
-    assert intervals.adapted_level(growing, delay, 0.9) == pytest.approx(0.9 + judged * intervals.RATE * 0.9)
-    assert intervals.adapted_level(-growing, delay, 0.9) == pytest.approx(0.9 - judged * intervals.RATE * 0.1)
+@pytest.mark.parametrize("coverage", [0.8, 0.9, 0.95])
+def test_adaptive_intervals_keep_the_coverage_of_exchangeable_errors(coverage):
+    """They need not adapt to these, and pay for it with some width."""
+    errors = np.abs(np.random.RandomState(3).normal(size=(4000, 3)))
+    assert abs(hits(errors, coverage).mean() - coverage) < 0.02
+    plain, adapted = (scores_of(errors).widths(coverage, each, times=3000).mean() for each in (False, True))
+    assert plain < adapted < 1.15 * plain
 
 
 def test_adaptive_intervals_keep_their_coverage_where_errors_grow():
-    growing = np.abs(np.random.RandomState(4).normal(size=500)) * np.linspace(1, 6, 500)
-    fixed, adapted = [], []
-    for end in range(100, 500):
-        scores = Scores(np.empty((end, 1, 1)), np.empty((end, 1, 1)), growing[:end, None, None])
-        fixed.append(growing[end] <= scores.widths(0.9, adaptive=False)[0, 0])
-        adapted.append(growing[end] <= scores.widths(0.9, adaptive=True)[0, 0])
-    assert np.mean(fixed) < 0.86
-    assert abs(np.mean(adapted) - 0.9) < 0.02
+    growing = (np.abs(np.random.RandomState(4).normal(size=500)) * np.linspace(1, 6, 500))[:, None]
+    assert hits(growing, adaptive=False).mean() < 0.86
+    assert abs(hits(growing).mean() - 0.9) < 0.02
+
+
+def test_adaptive_intervals_recover_after_a_level_shift():
+    """Errors become three times as large at once: the adaptive intervals follow, and cover what comes after."""
+    random = np.random.RandomState(5)
+    errors = np.abs(random.normal(size=(300, 4))) * np.where(np.arange(300) < 200, 1, 3)[:, None]
+    after = slice(100, None)  # of the hits, which begin at step 100
+    assert hits(errors, adaptive=False)[after].mean() < 0.75
+    assert abs(hits(errors)[after].mean() - 0.9) < 0.03
+    rising = np.append(random.uniform(size=60), np.full(12, 3.0))[:, None]
+    widths = scores_of(rising).widths(0.9, True, times=72)[60:, 0, 0]
+    assert widths.max() > 3  # the largest error so far
+
+
+@pytest.mark.parametrize("delay", [1, 4])
+def test_the_factor_follows_what_was_missed(delay):
+    """The first nine errors give the first width; later ones are judged by the width of their own origin."""
+    news = np.concatenate([np.ones(9), np.zeros(15), [100, 100, 0]])[:, None, None]
+    factors = np.log(intervals.tracked_factors(news, np.array([delay])))[:, 0, 0]
+    hit, miss = -0.1 * intervals.RATE, 0.9 * intervals.RATE
+    assert factors[: 8 + delay].tolist() == [0] * (8 + delay)
+    assert factors[23] == pytest.approx((16 - delay) * hit)
+    assert np.diff(factors[23:]) == pytest.approx([miss, miss, hit])
+    always = intervals.tracked_factors(np.exp(np.arange(60.0))[:, None, None], np.array([delay]))
+    never = intervals.tracked_factors(np.exp(-np.arange(60.0))[:, None, None], np.array([delay]))
+    assert always.max() == always[-1] == pytest.approx(intervals.HIGHEST)
+    assert never.min() == never[-1] == pytest.approx(intervals.LOWEST)
+
+
+def test_steps_ahead_share_what_they_missed():
+    """Only the first of two steps is missed: the second factor rises, too, but less."""
+    news = np.concatenate([np.ones((9, 2, 1)), np.zeros((11, 2, 1))])
+    news[15, 0] = 9
+    factors = np.log(intervals.tracked_factors(news, np.array([1, 2]))[:, :, 0])
+    first, second = factors[15] - factors[14]
+    assert first > second > 0
+    assert first + second == pytest.approx(intervals.RATE * (0.9 - 0.1))  # as without sharing
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+@pytest.mark.parametrize("behind", [0, 3])
+def test_intervals_are_made_of_what_was_known(adaptive, behind):
+    """Those of all times are those of every time by itself; what came later does not change them."""
+    values = np.random.RandomState(6).normal(size=(60, 1)).cumsum(0)
+    forecasts, scales = np.zeros((60 - behind, 3, 1)), np.ones((60 - behind, 1, 1))
+    everything = Scores.none(3, 1).extended(forecasts, scales, values, behind)
+    at_once = everything.widths(0.8, adaptive, behind, times=60)
+    scores = Scores.none(3, 1)
+    for now in range(60):
+        count = int(now >= behind)  # the first origins are judged when the first values have come
+        scores = scores.extended(forecasts[:count], scales[:count], values[: now + 1], behind)
+        np.testing.assert_array_equal(scores.widths(0.8, adaptive, behind)[0], at_once[now])
+    later = values.copy()
+    later[40:] += 100
+    changed = Scores.none(3, 1).extended(forecasts, scales, later, behind).widths(0.8, adaptive, behind, times=60)
+    np.testing.assert_array_equal(changed[:40], at_once[:40])
+    assert (changed[-1] > at_once[-1]).all()
+
+
+def test_narrow_intervals_are_inside_of_wide_ones():
+    errors = np.abs(np.random.RandomState(7).standard_t(2, (300, 2)))
+    widths = [scores_of(errors).widths(coverage, True, times=200) for coverage in (0.3, 0.5, 0.8, 0.9, 0.95, 0.99)]
+    assert (np.diff(widths, axis=0) >= 0).all()
 
 
 def test_too_few_windows_give_infinite_intervals():
@@ -508,6 +580,33 @@ def test_a_backtest_is_predict_and_update_step_by_step(tested):
         np.testing.assert_allclose(interval["lower"], tested.lower[origin, :, 0], rtol=1e-4)
         np.testing.assert_allclose(interval["upper"], tested.upper[origin, :, 0], rtol=1e-4)
         forecaster.update(MONTHLY.iloc[72 + origin : 73 + origin])
+
+
+def test_later_values_do_not_change_intervals_issued_before(tested):
+    later = MONTHLY.copy()
+    later.iloc[-6:] += 5
+    changed = RecurrentForecaster(**QUICK).backtest(later, fh=[1, 2, 14], test=0.25)
+    before = len(tested.lower) - 6 + 1  # origins before the first changed value
+    for name in ("lower", "upper", "plain_lower", "plain_upper"):
+        np.testing.assert_allclose(getattr(changed, name)[:before], getattr(tested, name)[:before], rtol=1e-6)
+    assert (changed.upper[-1, :2] - changed.lower[-1, :2] > tested.upper[-1, :2] - tested.lower[-1, :2]).all()
+
+
+def test_widths_and_scores_are_relative_to_plain_intervals(tested):
+    outcome = replace(
+        tested,
+        observed=np.array([[[1.0]], [[5.0]], [[np.nan]]]),
+        lower=np.array([[[0.0]], [[1.0]], [[0.0]]]),
+        upper=np.array([[[3.0]], [[4.0]], [[9.0]]]),
+        plain_lower=np.array([[[0.0]], [[2.0]], [[0.0]]]),
+        plain_upper=np.array([[[2.0]], [[4.0]], [[9.0]]]),
+        coverage=0.8,
+    )
+    assert outcome.relative_width() == 6 / 4
+    assert outcome.relative_score() == pytest.approx((6 + 10) / (4 + 10))
+    endless = replace(outcome, upper=np.full((3, 1, 1), np.inf))
+    assert np.isnan(endless.relative_width())
+    assert "times as wide as without adapting" in tested.summary()
 
 
 def test_exponential_smoothing_is_beside_it(tested):

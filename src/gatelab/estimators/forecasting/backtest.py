@@ -32,6 +32,8 @@ class Backtest:
     forecasts: dict[str, np.ndarray]  # (N, F, K) by method
     lower: np.ndarray  # (N, F, K), of our intervals
     upper: np.ndarray
+    plain_lower: np.ndarray  # (N, F, K), with `adaptive=False`
+    plain_upper: np.ndarray
     scale: np.ndarray  # (K,): the error of the seasonal naive forecast on the training part, as MASE has it
     season: int
     coverage: float
@@ -50,6 +52,29 @@ class Backtest:
     def covered(self) -> float:
         """Return how often our intervals contain the value, over all origins, steps ahead and series."""
         return float(self._inside()[~np.isnan(self.observed)].mean())
+
+    def relative_width(self) -> float:
+        """Return the mean width of our intervals, in units of that of plain ones, which do not adapt."""
+        return self._relative(self.upper - self.lower, self.plain_upper - self.plain_lower)
+
+    def relative_score(self) -> float:
+        """Return the mean interval score (Gneiting and Raftery, 2007), in units of that of plain ones; less is better.
+
+        It is the width, plus 2 / (1 − coverage) times the distance of a value that is outside.
+        """
+        plain = self._scores(self.plain_lower, self.plain_upper)
+        return self._relative(self._scores(self.lower, self.upper), plain)
+
+    def _scores(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+        outside = np.maximum(lower - self.observed, 0) + np.maximum(self.observed - upper, 0)
+        scores: np.ndarray = upper - lower + 2 / (1 - self.coverage) * outside
+        return scores
+
+    def _relative(self, ours: np.ndarray, plain: np.ndarray) -> float:
+        """The mean over series of ratios of means, over what is known and finite in both; NaN if nothing is."""
+        counted_in = np.isfinite(ours) & np.isfinite(plain) & ~np.isnan(self.observed)
+        sums = [np.where(counted_in, each, 0).sum((0, 1)) for each in (ours, plain)]
+        return float(np.mean(sums[0] / np.where(sums[1] > 0, sums[1], np.nan)))
 
     def _inside(self) -> np.ndarray:
         return (self.lower <= self.observed) & (self.observed <= self.upper)
@@ -94,6 +119,8 @@ class Backtest:
         note = f"; {100 * infinite:.0f} % of them are infinite, for want of held-out errors" if infinite else ""
         by_step = [f"{100 * inside[:, i][~np.isnan(self.observed[:, i])].mean():.0f}" for i in range(len(self.steps))]
         covered = f"those of {self.coverage:.0%} cover {share:.1f} %, by step ahead {', '.join(by_step)} %"
+        if self.fitted.adaptive and np.isfinite(self.relative_width()):
+            covered += f"; {self.relative_width():.2f} times as wide as without adapting"
         lines.append(f"  intervals      {covered}{note}")
         return "\n".join(lines)
 
@@ -132,7 +159,7 @@ def backtest(
             "are read; choose a larger test or a smaller fh"
         )
     history = History(frame, rows, part.history_.cycles)
-    ours, lower, upper = _replayed(part, history, origins, coverage)
+    ours, bounds, plain = _replayed(part, history, origins, coverage)
     steps = part.fh_
     known = origins[:, None] + steps  # (N, F)
     observed = np.where((known < len(values))[..., None], values[np.minimum(known, len(values) - 1)], np.nan)
@@ -143,27 +170,30 @@ def backtest(
         smoothed = baselines.exponential_smoothing(values, origins, H, season, train)
         forecasts |= {} if smoothed is None else {"ETS": smoothed}
     at = steps - 1
+    lower, upper, plain_lower, plain_upper = (each[:, at] for each in (*bounds, *plain))
     return Backtest(
-        frame.names, steps, observed, {name: each[:, at] for name, each in forecasts.items()}, lower[:, at],
-        upper[:, at], naive_error(values[:train], season), season, coverage, train, part,
+        frame.names, steps, observed, {name: each[:, at] for name, each in forecasts.items()}, lower, upper,
+        plain_lower, plain_upper, naive_error(values[:train], season), season, coverage, train, part,
     )  # fmt: skip
 
 
 def _replayed(
     part: RecurrentForecaster, history: History, origins: np.ndarray, coverage: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return forecasts and bounds from all origins, (N, H, K): what `predict_interval` gives after each `update`.
+) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Return forecasts, their bounds and the plain ones, (N, H, K): what `predict_interval` gives after each `update`.
 
-    The networks stay the same, so that they forecast from all origins at once; only the intervals change on the way.
+    The networks stay the same, so that they forecast from all origins at once; only the intervals change on the way,
+    each made of the errors that were known at its origin.
     """
     ensemble, undo = part.ensemble_, part.ensemble_.combination.first.backwards
     forecasts, scales = ensemble.forecasts(history.values, history.known(part.horizon_), origins)
     added = len(history.values) - 1 - int(origins[0])
     later, later_scales = history.forecasts(ensemble, added, part.behind_, part.fitted_steps_)
     values = ensemble.combination.first.forwards(history.values)
-    widths, scores = list[np.ndarray](), part.scores_
-    for i, origin in enumerate(origins):
-        widths.append(scores.widths(coverage, part.adaptive))
-        scores = scores.extended(later[i : i + 1], later_scales[i : i + 1], values[: origin + 2], part.behind_)
-    width = scales * np.stack(widths)
-    return undo(forecasts), undo(forecasts - width), undo(forecasts + width)
+    scores = part.scores_.extended(later, later_scales, values, part.behind_)
+
+    def bounds(adaptive: bool) -> tuple[np.ndarray, np.ndarray]:
+        width = scales * scores.widths(coverage, adaptive, part.behind_, added + 1)[: len(origins)]
+        return undo(forecasts - width), undo(forecasts + width)
+
+    return undo(forecasts), bounds(part.adaptive), bounds(False)

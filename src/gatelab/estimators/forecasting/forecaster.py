@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from gatelab.estimators.forecasting.backtest import Backtest
 
+KEPT = 2_000  # origins whose errors are kept
+
 
 class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
     """Forecast one or several series by a few small recurrent networks, with conformal prediction intervals.
@@ -48,7 +50,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         num_steps: optimizer steps for each network, with batches of 32 windows.
         learning_rate, weight_decay, head_dropout: of AdamW with one cycle, and of the head.
         holdout: the fraction of the series, at its end, on which choices are made and intervals are calibrated.
-        adaptive: whether intervals adapt to how often recent ones missed (adaptive conformal inference).
+        adaptive: whether intervals adapt to how often recent ones missed (quantile tracking).
         fill: missing values and steps: interpolate, previous, none (missing steps are passed over); refused by default.
         aggregate: rows of the same time: mean, first, last, sum; refused by default.
         random_state: seed of initialization and order; the same gives the same forecaster, bit for bit.
@@ -147,7 +149,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         others = material.trained(choice.combination.transforms, choice.cut, seeds[1:])
         forecasts, scales = material.held_out(choice.ensemble.joined(others), choice.cut)
         known = choice.combination.first.forwards(material.values)
-        self.scores_ = self.scores_.extended(forecasts, scales, known, material.behind)
+        self.scores_ = self.scores_.extended(forecasts, scales, known, material.behind).last(KEPT)
 
     def _keep(self, history: History) -> None:
         """Keep as many last steps as a forecast and an update need."""
@@ -167,7 +169,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         history = History(frame, np.concatenate([before.covariates, rows]), before.cycles)
         forecasts, scales = history.forecasts(self.ensemble_, added, self.behind_, self.fitted_steps_)
         values = self.ensemble_.combination.first.forwards(frame.values)
-        self.scores_ = self.scores_.extended(forecasts, scales, values, self.behind_)
+        self.scores_ = self.scores_.extended(forecasts, scales, values, self.behind_).last(KEPT)
         self.notes_ |= frame.notes
         self._keep(history)
         return self
@@ -243,7 +245,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
                 f"fh has the step {ahead}, and intervals are calibrated for {self.horizon_} steps ahead: fit with "
                 f"fh=range(1, {ahead + 1})"
             )
-        widths = self.scores_.widths(level, self.adaptive)[:ahead] if level else np.zeros((ahead, 1))
+        widths = self.scores_.widths(level, self.adaptive, self.behind_)[0, :ahead] if level else np.zeros((ahead, 1))
         scaled: np.ndarray = scale * widths
         return scaled
 

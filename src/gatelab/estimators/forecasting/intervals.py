@@ -1,20 +1,24 @@
-"""Prediction intervals from forecast errors on held-out windows: conformal prediction, fixed or adaptive."""
+"""Prediction intervals from forecast errors on held-out windows: conformal prediction, fixed or adaptive.
+
+Adaptive intervals are the conformal quantile of recent errors, times a factor that rises after a miss and falls after a
+hit: quantile tracking (Angelopoulos, Candès and Tibshirani, 2023), on the logarithm of the width. So intervals can
+become wider than the largest error so far.
+"""
 
 from __future__ import annotations
 
 import math
-from bisect import insort
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gatelab.models.forecaster import conformal_rank
 
-RATE = 0.1  # the step of adaptive conformal inference, gamma in the paper (Gibbs and Candès, 2021)
 RECENT = 60  # the last errors, which adaptive intervals are made of; more for a high coverage
-MOST = 2_000  # origins that are kept
-LEAST = 10  # known errors before the level adapts
+TRACKED = 0.9  # the coverage that the factor follows; it is the same for all, so that narrow intervals are in wide ones
+RATE = 0.4  # the step of the factor's logarithm: a miss multiplies it by exp(0.36), a hit by exp(−0.04)
+SHARED = 0.5  # how much of a step is the mean over all steps ahead: what is near is known early
+LOWEST, HIGHEST = 0.5, 2.5  # of the factor: misses of far steps become known long after it rose, and it would rise on
 
 
 @dataclass(frozen=True)
@@ -48,58 +52,72 @@ class Scores:
         observed = np.where(is_known[..., None], known[np.clip(steps, 0, len(known) - 1)], np.nan)
         errors = np.abs(observed - forecasts) / scales
         errors[: len(self)] = np.where(np.isnan(self.errors), errors[: len(self)], self.errors)
-        return Scores(forecasts[-MOST:], scales[-MOST:], errors[-MOST:])
+        return Scores(forecasts, scales, errors)
+
+    def last(self, origins: int) -> Scores:
+        """Return the scores of the last origins."""
+        return Scores(self.forecasts[-origins:], self.scales[-origins:], self.errors[-origins:])
 
     def counts(self) -> np.ndarray:
         """Return how many errors are known at each step ahead, (H,)."""
         counts: np.ndarray = (~np.isnan(self.errors)).sum(0).min(1)
         return counts
 
-    def widths(self, coverage: float, adaptive: bool) -> np.ndarray:
-        """Return half the width of an interval in scales, per step ahead and column, (H, K).
+    def widths(self, coverage: float, adaptive: bool, behind: int = 0, times: int = 1) -> np.ndarray:
+        """Return half the width of intervals in scales, (times, H, K): those of now, and of so many `times` up to now.
 
-        Infinite where there are fewer than coverage / (1 − coverage) errors: no width could be justified. Adaptive ones
-        are made of recent errors.
+        Those of a time are made of the errors that were known then. An error is known when its step is, or `behind`
+        steps after its origin. A width is infinite where there are fewer than coverage / (1 − coverage) errors: none
+        could be justified.
         """
-        _, H, K = self.errors.shape
-        recent = max(RECENT, math.ceil(2 * coverage / (1 - coverage)))
-        widths = np.empty((H, K))
-        for step in range(H):
-            for column in range(K):
-                errors = self.errors[-(recent + step + 1) if adaptive else 0 :, step, column]
-                level = adapted_level(errors, step + 1, coverage) if adaptive else coverage
-                widths[step, column] = width(np.sort(errors[~np.isnan(errors)]), coverage, level)
-        return widths
+        N, H, K = self.errors.shape
+        delays = np.maximum(np.arange(1, H + 1), behind)
+        length = max(N + behind, times)  # of time; the last origin is `behind` steps before now
+        news = np.full((length, H, K), np.nan)  # the errors that become known at a time
+        for step, delay in enumerate(delays):
+            count = max(N + behind - delay, 0)
+            news[length - count :, step] = self.errors[:count, step]
+        window = max(RECENT, math.ceil(2 * coverage / (1 - coverage))) if adaptive else length
+        found = np.stack([quantiles(_last(news, now, window), coverage) for now in range(length - times, length)])
+        return found * tracked_factors(news, delays)[length - times :] if adaptive else found
 
 
-def width(errors: Sequence[float] | np.ndarray, coverage: float, level: float | None = None) -> float:
-    """Return the conformal quantile of sorted errors: the next one stays below it with probability `coverage`.
+def quantiles(errors: np.ndarray, coverage: float) -> np.ndarray:
+    """Return the conformal quantile of errors (N, …) along the first axis: the next stays below it with `coverage`.
 
-    An adapted `level` beyond the errors that there are gives the largest one.
+    NaN are no errors; too few errors give infinity.
     """
-    if conformal_rank(len(errors), coverage) is None:
-        return np.inf
-    level = coverage if level is None else level
-    if level <= 0:
-        return 0.0
-    rank = conformal_rank(len(errors), min(level, 1.0)) or len(errors)
-    return float(errors[rank - 1])
+    ordered = np.sort(errors, 0)  # NaN last
+    counts = (~np.isnan(errors)).sum(0)
+    found = np.full(counts.shape, np.inf)
+    for count in np.unique(counts):
+        rank = conformal_rank(int(count), coverage)
+        if rank is not None:
+            found = np.where(counts == count, ordered[rank - 1], found)
+    return found
 
 
-def adapted_level(errors: np.ndarray, delay: int, coverage: float, rate: float = RATE) -> float:
-    """Return the level for the next origin by adaptive conformal inference.
+def tracked_factors(news: np.ndarray, delays: np.ndarray) -> np.ndarray:
+    """Return the factors of all times, (length, H, K), from the errors that became known at each.
 
-    The errors (N,) of all origins are gone through in the order of time, as if intervals had been made all along: where
-    one missed, the level rises by rate × coverage, where it covered, it falls by rate × (1 − coverage). An error is
-    known `delay` steps after its origin.
+    news: (length, H, K), NaN for none. delays: (H,), how long after its origin an error is known. Every interval is
+    judged as it was at its origin. Within the bounds, the logarithms of the factors of all steps ahead add up to the
+    excess of misses times the rate: it stays limited whatever the errors are. Beyond them, the quantile has to follow.
     """
-    level, known, misses = coverage, list[float](), dict[int, bool]()
-    for origin in range(len(errors) + 1):  # the last is the one to come
-        past = origin - delay
-        if past >= 0 and not np.isnan(errors[past]):
-            if past in misses:
-                level += rate * (coverage if misses[past] else coverage - 1)
-            insort(known, float(errors[past]))
-        if origin < len(errors) and len(known) >= LEAST:
-            misses[origin] = bool(errors[origin] > width(known, coverage, level))
-    return level
+    length, H, K = news.shape
+    widths, factors, log_factor = np.empty((length, H, K)), np.empty((length, H, K)), np.zeros((H, K))
+    for now in range(length):
+        origins = now - delays
+        then = np.where((origins >= 0)[:, None], widths[np.maximum(origins, 0), np.arange(H)], np.inf)
+        judged = ~np.isnan(news[now]) & np.isfinite(then)
+        excess = np.where(judged, (news[now] > then) - (1 - TRACKED), 0)  # of misses
+        mean = excess.sum(0) / np.maximum(judged.sum(0), 1)
+        log_factor += RATE * np.where(judged, (1 - SHARED) * excess + SHARED * mean, 0)
+        log_factor = np.clip(log_factor, math.log(LOWEST), math.log(HIGHEST))
+        factors[now] = np.exp(log_factor)
+        widths[now] = factors[now] * quantiles(_last(news, now, RECENT), TRACKED)
+    return factors
+
+
+def _last(news: np.ndarray, now: int, window: int) -> np.ndarray:
+    return news[max(now + 1 - window, 0) : now + 1]
