@@ -6,7 +6,7 @@ from gatelab.estimators import defaults
 from gatelab.estimators.forecasting.parameters import LARGEST_SEASON
 from gatelab.fitting.series import COVERAGE, HORIZON, LONGEST_TEST, Plan
 from gatelab.fitting.source import as_flags
-from gatelab.formatting import counted, listed
+from gatelab.formatting import counted, listed, percent
 from gatelab.report.words import settings
 from gatelab.tasks import timestamps
 from gatelab.tasks.own.files import Files
@@ -106,6 +106,6 @@ def _test(plan: Plan) -> str:
     elif plan.test == LONGEST_TEST:
         steps += f" (a quarter of the series, at most {LONGEST_TEST:,} steps)"
     return (
-        f"{steps}: forecast from every step, by a forecaster fitted on what is before; intervals of {COVERAGE:.0%}. "
-        "The saved forecaster is then fitted on the whole series"
+        f"{steps}: forecast from every step, by a forecaster fitted on what is before, with intervals of "
+        f"{percent(COVERAGE)}. The saved forecaster is then fitted on the whole series"
     )

@@ -11,7 +11,7 @@ from gatelab.estimators.forecasting.backtest import OURS as FORECASTER
 from gatelab.fitting.comparison import OURS
 from gatelab.fitting.sequences import SequenceFit
 from gatelab.fitting.series import SeriesFit
-from gatelab.formatting import visible
+from gatelab.formatting import percent, visible
 from gatelab.report.figures import confusion_matrix
 from gatelab.report.forecast import figure as forecast_figure
 from gatelab.tasks.own.figures import POINTS, date_axis, draw_values, label_strip, sequence, shortened
@@ -223,7 +223,7 @@ def worst_origin(fit: SeriesFit) -> tuple[Figure, int]:
             low, high = outcome.lower[place, inside, k], outcome.upper[place, inside, k]
             finite = np.isfinite(high - low)
             if finite.any():
-                band, label = (ahead[finite], low[finite], high[finite]), f"{outcome.coverage:.0%} interval"
+                band, label = (ahead[finite], low[finite], high[finite]), f"{percent(outcome.coverage)} interval"
                 axes.fill_between(*band, color=style.colour(1), alpha=0.2, linewidth=0, label=label)
             for number, method in enumerate(others):
                 axes.plot(ahead, outcome.forecasts[method][place, inside, k], linestyle="dashed", linewidth=1,

@@ -94,6 +94,7 @@ def write_series(fit: SeriesFit, path: Path, name: Path) -> None:
     sections = [
         Section("Result", words.series_verdict(fit), {}, words.series_table(fit), SERIES_NOTE),
         ahead,
+        Section("Errors by step ahead", [], {}, words.step_table(fit), "MASE of each method."),
         Section("What was assumed", _listed(assumptions.of_series(plan)), {}),
         Section("What was chosen on held-out steps", _listed(chosen), {}, note=HELD_OUT),
         Section("Data", _cautions(plan.task), {"series.png": "The series and its split"}, _columns(plan.task)),

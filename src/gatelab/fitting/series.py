@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gatelab.errors import DataError, GatelabError, unknown
+from gatelab.errors import GatelabError, unknown
 from gatelab.estimators.forecasting.backtest import Backtest
 from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
 from gatelab.estimators.forecasting.parameters import LARGEST_SEASON
@@ -26,7 +26,6 @@ HORIZON = 12  # steps ahead by default, for series without a season
 TEST, LONGEST_TEST = 0.25, 1_000  # the last part of a series, and steps at most
 COVERAGE = 0.9
 LONGEST_ETS, LARGEST_ETS_SEASON = 1_500, 24  # steps, beyond which exponential smoothing takes minutes
-LEAST = 16  # steps; with fewer there is no window to learn from and nothing to compare with
 
 
 @dataclass(frozen=True)
@@ -120,8 +119,6 @@ def plan(task: Files, horizon: int | None, cell: str | None, seed: int, changes:
     content = task.content
     forecaster = _forecaster(task, cell, seed, changes)
     steps = len(content.inputs)
-    if steps < LEAST:
-        raise DataError(f"{task.path} has {counted(steps, 'row')}: expected at least {LEAST} steps of a series")
     test = steps - task.cuts[2] if content.parts is not None else min(max(2, round(TEST * steps)), LONGEST_TEST)
     import pandas as pd
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gatelab.errors import DataError, GatelabError, unknown
-from gatelab.formatting import listed
+from gatelab.formatting import counted, listed
 from gatelab.tasks.own import layouts, signs, time_columns
 from gatelab.tasks.own.files import TABLES, Files
 from gatelab.tasks.own.reading import Reading
@@ -17,6 +17,7 @@ from gatelab.tasks.own.table_files import Table, read_table
 from gatelab.tasks.own.time_columns import Times
 
 OPTION = re.compile(rf"(?<!--option )\b({'|'.join(Files.model_fields)})=([^\s,;:()]*[^\s,;:().])(,(?=[a-z_]+=))?")
+LEAST = 16  # rows of a series; with fewer there is nothing to learn from and nothing to compare with
 OF_FORECASTERS = {"length": "window", "difference": "transform"}  # what a forecaster has in place of these options
 
 
@@ -31,6 +32,9 @@ def read(path: Path, target: str | None, options: dict[str, str]) -> Files:
             table = read_table(task.path, task.header)
             names = () if target is None else _target_columns(table, target)
             if _layout(table, task.reading, names, task.columns) == "series":
+                if len(table.lines) < LEAST:
+                    rows = counted(len(table.lines), "row")
+                    raise DataError(f"{task.path} has {rows}: expected at least {LEAST}, the steps of one series")
                 return _series(task, names)
             task = task.with_options(**({"label": _only(task, "label", target)} if target is not None else {}))
         elif target is not None and task.is_here():
@@ -84,8 +88,8 @@ def _layout(table: Table, reading: Reading, names: tuple[str, ...], columns: tup
         return layouts.recognise(table, reading, names or columns)
     (target,) = names
     times = time_columns.find(table, reading.time, names) if reading.layout == "auto" else None
-    try:
-        layout = layouts.recognise(table, reading, columns)
+    try:  # columns beside a target are what sequences are read from
+        layout = layouts.recognise(table, reading.resolved(label=target) if columns else reading, columns)
     except DataError:
         try:
             layout = layouts.recognise(table, reading.resolved(label=target), columns)

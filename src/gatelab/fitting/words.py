@@ -9,9 +9,9 @@ from gatelab.estimators.forecasting.words import NAIVE
 from gatelab.fitting.comparison import OURS, Comparison
 from gatelab.fitting.sequences import SequenceFit
 from gatelab.fitting.series import SeriesFit
-from gatelab.formatting import counted, listed, p_value
+from gatelab.formatting import counted, listed, p_value, percent
 
-SHOWN_STEPS = 8  # steps ahead in a table
+SHOWN_STEPS = 12  # steps ahead in a table
 
 
 def sequence_summary(fit: SequenceFit) -> str:
@@ -94,9 +94,10 @@ def series_summary(fit: SeriesFit) -> str:
     outcome = fit.backtest
     scores = {method: outcome.mase(method) for method in outcome.forecasts}
     others = ", ".join(f"{name} {score:.3f}" for name, score in scores.items() if name != FORECASTER)
+    covered = f"intervals of {percent(outcome.coverage)} cover {100 * outcome.covered():.1f} %"
     return (
         f"backtest, {counted(len(outcome.observed), 'origin')}, {counted(len(outcome.steps), 'step')} ahead: MASE "
-        f"{scores[FORECASTER]:.3f}; {others}; intervals of {outcome.coverage:.0%} cover {100 * outcome.covered():.1f} %"
+        f"{scores[FORECASTER]:.3f}; {others}; {covered}"
     )
 
 
@@ -114,7 +115,9 @@ def series_verdict(fit: SeriesFit) -> list[str]:
             )
             sentences.append(f"{_capital(name)} is better: {share}. Use {name}.")
         else:
-            sentences.append(f"The error of the forecaster is {100 * (1 - ours / score):.0f} % lower than of {name}.")
+            sentences.append(
+                f"The error of the forecaster is {100 * (1 - ours / score):.0f} % lower than that of {name}."
+            )
     if lost := _lost_steps(fit):
         sentences.append(f"A naive forecast is better at {counted(len(lost), 'step')} ahead: {listed(lost)}.")
     infinite = float(np.isinf(outcome.upper - outcome.lower).mean())
@@ -135,26 +138,27 @@ def _lost_steps(fit: SeriesFit) -> list[str]:
 
 
 def series_table(fit: SeriesFit) -> list[list[str]]:
-    """Errors over all steps ahead, and MASE at some of them, by method."""
+    """Errors over all steps ahead, by method."""
     outcome = fit.backtest
-    table, steps = outcome.table(), outcome.steps
-    few = steps[np.unique(np.linspace(0, len(steps) - 1, min(len(steps), SHOWN_STEPS)).round().astype(int))]
-    titles = [
-        "method",
-        "MAE",
-        "RMSE",
-        "MASE",
-        f"in the {outcome.coverage:.0%} interval",
-        *(f"MASE {s} ahead" for s in few),
-    ]
-    rows = []
+    table, rows = outcome.table(), []
     for method in outcome.forecasts:
         whole = table.loc[(method, "all")]
-        covered = f"{100 * whole['coverage']:.1f} %" if method == FORECASTER else ""
-        errors = [f"{whole[name]:.4g}" for name in ("MAE", "RMSE")] + [f"{whole['MASE']:.3f}", covered]
-        by_step = [f"{table.loc[(method, int(step))]['MASE']:.3f}" for step in few]
-        rows.append([method, *errors, *by_step])
-    return [titles, *rows]
+        covered = f"{100 * whole['coverage']:.1f}" if method == FORECASTER else ""
+        rows.append([method, *(f"{whole[name]:.4g}" for name in ("MAE", "RMSE")), f"{whole['MASE']:.3f}", covered])
+    return [["method", "MAE", "RMSE", "MASE", f"% in the interval of {percent(outcome.coverage)}"], *rows]
+
+
+def step_table(fit: SeriesFit) -> list[list[str]]:
+    """MASE at some steps ahead, by method, and how often our intervals hold the value."""
+    outcome = fit.backtest
+    table, steps, methods = outcome.table(), outcome.steps, list(outcome.forecasts)
+    few = steps[np.unique(np.linspace(0, len(steps) - 1, min(len(steps), SHOWN_STEPS)).round().astype(int))]
+    rows = [
+        [str(step), *(f"{table.loc[(method, step)]['MASE']:.3f}" for method in methods),
+         f"{100 * table.loc[(FORECASTER, step)]['coverage']:.0f}"]
+        for step in few.tolist()
+    ]  # fmt: skip
+    return [["steps ahead", *methods, f"% in the interval of {percent(outcome.coverage)}"], *rows]
 
 
 def _capital(text: str) -> str:

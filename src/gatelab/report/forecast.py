@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gatelab import style
+from gatelab.formatting import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +51,7 @@ def _interval(axes: Axes, forecast: Forecast, column: int, after: Any) -> None:
     known = np.isfinite(high - low)
     if not known.any():
         return
-    label = f"{forecast.coverage:.0%} prediction interval"
+    label = f"{percent(forecast.coverage)} prediction interval"
     axes.fill_between(np.asarray(after)[known], low[known], high[known], color=style.colour(1), alpha=0.2, linewidth=0,
                       label=label)  # fmt: skip
     if known.sum() == 1:
