@@ -81,7 +81,7 @@ def predicted_against_true(fit: SequenceFit) -> Figure:
 
 def worst_sequences(fit: SequenceFit) -> Figure | None:
     """The test sequences with the worst predictions: most confident in a wrong class, or farthest off."""
-    places = fit.predictions.worst(WORST)
+    places = fit.predictions.worst(WORST // 2 if fit.task.per_step and not fit.task.vocabulary else WORST)
     if not len(places):
         return None
     is_tokens = bool(fit.task.vocabulary)
@@ -94,6 +94,8 @@ def worst_sequences(fit: SequenceFit) -> Figure | None:
             _draw_worst(axes, fit, place)
         for axes in grid[len(places) :]:
             axes.axis("off")
+        if not is_tokens:
+            figure.supxlabel("step", size=9)
         handles = [] if is_tokens else grid[0].get_legend_handles_labels()
         if handles and 1 < len(handles[0]) <= 8:
             figure.legend(*handles, loc="outside lower right", ncols=min(4, len(handles[0])))
@@ -108,14 +110,14 @@ def _draw_worst(axes: Axes, fit: SequenceFit, place: int) -> None:
     if task.vocabulary:
         words = " ".join(visible(task.vocabulary[token]) for token in values)
         axes.axis("off")
-        axes.text(0, 0.35, shortened(words, LETTERS), size=8, family="monospace", va="center", transform=axes.transAxes)
+        axes.text(0, 0.8, shortened(words, LETTERS), size=8, family="monospace", va="center", transform=axes.transAxes)
     else:
         draw_values(task, axes, values)
         axes.locator_params(axis="x", integer=True)
     title = where + _what_was_wrong(fit, place)
     if task.per_step and not task.vocabulary:
         _draw_steps(axes, fit, place, len(values))
-    pad = 26 if task.per_step and task.classes is not None and not task.vocabulary else 4
+    pad = 30 if task.per_step and task.classes is not None and not task.vocabulary else 4
     axes.set_title(title, weight="normal", size=8, color=style.COLOURS[1], pad=pad)
     if outcome.confusion is None and task.per_step:
         axes.set_title(title, weight="normal", size=8)

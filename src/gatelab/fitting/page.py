@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 MOST_ROWS = 30  # of a table of columns or classes
 SEQUENCES_NOTE = (
     "The other methods are fitted on the same training set and scored on the same test set, which had no part in any "
-    "choice. Linear regressions read a sequence as one vector of all its values."
+    "choice."
 )
+LINEAR_NOTE = " Linear regression reads a sequence as one vector of all its values."
 INTERVAL_NOTE = " Intervals are Wilson's: where the accuracy on many more sequences like these may be."
 SERIES_NOTE = (
     "MASE is the mean absolute error, relative to that of the seasonal naive forecast on the training part (of "
@@ -54,7 +55,8 @@ def write_sequences(fit: SequenceFit, path: Path, name: Path) -> None:
     if (worst := figures.worst_sequences(fit)) is not None:
         drawn["worst.png"] = worst
     results = [f"Test set: {words.test_size(fit)}.", *words.sequence_verdict(fit)]
-    note = SEQUENCES_NOTE + (INTERVAL_NOTE if comparison.are_classes and comparison.independent else "")
+    note = SEQUENCES_NOTE + ("" if comparison.missing else LINEAR_NOTE)
+    note += INTERVAL_NOTE if comparison.are_classes and comparison.independent else ""
     if comparison.are_classes:
         errors = Section("Confusion matrix", [], {"confusion.png": "Confusion matrix"})
     else:

@@ -58,9 +58,15 @@ def sequence_verdict(fit: SequenceFit) -> list[str]:
             sentences.append(f"{_capital(best)} is better than the network, by {points}{test}. Use {best}.")
         if test and comparison.p_value(best) > 0.05 and ours != theirs:
             sentences.append(f"With {counted(len(comparison.true), 'test sequence')} this difference may be chance.")
+    elif comparison.true.shape[1] > 1:
+        means = f"mean R² {ours:.3f} for the network, {theirs:.3f} for {best}"
+        better = f"The network is better than the best simple method: {means}."
+        sentences.append(
+            better if ours > theirs else f"{_capital(best)} is better than the network: {means}. Use {best}."
+        )
     else:
-        mine, other = (float(np.mean(comparison.rmse(name) / comparison.rmse(best))) for name in (OURS, best))
-        share = f"{100 * abs(mine / other - 1):.0f} %" if np.isfinite(mine) else "all of it"
+        mine, other = float(comparison.rmse(OURS)[0]), float(comparison.rmse(best)[0])
+        share = f"{100 * abs(mine / other - 1):.3g} %" if other else "infinitely"
         if ours > theirs:
             sentences.append(f"The RMSE of the network is {share} lower than that of the best simple method, {best}.")
         else:
