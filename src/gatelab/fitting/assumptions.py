@@ -85,7 +85,7 @@ def _horizon(plan: Plan) -> str:
     usual = plan.season if 1 < plan.season <= LARGEST_SEASON else HORIZON
     why = "one season" if plan.horizon == plan.season else f"the default is {HORIZON}, or one season"
     if plan.horizon < usual:
-        why = f"the default is {usual}, and half of the test part is no more"
+        why = f"the default is {usual}, which is more than half of the test part"
     return f"{steps} ({why}; --horizon N for another)"
 
 
