@@ -43,6 +43,20 @@ def classifier(name: object, layers: int, **options: object) -> SequenceClassifi
     return SequenceClassifier(equations, size, H, K, layers, **{"dropout": 0.0, **options}).eval()
 
 
+def as_trained(model: SequenceClassifier, attention: float = 2.0) -> SequenceClassifier:
+    """With statistics and weights of batch normalization, and a query of attention, that are not the initial ones."""
+    random = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for norm in () if model.stem is None else model.stem.norms:
+            norm.running_mean.normal_(0, 0.3, generator=random)
+            norm.running_var.uniform_(0.1, 2, generator=random)
+            norm.weight.uniform_(0.5, 1.5, generator=random)
+            norm.bias.normal_(0, 0.3, generator=random)
+        if model.pooling.query is not None:
+            model.pooling.query.normal_(0, attention, generator=random)
+    return model
+
+
 def kinds() -> dict[str, tuple[nn.Module, Network]]:
     """Models that differ in all but the cell, by what is special about them."""
     scale, targets = Scale(np.linspace(900, 1000, D), np.linspace(0.5, 2, D)), Scale(np.ones(K), np.full(K, 3.0))
@@ -55,6 +69,14 @@ def kinds() -> dict[str, tuple[nn.Module, Network]]:
         "bidirectional mean": classifier("agru", 1, bidirectional=True, pool="mean"),
         "bidirectional steps": StepPredictor("lstm", D, H, K, 1, bidirectional=True),
         "embedding": classifier("agru", 1, embedding_size=4),
+        "max": classifier("gru", 1, pool="max"),
+        "mean+max": classifier("lstm", 2, pool="mean+max", residual=True),
+        "attention": as_trained(classifier("gru", 1, pool="attention")),
+        "bidirectional mean+max": classifier("gru", 1, bidirectional=True, pool="mean+max"),
+        "bidirectional attention": as_trained(classifier("agru", 1, bidirectional=True, pool="attention")),
+        "stem": as_trained(classifier("gru", 2, stem="conv")),
+        "stem of tokens": as_trained(classifier("mgu", 1, stem="conv", embedding_size=4, pool="attention")),
+        "estimator": as_trained(classifier("gru", 1, stem="conv", bidirectional=True, pool="mean+max")),
         "layers alone": gatelab.Recurrent("lstm", D, H, 2),
         "time first": gatelab.Recurrent("gru", D, H, 2, batch_first=False),
     }

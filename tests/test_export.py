@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import os
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import exported
 import jsonschema
@@ -16,12 +18,13 @@ import torch
 
 from gatelab import cell, cells, learned, sigmoid, tanh
 from gatelab.errors import DataError, GatelabError
-from gatelab.export import export, json_file, network_of, read_json, to_json
-from gatelab.export.check import Reference, beginning, check, in_pieces
+from gatelab.export import export, json_file, network_of, read_json, to_json, torch_module
+from gatelab.export.check import Reference, Runner, beginning, check, in_pieces
 from gatelab.export.network import Head, Network, Scale
-from gatelab.export.numpy_run import NumpyRunner
+from gatelab.export.numpy_run import NumpyRunner, convolved
 from gatelab.export.target import Settings
 from gatelab.export.write import TARGETS
+from gatelab.models import StepPredictor
 from gatelab.tasks.preparation import Preparation
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
 
@@ -53,6 +56,17 @@ def changed(document: dict, *keys: object, to: object) -> dict:
     return document
 
 
+def array(*shape: int) -> dict:
+    return {"shape": shape, "float32": base64.b64encode(np.zeros(shape, "<f4")).decode()}
+
+
+def convolution(channels: int, inputs: int, width: int, stride: int = 2) -> dict:
+    return {"weight": array(channels, inputs, width), "bias": array(channels), "stride": stride}
+
+
+ZEROS = array(8)
+
+
 @pytest.mark.parametrize(
     ("keys", "to", "message"),
     [
@@ -71,6 +85,15 @@ def changed(document: dict, *keys: object, to: object) -> dict:
         (("input", "differenced"), 100, "differenced has 100 entries"),
         (("output", "classes"), ["a"], "classes has 1 entries: expected 3"),
         (("input", "columns"), ["a"], "columns has 1 entries: expected 5"),
+        (("read",), "median", "read"),
+        (("read",), "attention", "query has the shape None: expected \\(8,\\)"),
+        (("query",), ZEROS, "query has the shape \\(8,\\): expected None"),
+        (("read",), "mean+max", "weight has the shape \\(3, 8\\): expected \\(3, 16\\)"),
+        (("stem",), [{"weight": ZEROS, "bias": ZEROS, "stride": 2}], "expected an odd width"),
+        (("stem",), [convolution(8, 5, 2)], "expected an odd width"),
+        (("stem",), [convolution(8, 4, 3)], "weight has the shape \\(8, 4, 3\\): expected \\(8, 5, 3\\)"),
+        (("stem",), [convolution(8, 5, 3, stride=0)], "stride"),
+        (("stem",), [convolution(7, 5, 3)], "W.r has the shape \\(8, 5\\): expected \\(8, 7\\)"),
         (("head", "bias", "float32"), base64.b64encode(np.full(3, np.nan, "<f4")).decode(), "NaN or infinite"),
     ],
 )
@@ -78,6 +101,13 @@ def test_a_file_that_is_wrong_is_refused(keys, to, message, tmp_path):
     document = json_file.document(network_of(exported.classifier("gru", 1)))
     (tmp_path / "a.json").write_text(json.dumps(changed(document, *keys, to=to)))
     with pytest.raises(DataError, match=f"a.json cannot be read.*{message}"):
+        read_json(tmp_path / "a.json")
+
+
+def test_a_stem_has_one_answer_per_sequence(tmp_path):
+    document = json_file.document(network_of(StepPredictor("gru", exported.D, exported.H, 2, 1)))
+    (tmp_path / "a.json").write_text(json.dumps({**document, "stem": [convolution(5, 5, 3)]}))
+    with pytest.raises(DataError, match="there is a stem, and read is steps"):
         read_json(tmp_path / "a.json")
 
 
@@ -115,15 +145,15 @@ def test_a_check_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
 SERIES = 315 + 0.1 * np.arange(400) + 3 * np.sin(2 * np.pi * np.arange(400) / 12)
 RUNS = {  # task → settings of the model
     "digits": {"pool": "mean"},
-    "digits:order=pixels,noise_pad=5": {"cell": "agru"},
-    "mnist1d": {"cell": "qrnn"},
+    "digits:order=pixels,noise_pad=5": {"cell": "agru", "pool": "max"},
+    "mnist1d": {"cell": "qrnn", "pool": "attention"},
     "sine": {"cell": "lstm", "num_layers": 2, "residual": True},
-    "adding:length=20,size=500": {"bidirectional": True},
+    "adding:length=20,size=500": {"bidirectional": True, "stem": "conv"},
     "copy:length=6,pause=5,size=500": {},
     "recall:delay=5,size=500": {"cell": "mgu"},
-    "agreement:size=500": {"embedding_size": 6},
+    "agreement:size=500": {"embedding_size": 6, "stem": "conv", "pool": "attention"},
     "files:path={folder}/series.csv,length=24": {},  # differenced, since it drifts
-    "files:path={folder}/unequal.npz": {"cell": "lstm"},
+    "files:path={folder}/unequal.npz": {"cell": "lstm", "stem": "conv", "pool": "mean+max", "bidirectional": True},
     "text:path={folder}/text.txt": {},
 }
 
@@ -211,6 +241,86 @@ def test_the_reference_is_the_model(tmp_path):
     expected = gatelab.load(run.path).predict_proba(x)
     scores = Reference(run.model(), network_of(run))(x)[0]
     np.testing.assert_allclose(torch.tensor(scores).softmax(-1), expected, atol=1e-6)
+
+
+# Stems and pools.
+
+POOLS = ("last", "mean", "max", "mean+max", "attention")
+MODELS = list(itertools.product(POOLS, ("none", "conv"), (False, True)))  # pool, stem, bidirectional
+RUNNERS = {  # how a network is written and run; without the exported program of PyTorch, which takes long
+    **{name: (target.write, target.runner) for name, target in TARGETS.items()},
+    "torch": (lambda whole, path, _: (path.mkdir(), torch_module.write_module(whole, path)), torch_module.run_module),
+}
+SAMPLED = {("attention", "none", False), ("mean+max", "conv", True), ("max", "none", True), ("last", "conv", False)}
+
+
+def runner_of(whole: Network, target: str, folder: Path) -> Runner:
+    if target == "keras":
+        os.environ.setdefault("KERAS_BACKEND", "torch")
+        pytest.importorskip("keras", reason="Keras is not installed: pip install 'gatelab[keras]'")
+    if (program := {"c": "gcc", "js": "node"}.get(target)) and shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    write, runner = RUNNERS[target]
+    write(whole, folder / f"a{TARGETS[target].suffix or ''}", Settings())
+    return runner(whole, folder / f"a{TARGETS[target].suffix or ''}")
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")  # of Keras
+@pytest.mark.parametrize(
+    ("target", "pool", "stem", "bidirectional"),
+    [
+        pytest.param(
+            target,
+            *model,
+            marks=() if target == "json" or (model in SAMPLED and target != "keras") else pytest.mark.export,
+        )
+        for target, model in itertools.product(TARGETS, MODELS)
+    ],
+)
+def test_sequences_of_unequal_length_one_by_one(target, pool, stem, bidirectional, tmp_path):
+    """As the model answers to all of them in one padded batch, whose padding is not a number."""
+    options = {"pool": pool, "stem": stem, "bidirectional": bidirectional, "residual": True}
+    model = exported.as_trained(exported.classifier("gru", 2, **options))
+    whole, lengths = network_of(model), [1, 2, 3, 4, 5, 9, 17, 31, 32]
+    x = np.random.default_rng(5).standard_normal((len(lengths), max(lengths), exported.D)).astype(np.float32)
+    for row, length in zip(x, lengths, strict=True):
+        row[length:] = np.nan
+    expected = model.double()(torch.from_numpy(x).double(), lengths=lengths).detach().numpy()
+    run = runner_of(whole, target, tmp_path)
+    rows = zip(x, lengths, strict=True)
+    answers = np.concatenate([run(row[None, :length], beginning(whole, 1))[0] for row, length in rows])
+    assert np.abs(answers - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")  # of Keras
+@pytest.mark.parametrize("target", [t if t != "keras" else pytest.param(t, marks=pytest.mark.export) for t in TARGETS])
+def test_scores_of_attention_beyond_the_range_of_exp(target, tmp_path):
+    """Also in the first step, where the carried score of zero must not count."""
+    model = exported.classifier("gru", 1, pool="attention").double()
+    x = np.random.default_rng(6).standard_normal((3, 40, exported.D)).astype(np.float32)
+    with torch.no_grad():
+        output, _ = model.recurrent(torch.from_numpy(x).double())
+        model.pooling.query.copy_(-6000 * output[0].mean(0))
+        scores = output @ model.pooling.query
+    assert scores[0].max() < -100  # all of one sequence are far below zero
+    assert scores.max() > 100
+    whole = network_of(model)
+    expected = Reference(model, whole)(x)[0]
+    run = runner_of(whole, target, tmp_path)
+    for pieces in (1, 40):
+        answers, _ = in_pieces(whole, run, x, pieces)
+        assert np.abs(answers - expected).max() < 1e-3 * np.abs(expected).max()  # of scores in 32 bits
+
+
+def test_batch_normalization_is_part_of_the_convolutions():
+    model = exported.as_trained(exported.classifier("gru", 1, stem="conv")).double()
+    x = torch.randn(3, 23, exported.D, dtype=torch.float64)
+    values = x.numpy()
+    for folded in network_of(model).stem:
+        values = convolved(folded, values)
+    expected = model.stem(x, None)[0].detach().numpy()
+    assert values.shape == expected.shape == (3, 6, 64)
+    np.testing.assert_allclose(values, expected, atol=1e-6)
 
 
 # The check can fail.

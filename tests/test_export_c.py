@@ -56,6 +56,13 @@ def test_random_cells(tmp_path_factory, matrices, gate, first, second):
     to_c(exported.classifier(made, 2), tmp_path_factory.mktemp("random") / "c")
 
 
+def test_int8_of_a_stem(tmp_path):
+    model = exported.as_trained(exported.classifier("gru", 1, stem="conv", bidirectional=True, pool="mean+max"))
+    assert 1e-5 < to_c(model, tmp_path / "c", int8=True).checked.difference < 0.05
+    text = (tmp_path / "c" / "network.c").read_text()
+    assert f"int8_t stem0_weight[{9 * exported.D * 64}]" in text
+
+
 def test_int8_reports_its_error(tmp_path):
     model = exported.classifier("gru", 1)
     done = to_c(model, tmp_path / "c", int8=True)
@@ -90,7 +97,7 @@ int main(void)
 
 def test_a_program_of_somebody_who_reads_the_header_only(tmp_path):
     """begin, step, and a run in two pieces; also with the flags of microcontroller projects, and from C++."""
-    model = exported.classifier("lstm", 2, pool="mean")
+    model = exported.as_trained(exported.classifier("lstm", 2, pool="attention"))
     to_c(model, tmp_path, check=False)
     (tmp_path / "main.c").write_text(PROGRAM)
     (tmp_path / "main.cpp").write_text(PROGRAM)
@@ -119,6 +126,15 @@ def test_what_is_wrong_is_not_left_behind(tmp_path, monkeypatch):
     with pytest.raises(GatelabError, match="wrong, and was removed"):
         to_c(exported.classifier("gru", 1), tmp_path / "c")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stem_has_no_state_and_no_step(tmp_path):
+    to_c(exported.classifier("gru", 1, stem="conv"), tmp_path, check=False)
+    header = (tmp_path / "network.h").read_text()
+    assert "void network_run(const float *x, size_t steps, float *work, float *out);" in header
+    assert "NETWORK_WORK(steps) ((size_t)(steps) * 128)" in header
+    assert "network_state" not in header
+    assert "network_step" not in header
 
 
 @pytest.mark.parametrize("name", ["clockwork_rnn", "phased_lstm", exported.own])

@@ -37,8 +37,8 @@ KINDS = {
     "LSTM": ("LSTM", {}, "lstm"),
     "SimpleRNN": ("SimpleRNN", {}, "rnn"),
 }
-READS = ("last", "mean", "steps")
-SAMPLED = (0, 4, 7, 9, 13, 14, 18, 23)  # of 24 kinds of models: each cell and each way to read at least twice
+READS = ("last", "mean", "max", "mean+max", "attention", "steps")
+SAMPLED = (0, 4, 7, 11, 15, 21, 26, 34, 38, 47)  # of 48 kinds of models: each cell twice, each way to read once
 D, H = 3, 5
 
 
@@ -222,8 +222,20 @@ def test_models(name, read, bidirectional, tmp_path):
         source = StepPredictor(name, D, H, 4, 2, bidirectional=bidirectional, residual=True).eval()
     else:
         source = SequenceClassifier(name, D, H, 4, 2, pool=read, bidirectional=bidirectional, residual=True).eval()
+        exported.as_trained(source)
     scale = Scale(np.array([1e6, -3.0, 0.1]), np.array([0.5, 20.0, 1e-9]))
     assert checked(source, tmp_path, input_scale=scale) <= TOLERANCE
+
+
+@pytest.mark.parametrize("pool", [pytest.param("attention", marks=pytest.mark.export), "mean+max"])
+@pytest.mark.parametrize("bidirectional", [pytest.param(False, marks=pytest.mark.export), True])
+def test_stems(bidirectional, pool, tmp_path):
+    options = {"stem": "conv", "pool": pool, "bidirectional": bidirectional, "residual": True}
+    source = exported.as_trained(SequenceClassifier("gru", D, H, 4, 2, **options).eval())
+    assert (
+        checked(source, tmp_path, input_scale=Scale(np.array([1e6, -3.0, 0.1]), np.array([0.5, 20.0, 1e-9])))
+        <= TOLERANCE
+    )
 
 
 @pytest.mark.parametrize("embedding", [None, 3])

@@ -327,7 +327,7 @@ def test_a_sequence_in_pieces_gives_the_same_by_the_names_in_the_file(digits, tm
 # A fixed number of steps.
 
 
-@pytest.mark.parametrize("kind", ["mean", "bidirectional", "embedding", "layers alone"])
+@pytest.mark.parametrize("kind", ["mean", "bidirectional", "embedding", "layers alone", "attention", "estimator"])
 def test_the_time_axis_can_be_fixed(kind, tmp_path):
     model, whole = exported.kinds()[kind]
     done = to_onnx(model, tmp_path / "a.onnx", chunk=4)

@@ -19,7 +19,7 @@ from gatelab.export import network_of, to_torch
 from gatelab.export.check import TOLERANCE, check
 from gatelab.export.network import Scale
 from gatelab.export.torch_module import _imported, run_module, runner, write, write_module
-from gatelab.export.torch_source import Source, stem
+from gatelab.export.torch_source import Source, file_stem
 from gatelab.lang import (
     clamp,
     exp,
@@ -148,12 +148,20 @@ MODELS = {
     "bidirectional last": lambda: SequenceClassifier("lstm", 3, H, 4, 2, bidirectional=True, residual=True),
     "bidirectional mean": lambda: SequenceClassifier("gru", 3, H, 4, 2, bidirectional=True, pool="mean"),
     "bidirectional steps": lambda: StepPredictor("gru", 3, H, 4, 2, bidirectional=True),
+    "max": lambda: SequenceClassifier("gru", 3, H, 4, 2, pool="max"),
+    "mean+max": lambda: SequenceClassifier("lstm", 3, H, 4, 2, pool="mean+max"),
+    "attention": lambda: SequenceClassifier("gru", 3, H, 4, 2, pool="attention"),
+    "bidirectional attention": lambda: SequenceClassifier("gru", 3, H, 4, 2, pool="attention", bidirectional=True),
+    "stem": lambda: SequenceClassifier("lstm", 3, H, 4, 2, stem="conv", pool="mean+max", residual=True),
+    "bidirectional stem": lambda: SequenceClassifier("gru", 3, H, 4, 2, stem="conv", pool="max", bidirectional=True),
 }
 
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_heads_residual_and_directions(kind, tmp_path):
     source = MODELS[kind]().eval()
+    if isinstance(source, SequenceClassifier):
+        exported.as_trained(source)
     scale = Scale(np.array([1e6, -3.0, 0.1]), np.array([0.5, 20.0, 1e-9]))
     assert checked(source, tmp_path, input_scale=scale) <= TOLERANCE
     module = _imported(tmp_path / "network.py").load()
@@ -168,6 +176,31 @@ def test_programs_of_both_directions_and_of_cells_without_a_gate(tmp_path):
     ).checked
     held = hold(cells.gru, {"r": 1.0})
     assert to_torch(SequenceClassifier(held, 3, H, 2, 1, dropout=0.0).eval(), tmp_path / "b").checked
+
+
+def test_the_program_of_a_stem(tmp_path):
+    """For any number of sequences and steps, from five on: of fewer, one would be left."""
+    options = {"stem": "conv", "pool": "mean+max", "bidirectional": True, "dropout": 0.0}
+    source = exported.as_trained(SequenceClassifier("gru", 3, H, 2, 1, **options).eval())
+    assert to_torch(source, tmp_path).checked.difference <= TOLERANCE
+    program = torch.export.load(tmp_path / "network.pt2").module()
+    module = _imported(tmp_path / "network.py").load()
+    with torch.no_grad():
+        for steps in (5, 6, 100):
+            x = torch.randn(3, steps, 3)
+            torch.testing.assert_close(program(x), module(x))
+        with pytest.raises(AssertionError, match="5"):
+            program(torch.randn(3, 4, 3))
+
+
+@pytest.mark.export
+@pytest.mark.parametrize("stem", ["none", "conv"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("pool", ["last", "max", "mean+max", "attention"])
+def test_programs_of_pools_and_stems(pool, bidirectional, stem, tmp_path):
+    options = {"pool": pool, "stem": stem, "bidirectional": bidirectional}
+    source = exported.as_trained(SequenceClassifier("gru", 3, H, 2, 1, dropout=0.0, **options).eval())
+    assert to_torch(source, tmp_path / "a").checked.difference <= TOLERANCE
 
 
 @pytest.mark.parametrize("embedding", [None, 3])
@@ -327,10 +360,10 @@ def test_the_files_are_short_lines_of_ascii_code(name):
 @pytest.mark.parametrize("name", ["torch", "class", "typing", "1-2"])
 def test_a_file_hides_no_module(name, tmp_path):
     whole = network_of(layers("gru", 1), name)
-    assert stem(whole).isidentifier()
-    assert stem(whole) not in (*sys.stdlib_module_names, "torch", "class")
+    assert file_stem(whole).isidentifier()
+    assert file_stem(whole) not in (*sys.stdlib_module_names, "torch", "class")
     write_module(whole, tmp_path)
-    assert _imported(tmp_path / f"{stem(whole)}.py").load().training is False
+    assert _imported(tmp_path / f"{file_stem(whole)}.py").load().training is False
 
 
 def test_what_is_written_and_what_is_left(tmp_path):

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from gatelab import tasks
 from gatelab.tasks import Batch
 from gatelab.training.objective import Objective, Tally, macro_metrics
-from gatelab.training.spec import TrainingSpec
+from gatelab.training.spec import RunSpec, TrainingSpec
 
 
 def tally_in_batches(objective: Objective, prediction, batch: Batch, sizes: list[int]) -> dict[str, float]:
@@ -34,6 +34,23 @@ def test_one_class_a_sequence():
     assert objective.score(found) == found["accuracy"]
     macro = macro_metrics(task, prediction, batch.y, None)
     assert macro["f1"] == sklearn_metrics.f1_score(batch.y, prediction.argmax(1), average="macro", zero_division=0)
+
+
+def test_labels_are_smoothed_in_training_alone():
+    task = tasks.get("digits")
+    objective, batch = Objective(task, TrainingSpec(label_smoothing=0.2)), task.test.first(50)
+    prediction, weights = torch.randn(50, 10), torch.arange(50) % 4 + 1.0
+    smoothed = 0.8 * torch.eye(10)[batch.y] + 0.2 / 10
+    losses = -(smoothed * prediction.log_softmax(1)).sum(1)
+    assert float(objective.training_loss(prediction, batch)) == pytest.approx(float(losses.mean()), rel=1e-6)
+    expected = float((weights * losses).mean())
+    assert float(objective.training_loss(prediction, batch, weights)) == pytest.approx(expected, rel=1e-6)
+    assert float(objective.loss(prediction, batch)) == pytest.approx(float(cross_entropy(prediction, batch.y)))
+
+
+def test_numbers_have_no_labels_to_smooth():
+    with pytest.raises(ValueError, match=r"label_smoothing.*numbers, which have no labels to smooth: leave it out"):
+        RunSpec(task="sine", training=TrainingSpec(label_smoothing=0.1))
 
 
 def test_copy_counts_all_steps_in_the_loss_and_the_last_in_accuracy():

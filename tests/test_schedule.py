@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.optim import SGD, lr_scheduler
 
+from gatelab.training import optimizers
 from gatelab.training.schedule import Schedule
 from gatelab.training.spec import OptimizationSpec
 
@@ -62,15 +63,33 @@ def test_constant_is():
     assert ours() == [0.5] * EPOCHS
 
 
+@pytest.mark.parametrize("name", ["sgd", "rmsprop", "adam", "adamw"])
 @pytest.mark.parametrize(("epochs", "batches"), [(3, 7), (1, 40), (20, 1)])
-def test_one_cycle(epochs, batches):
-    """Batch by batch; without the cycle of momentum."""
-    optimizer = SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
-    total = epochs * batches
-    scheduler = lr_scheduler.OneCycleLR(optimizer, max_lr=0.5, total_steps=total, cycle_momentum=False)
-    schedule = Schedule(OptimizationSpec(schedule="one_cycle", learning_rate=0.5), epochs)
+def test_one_cycle(epochs, batches, name):
+    """Batch by batch, of the learning rate and of momentum."""
+    spec, total = OptimizationSpec(schedule="one_cycle", learning_rate=0.5, optimizer=name), epochs * batches
+    theirs, ours = (optimizers.optimizer(spec, torch.nn.Linear(1, 1)) for _ in range(2))
+    if name in ("sgd", "rmsprop"):
+        theirs.defaults["momentum"] = theirs.param_groups[0]["momentum"] = 0.9  # torch wants one to cycle
+    scheduler = lr_scheduler.OneCycleLR(theirs, max_lr=0.5, total_steps=total)
+    schedule = Schedule(spec, epochs)
     for done in range(total):
-        rate = schedule.learning_rate(done // batches, done % batches, batches)
-        assert rate == pytest.approx(optimizer.param_groups[0]["lr"])
-        optimizer.step()
+        place = done // batches, done % batches, batches
+        optimizers.set_pace(ours, schedule.learning_rate(*place), schedule.momentum(*place))
+        (group,), (expected,) = ours.param_groups, theirs.param_groups
+        for key in ("lr", "betas", "momentum"):
+            assert group.get(key) == pytest.approx(expected.get(key)), key
+        theirs.step()
         scheduler.step() if done < total - 1 else None
+
+
+def test_one_cycle_has_its_own_momentum():
+    with pytest.raises(ValueError, match="one_cycle has a momentum of its own: leave it out"):
+        OptimizationSpec(schedule="one_cycle", optimizer="sgd", momentum=0.5)
+
+
+def test_other_schedules_leave_momentum_alone():
+    optimizer = optimizers.optimizer(OptimizationSpec(optimizer="sgd", momentum=0.5), torch.nn.Linear(1, 1))
+    schedule = Schedule(OptimizationSpec(schedule="cosine"), 3)
+    optimizers.set_pace(optimizer, 0.1, schedule.momentum(1, 0, 4))
+    assert optimizer.param_groups[0]["momentum"] == 0.5

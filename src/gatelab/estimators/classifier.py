@@ -48,16 +48,16 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
         The optimizer.
     learning_rate : float, default=6e-3
         The learning rate; of "one_cycle" the largest.
-    weight_decay : float, default=1e-2
+    weight_decay : float, default=5e-2
         Weight decay.
     schedule : {"constant", "cosine", "one_cycle", "step", "plateau"}, default="one_cycle"
         The schedule of the learning rate; "plateau" needs `early_stopping`.
     clip_norm : float or None, default=1.0
         Maximum gradient norm.
     batch_size : int, default=16
-        Sequences per batch.
+        Sequences per batch, at most: batches are nearly equal, 50 sequences are 13 + 13 + 13 + 11.
     max_epochs : int, default=None
-        Number of epochs; None for about 1,500 batches in all, but 20 to 200 epochs.
+        Number of epochs; None for about 1,500 batches in all, but 20 to 300 epochs.
     early_stopping : bool, default=False
         Whether a part of the data is held out: training stops when its accuracy has not improved for
         `n_iter_no_change` epochs, and the weights of the best epoch are kept. By default all data is trained on, and
@@ -66,6 +66,8 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
         The part that is held out, stratified by label, or whole groups.
     n_iter_no_change : int, default=20
         Epochs without improvement before training stops.
+    label_smoothing : float, default=0.1
+        The part of each target that is spread evenly over all classes in training: probabilities become less extreme.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, {label: weight}; "balanced" gives all classes the same total weight.
     channels_first : bool, default=False
@@ -134,6 +136,7 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
         early_stopping: bool = False,
         validation_fraction: float = defaults.VALIDATION_FRACTION,
         n_iter_no_change: int = defaults.N_ITER_NO_CHANGE,
+        label_smoothing: float = defaults.LABEL_SMOOTHING,
         class_weight: dict[Any, float] | str | None = None,
         channels_first: bool = False,
         warm_start: bool = False,
@@ -169,6 +172,7 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
             n_jobs=n_jobs,
             verbose=verbose,
         )
+        self.label_smoothing = label_smoothing
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:

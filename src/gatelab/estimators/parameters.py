@@ -14,6 +14,8 @@ from gatelab.lang import Cell
 class NetworkParameters(BaseEstimator):  # type: ignore[misc]
     """Parameters of the network and its training, stored as they are; a fit checks them."""
 
+    label_smoothing: float = 0.0  # a parameter of classifiers alone
+
     def __init__(
         self,
         cell: str | Cell = defaults.CELL,

@@ -46,16 +46,16 @@ class RecurrentRegressor(RegressorMixin, RecurrentEstimator):  # type: ignore[mi
         The optimizer.
     learning_rate : float, default=6e-3
         The learning rate; of "one_cycle" the largest.
-    weight_decay : float, default=1e-2
+    weight_decay : float, default=5e-2
         Weight decay.
     schedule : {"constant", "cosine", "one_cycle", "step", "plateau"}, default="one_cycle"
         The schedule of the learning rate; "plateau" needs `early_stopping`.
     clip_norm : float or None, default=1.0
         Maximum gradient norm.
     batch_size : int, default=16
-        Sequences per batch.
+        Sequences per batch, at most: batches are nearly equal, 50 sequences are 13 + 13 + 13 + 11.
     max_epochs : int, default=None
-        Number of epochs; None for about 1,500 batches in all, but 20 to 200 epochs.
+        Number of epochs; None for about 1,500 batches in all, but 20 to 300 epochs.
     early_stopping : bool, default=False
         Whether a part of the data is held out: training stops when its squared error has not improved for
         `n_iter_no_change` epochs, and the weights of the best epoch are kept. By default all data is trained on, and

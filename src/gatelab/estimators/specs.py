@@ -19,8 +19,9 @@ RENAMED = {"num_epochs": "max_epochs", "patience": "n_iter_no_change", "options"
 def run_spec(parameters: NetworkParameters, task: Task, **training: Any) -> RunSpec:
     """Return the spec; `training` has further fields of its `TrainingSpec`. Errors have the names of the parameters."""
     epochs, batch_size = parameters.max_epochs, parameters.batch_size
-    if epochs is None and isinstance(batch_size, (int, np.integer)) and batch_size > 0:
-        epochs = defaults.num_epochs(task.sizes[0], int(batch_size))
+    if isinstance(batch_size, (int, np.integer)) and batch_size > 0:  # otherwise the spec refuses it
+        epochs = defaults.num_epochs(task.sizes[0], int(batch_size)) if epochs is None else epochs
+        batch_size = defaults.even_batches(task.sizes[0], int(batch_size))
     try:
         return RunSpec(
             task=task,
@@ -35,7 +36,8 @@ def run_spec(parameters: NetworkParameters, task: Task, **training: Any) -> RunS
                 weight_decay=parameters.weight_decay, schedule=parameters.schedule, clip_norm=parameters.clip_norm,
             ),
             training=TrainingSpec(
-                num_epochs=epochs, batch_size=batch_size, device=parameters.device, **training
+                num_epochs=epochs, batch_size=batch_size, device=parameters.device,
+                label_smoothing=parameters.label_smoothing, **training
             ),
         )  # fmt: skip
     except ValidationError as error:

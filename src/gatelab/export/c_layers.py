@@ -10,7 +10,7 @@ import numpy as np
 from gatelab.engine.fused.phases import Program
 from gatelab.engine.fused.source import matrix_name
 from gatelab.export import c_functions
-from gatelab.export.c_text import SYNTAX, array, comment, indented, int8_array, literal
+from gatelab.export.c_text import SYNTAX, array, comment, indented, literal, weights
 from gatelab.export.loops import Loops, Product, safe, unused, value_names
 from gatelab.export.network import Layer, Network
 from gatelab.lang.graph import Node
@@ -56,11 +56,13 @@ class Layers:
 
     def functions(self) -> str:
         """The functions that all layers call."""
-        parts = [c_functions.functions(self.loops.operations)]
-        if self.loops.products and self.int8:
-            largest = max(len(product.matrices) for product in self.loops.products) * self.H
-            parts += [f"enum {{ LARGEST_PRODUCT = {largest} }};\n", c_functions.MULTIPLY_INT8]
-        elif self.loops.products:
+        attention = ("exp",) if self.network.read == "attention" else ()
+        parts = [c_functions.functions((*self.loops.operations, *attention))]
+        sizes = [len(product.matrices) * self.H for product in self.loops.products]
+        sizes += [convolution.channels for convolution in self.network.stem]
+        if sizes and self.int8:
+            parts += [f"enum {{ LARGEST_PRODUCT = {max(sizes)} }};\n", c_functions.MULTIPLY_INT8]
+        elif sizes:
             parts.append(c_functions.MULTIPLY)
         return "\n".join(part for part in parts if part)
 
@@ -91,11 +93,7 @@ class Layers:
         packed = product.packed(layer)  # (inputs, outputs)
         matrices = ", ".join(matrix_name(matrix) for matrix in product.matrices)
         head = f"/* {comment(matrices)}, {packed.shape[0]} inputs x {packed.shape[1]} outputs */"
-        if not self.int8:
-            return f"{head}\n{array(name, packed)}"
-        scales = np.abs(packed).max(0) / 127
-        rounded = np.round(packed / np.where(scales > 0, scales, 1))
-        return f"{head}\n{int8_array(name, rounded)}\n{array(f'{name}_scales', scales)}"
+        return f"{head}\n{weights(name, packed, self.int8)}"
 
     def _body(self, layer: Layer, input_size: int) -> list[str]:
         loops, name, H = self.loops, self.name(layer), self.H

@@ -18,6 +18,11 @@ from gatelab.export.target import RuntimeMissingError
 COMPILER, FLAGS = "gcc", ("-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-O2")
 
 
+def work_width(network: Network) -> int:
+    """The number of floats of a step between layers, in the memory that a network for whole sequences needs."""
+    return max(network.encoded_size, *(each.channels for each in network.stem), network.features)
+
+
 def runner(network: Network, path: Path) -> Runner:
     """The network, compiled."""
     if shutil.which(COMPILER) is None:
@@ -60,4 +65,4 @@ class CRunner:
         """The state, a struct of floats in the order of `carried`; or memory for a whole sequence."""
         if parts:
             return np.concatenate([part.ravel() for part in parts]).astype(np.float32)
-        return np.empty(2 * steps * max(self.network.first_size, 2 * self.network.hidden_size), np.float32)
+        return np.empty(2 * steps * work_width(self.network), np.float32)

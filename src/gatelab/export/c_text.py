@@ -16,6 +16,7 @@ restrict return short signed sizeof static struct switch typedef union unsigned 
 """
 _OWN = """
 x t i k n units inputs sums multiply encode encoded answer advance features state steps from to out work swap sum value
+convolved pooled pooling_query
 size_t int8_t int32_t NULL INFINITY NAN HUGE_VAL _Bool _Complex _Imaginary INT8_MAX INT8_MIN INT32_MAX INT32_MIN
 INT8_C INT32_C SIZE_MAX
 """
@@ -68,6 +69,15 @@ def array(name: str, values: np.ndarray) -> str:
 def int8_array(name: str, values: np.ndarray) -> str:
     """A constant array of 8-bit integers."""
     return _array("int8_t", name, [str(int(value)) for value in values.ravel()])
+
+
+def weights(name: str, values: np.ndarray, int8: bool) -> str:
+    """A constant array of weights (inputs, outputs); of 8-bit integers with a second one of scales, one per output."""
+    if not int8:
+        return array(name, values)
+    scales = np.abs(values).max(0) / 127
+    rounded = np.round(values / np.where(scales > 0, scales, 1))
+    return f"{int8_array(name, rounded)}\n{array(f'{name}_scales', scales)}"
 
 
 def _array(kind: str, name: str, items: list[str], width: int = 110) -> str:

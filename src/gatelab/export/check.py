@@ -22,6 +22,7 @@ ROUNDING = 10  # times what float32 costs the model itself: some cells amplify r
 LARGEST_ROUNDING = 1e-3
 EPSILON = float(np.finfo(np.float32).eps)
 LENGTHS: tuple[int, ...] = (1, 2, 50)
+STEM_LENGTHS = (1, 2, 3, 8, 50, 51)  # convolutions with a stride end differently for each remainder
 BATCHES = (1, 7)
 
 Carried = dict[str, np.ndarray]  # as in `Network.carried`
@@ -99,7 +100,7 @@ def _rounding(model: nn.Module | None, network: Network, inputs: list[np.ndarray
 
 
 def _random_inputs(network: Network, chunk: int | None) -> list[np.ndarray]:
-    generator, lengths = np.random.default_rng(0), LENGTHS
+    generator, lengths = np.random.default_rng(0), STEM_LENGTHS if network.stem else LENGTHS
     if chunk is not None:
         lengths = (chunk, 3 * chunk) if network.carried else (chunk,)
     return [_random_input(network, batch, steps, generator) for steps in lengths for batch in BATCHES]
@@ -199,7 +200,8 @@ class Reference:
             values[:, 0, :count] = 0.0
         if network.input_scale is not None:
             values = (values - network.input_scale.mean) / network.input_scale.deviation
-        return torch.from_numpy(values).to(self.dtype)
+        encoded = torch.from_numpy(values).to(self.dtype)
+        return self.model.inputs(encoded)[0] if network.stem else encoded
 
     def _carried(self, x: np.ndarray, output: Tensor, states: Tensor | tuple[Tensor, ...]) -> dict[str, np.ndarray]:
         network = self.network
@@ -207,9 +209,15 @@ class Reference:
             return {}
         listed = (states,) if isinstance(states, Tensor) else states
         carried = {name: state.numpy() for name, state in zip(network.graph.states, listed, strict=True)}
-        extra = {"total": output.sum(1).numpy()}
+        extra: dict[str, Any] = {"total": output.sum(1), "largest": output.amax(1)}
+        if network.query is not None:
+            scores = output @ self.model.pooling.query  # (B, T)
+            extra["score"] = scores.amax(1, keepdim=True)
+            weights = (scores - extra["score"]).exp()
+            extra["weight"] = weights.sum(1, keepdim=True)
+            extra["total"] = (weights.unsqueeze(2) * output).sum(1)
+        extra = {name: value.numpy() for name, value in extra.items()}
         if network.differenced:
             extra["before"] = x[:, -1, : network.differenced]
         extra["steps"] = np.full((len(x), 1), x.shape[1], np.float64)
-        named = {network.extra(name): value for name, value in extra.items()}
-        return carried | {name: value for name, value in named.items() if name in network.carried}
+        return carried | {network.extra(name): extra[name] for name in network.extras}

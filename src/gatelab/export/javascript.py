@@ -27,7 +27,14 @@ TAKEN = {
     "Array", "Float32Array", "Float64Array", "JSON", "Map", "Math", "Object", "Promise", "Proxy", "Reflect", "Set",
     "Symbol",
 }  # fmt: skip
-PARTS = ("arithmetic.js", "network.js", "gradient.js", "api.js")  # written by hand, in gatelab/export/js
+PARTS = (
+    "arithmetic.js",
+    "stem.js",
+    "pooling.js",
+    "network.js",
+    "gradient.js",
+    "api.js",
+)  # written by hand, in gatelab/export/js
 
 
 def write(network: Network, path: Path, settings: Settings) -> None:
@@ -108,6 +115,9 @@ def about(network: Network) -> dict[str, Any]:
         "tokens": network.tokens,
         "embedding": None if network.embedding is None else network.embedding.shape[1],
         "differenced": network.differenced,
+        "stem": [
+            {name: getattr(each, name) for name in ("inputs", "channels", "width", "stride")} for each in network.stem
+        ],
         "classes": None if network.classes is None else list(network.classes),
         "columns": list(network.columns),
         "vocabulary": list(network.vocabulary),
@@ -127,6 +137,10 @@ def _weights(network: Network, layers: Layers) -> str:
         float32 |= {"head.weight": network.head.weight, "head.bias": network.head.bias}
     if network.embedding is not None:
         float32["embedding"] = network.embedding
+    if network.query is not None:
+        float32["query"] = network.query
+    for number, each in enumerate(network.stem):
+        float32 |= {f"stem.{number}.weight": each.weight, f"stem.{number}.bias": each.bias}
     for name, scale in (("input", network.input_scale), ("output", network.output_scale)):
         if scale is not None:  # in float64, since the mean may be much larger than the deviation
             float64 |= {f"{name}.mean": scale.mean, f"{name}.deviation": scale.deviation}

@@ -91,17 +91,12 @@ class NodeRunner:
             "layers": [{s: parts[s][number] for s in network.graph.states} for number in range(len(network.layers))],
             "steps": 0,
         }
-        for name in ("total", "before"):
-            if network.extra(name) in parts:
-                state[name] = parts[network.extra(name)]
-        if network.extra("steps") in parts:
-            state["steps"] = int(parts[network.extra("steps")][0])
-        return state
+        state |= {name: parts[network.extra(name)] for name in network.extras}
+        return state | ({"steps": int(state["steps"][0])} if "steps" in network.extras else {})
 
     def _carried(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
         network = self.network
         values = {s: np.array([layer[s] for layer in state["layers"]], np.float64) for s in network.graph.states}
-        for name in ("total", "before", "steps"):
-            if network.extra(name) in network.carried:
-                values[network.extra(name)] = np.array(state[name], np.float64).reshape(-1)
+        for name in network.extras:
+            values[network.extra(name)] = np.array(state[name], np.float64).reshape(-1)
         return values

@@ -18,7 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from gatelab.disk import read_regular, write_text
 from gatelab.errors import DataError, GatelabError, first_problem
 from gatelab.export.check import Runner
-from gatelab.export.network import Head, Image, Layer, Network, Scale, finite, inference_graph
+from gatelab.export.convolutions import Convolution
+from gatelab.export.network import Head, Image, Layer, Network, Read, Scale, finite, inference_graph
 from gatelab.export.numpy_run import NumpyRunner
 from gatelab.export.target import Settings, Target
 from gatelab.lang.document import from_document, to_document
@@ -94,6 +95,14 @@ class Weights(_Strict):
     scalars: dict[str, float] = Field(description="The cell's hyperparameters.")
 
 
+class StemConvolution(_Strict):
+    """relu(weight ∗ x + bias) over time, with width // 2 zeros before a sequence and after it."""
+
+    weight: Array = Field(description="(channels, inputs, width); the width is odd.")
+    bias: Array = Field(description="(channels,)")
+    stride: int = Field(ge=1)
+
+
 class Linear(_Strict):
     """scores = weight · features + bias."""
 
@@ -118,11 +127,16 @@ class Document(_Strict):
     cell: dict[str, Any] = Field(description="One step as a list of operations; see docs/export/json.md.")
     hidden_size: int = Field(ge=1)
     residual: bool = Field(description="From the second layer on, a layer's input is added to its output.")
-    read: Literal["last", "mean", "steps"] = Field(
-        description="What the head reads: the output at the end, the mean of all outputs, or the output at every step."
+    read: Read = Field(
+        description="What the head reads: the output at the end, the mean or largest value of all outputs or both "
+        "joined, their mean with the weights of attention, or the output at every step."
     )
     input: Input
+    stem: tuple[StemConvolution, ...] = Field((), description="Convolutions between the input and the layers.")
     layers: tuple[dict[Literal["fwd", "bwd"], Weights], ...] = Field(min_length=1)
+    query: Array | None = Field(
+        None, description="(features,) of attention: weights are the softmax over the steps of output · query."
+    )
     head: Linear | None = Field(None, description="null: the answer is the output of the layers.")
     output: Output
 
@@ -150,7 +164,12 @@ def document(network: Network) -> dict[str, Any]:
             scaling=_scaling(network.input_scale),
             image=None if network.image is None else ImageReading(**vars(network.image)),
         ),
+        stem=tuple(
+            StemConvolution(weight=Array.of(each.weight), bias=Array.of(each.bias), stride=each.stride)
+            for each in network.stem
+        ),
         layers=tuple({layer.direction: _weights(layer) for layer in each} for each in network.layers),
+        query=None if network.query is None else Array.of(network.query),
         head=None
         if network.head is None
         else Linear(weight=Array.of(network.head.weight), bias=Array.of(network.head.bias)),
@@ -195,6 +214,8 @@ def _network(data: Document) -> Network:
     graph, H, features = inference_graph(cell), data.hidden_size, data.input.size
     if data.input.embedding is not None:
         features = data.input.embedding.shape[-1]
+    stem = _stem(data, features)
+    features = stem[-1].channels if stem else features
     layers = []
     for number, directions in enumerate(data.layers):
         if tuple(directions) != tuple(data.layers[0]) or tuple(directions) not in (("fwd",), ("fwd", "bwd")):
@@ -216,9 +237,11 @@ def _network(data: Document) -> Network:
             )
         )
         features = H * len(directions)
-    head, K = data.head, data.output.size
-    if head is None and features != K:
-        raise GatelabError(f"the output has size {K}: expected {features} without a head")
+    query = {} if data.query is None else {"query": data.query}
+    query_values = _arrays(query, {"query": (features,)} if data.read == "attention" else {})
+    head, K, read_size = data.head, data.output.size, features * (2 if data.read == "mean+max" else 1)
+    if head is None and read_size != K:
+        raise GatelabError(f"the output has size {K}: expected {read_size} without a head")
     network = Network(
         name=data.name,
         cell=cell,
@@ -231,7 +254,9 @@ def _network(data: Document) -> Network:
         embedding=None if data.input.embedding is None else data.input.embedding.values(),
         input_scale=_scale(data.input.scaling, data.input.size),
         differenced=data.input.differenced,
-        head=None if head is None else Head(*_arrays(dict(head), {"weight": (K, features), "bias": (K,)}).values()),
+        stem=stem,
+        query=query_values.get("query"),
+        head=None if head is None else Head(*_arrays(dict(head), {"weight": (K, read_size), "bias": (K,)}).values()),
         output_scale=_scale(data.output.scaling, K),
         classes=data.output.classes,
         columns=data.input.columns,
@@ -239,6 +264,24 @@ def _network(data: Document) -> Network:
         image=None if data.input.image is None else Image(**dict(data.input.image)),
     )
     return finite(network)
+
+
+def _stem(data: Document, features: int) -> tuple[Convolution, ...]:
+    """The convolutions; each reads what the one before it yields."""
+    if data.stem and data.read == "steps":
+        raise GatelabError("there is a stem, and read is steps: expected one answer per sequence after a stem")
+    stem = []
+    for given in data.stem:
+        channels, _, width = (*given.weight.shape, 0, 0, 0)[:3]
+        if width % 2 == 0:
+            raise GatelabError(
+                f"a convolution has the shape {given.weight.shape}: expected an odd width as the third size"
+            )
+        expected = {"weight": (channels, features, width), "bias": (channels,)}
+        arrays = _arrays({"weight": given.weight, "bias": given.bias}, expected)
+        stem.append(Convolution(arrays["weight"], arrays["bias"], given.stride))
+        features = channels
+    return tuple(stem)
 
 
 def _check_sizes(data: Document) -> None:

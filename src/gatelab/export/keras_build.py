@@ -8,13 +8,14 @@ import numpy as np
 
 from gatelab.errors import GatelabError
 from gatelab.export.keras_layout import LAYOUTS, import_keras, library_cell, pack
-from gatelab.export.network import Layer, Network, Scale
+from gatelab.export.keras_pooling import Pooling
+from gatelab.export.network import POOLED, Layer, Network, Scale
 
 
 def state_names(network: Network) -> list[str]:
     """The inputs after x: the states of each layer, (B, H) each, then what else is carried."""
     states = network.graph.states
-    if network.bidirectional:
+    if network.reads_whole:
         return []
     own = [f"{state}_{number}" for number in range(len(network.layers)) for state in states]
     return own + [name for name in network.carried if name not in states]
@@ -46,7 +47,7 @@ class _Builder:
             name: Input((sizes.get(name, network.hidden_size),), name=name, dtype="float32")
             for name in state_names(network)
         }
-        values, new = self._stacked(self._encoded(x, old), old)
+        values, new = self._stacked(self._shortened(self._encoded(x, old)), old)
         if network.extra("steps") in old:
             one = self.ops.ones_like(values[:, :, :1])  # (B, T, 1), since T is known in a call only
             new[network.extra("steps")] = old[network.extra("steps")] + self.ops.sum(one, axis=1)
@@ -63,8 +64,20 @@ class _Builder:
     def _named(self, value: Any, name: str) -> Any:
         return self.layers.Identity(name=name)(value)
 
+    def _shortened(self, values: Any) -> Any:
+        """What the first layer reads, after the convolutions of a stem with their batch normalization."""
+        for number, each in enumerate(self.network.stem):
+            # Keras' padding "same" begins at another step where the number of steps is even.
+            padded = self.layers.ZeroPadding1D(each.padding, name=f"stem_{number}_padding")(values)
+            convolution = self.layers.Conv1D(
+                each.channels, each.width, each.stride, activation="relu", name=f"stem_{number}"
+            )
+            self.weights.append((convolution, [each.weight.transpose(2, 1, 0), each.bias]))
+            values = convolution(padded)
+        return values
+
     def _encoded(self, x: Any, old: dict[str, Any]) -> Any:
-        """What the first layer reads."""
+        """The input as numbers, scaled."""
         network, ops = self.network, self.ops
         if network.embedding is not None:
             embedding = self.layers.Embedding(*network.embedding.shape, name="embedding")
@@ -86,6 +99,8 @@ class _Builder:
             name = f"{self.cell.name}_{number}"
             if len(directions) == 2:
                 outputs = self._both(directions, name, values)
+            elif self.network.reads_whole:
+                outputs = self._recurrent(directions[0], name)(values)
             else:
                 own = [f"{state}_{number}" for state in self.network.graph.states]
                 layer = self._recurrent(directions[0], name, return_state=True)
@@ -118,12 +133,8 @@ class _Builder:
     def _read(self, values: Any, old: dict[str, Any], new: dict[str, Any]) -> Any:
         """What the head reads."""
         network, H = self.network, self.network.hidden_size
-        if network.read == "mean" and network.bidirectional:
-            return self.layers.GlobalAveragePooling1D(name="mean")(values)
-        if network.read == "mean":
-            total, steps = network.extra("total"), network.extra("steps")
-            new[total] = old[total] + self.ops.sum(values, axis=1)
-            return new[total] / new[steps]
+        if network.read in POOLED:
+            return Pooling(self.keras, network, self.weights).read(values, old, new)
         if network.read == "steps":
             return values
         if network.bidirectional:

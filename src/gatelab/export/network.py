@@ -18,13 +18,32 @@ from torch import Tensor, nn
 from gatelab.engine import Recurrent
 from gatelab.engine.parameters import CellParameters
 from gatelab.errors import GatelabError
+from gatelab.export.convolutions import Convolution, of_stem
 from gatelab.lang import Cell
 from gatelab.lang.graph import Graph, Matrix, Node, Weight, evaluate, walk
 from gatelab.lang.tensors import value
 from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
 from gatelab.tasks.preparation import Preparation
 
-Read = Literal["last", "mean", "steps"]
+Read = Literal["last", "mean", "max", "mean+max", "attention", "steps"]
+
+# What pooling carries from step to step; all but attention also the number of steps.
+POOLED: dict[str, tuple[str, ...]] = {
+    "mean": ("total",),
+    "max": ("largest",),
+    "mean+max": ("total", "largest"),
+    "attention": ("total", "weight", "score"),
+}
+# All that may be carried beside the states, with its meaning. Weights of attention, and sums of outputs with them, are
+# relative to that of the largest score so far, since a score's exponential may be too large for a float.
+EXTRAS = {
+    "total": "sum of the outputs",
+    "largest": "largest outputs",
+    "weight": "sum of the weights of attention",
+    "score": "largest score of attention",
+    "before": "the last input",
+    "steps": "number of steps so far",
+}
 
 
 @dataclass(frozen=True)
@@ -91,7 +110,7 @@ class Image:
 class Head:
     """The linear map from the layers' output to scores or values."""
 
-    weight: np.ndarray  # (K, H × directions)
+    weight: np.ndarray  # (K, features that are read)
     bias: np.ndarray  # (K,)
 
 
@@ -99,8 +118,8 @@ class Head:
 class Network:
     """A whole model. The input x is in raw units, numbers (B, T, D) or tokens (B, T).
 
-    It answers with (B, K) after the last step (`read` is "last" or "mean"), or (B, T, K) at every step ("steps"). What
-    it carries from one piece of a sequence to the next is in `carried`; all of it is zero at the beginning.
+    It answers with (B, K) after the last step, or (B, T, K) at every step (`read` is "steps"). What it carries from one
+    piece of a sequence to the next is in `carried`; all of it is zero at the beginning.
     """
 
     name: str  # of files and functions
@@ -114,6 +133,8 @@ class Network:
     embedding: np.ndarray | None = None  # (vocabulary, size) of tokens; one-hot vectors without it
     input_scale: Scale | None = None
     differenced: int = 0  # the number of columns, the first ones, that are read as changes from the step before
+    stem: tuple[Convolution, ...] = ()  # between the input and the layers
+    query: np.ndarray | None = None  # (features,) of attention: the score of an output is its product with it
     head: Head | None = None  # None: the answer is the output of the layers
     output_scale: Scale | None = None  # answers are returned in the units of the data
     classes: tuple[str, ...] | None = None  # if the answers are their scores
@@ -123,18 +144,40 @@ class Network:
 
     @property
     def bidirectional(self) -> bool:
-        """Whether layers also run backwards in time. Such a network reads whole sequences only."""
+        """Whether layers also run backwards in time."""
         return len(self.layers[0]) == 2
+
+    @property
+    def reads_whole(self) -> bool:
+        """Whether only whole sequences are read: the backward direction begins at the end, and a convolution reads
+        steps that are still to come.
+        """
+        return self.bidirectional or bool(self.stem)
+
+    @property
+    def features(self) -> int:
+        """F, the number of outputs of a layer per step: H × directions."""
+        return self.hidden_size * len(self.layers[0])
+
+    @property
+    def read_size(self) -> int:
+        """The number of features that the head reads."""
+        return 2 * self.features if self.read == "mean+max" else self.features
 
     @property
     def output_size(self) -> int:
         """K, the number of scores or values."""
-        return self.hidden_size * len(self.layers[0]) if self.head is None else len(self.head.bias)
+        return self.read_size if self.head is None else len(self.head.bias)
+
+    @property
+    def encoded_size(self) -> int:
+        """The number of features per step that are read from the input, encoded."""
+        return self.input_size if self.embedding is None else int(self.embedding.shape[1])
 
     @property
     def first_size(self) -> int:
         """The number of features that the first layer reads."""
-        return self.input_size if self.embedding is None else int(self.embedding.shape[1])
+        return self.stem[-1].channels if self.stem else self.encoded_size
 
     @property
     def every_layer(self) -> Iterator[Layer]:
@@ -150,22 +193,23 @@ class Network:
     def carried(self) -> dict[str, tuple[int, ...]]:
         """What is carried from piece to piece: name → shape, whose B is written as 0.
 
-        The states of the layers, (L, B, H) each; `total`, the sum of the outputs, for a mean over the steps; `before`,
-        the last input, for changes; `steps`, the number of steps so far, where one of these needs it.
+        The states of the layers, (L, B, H) each, and `extras` under names that no state has.
         """
-        if self.bidirectional:
+        if self.reads_whole:
             return {}
         shapes: dict[str, tuple[int, ...]] = {s: (len(self.layers), 0, self.hidden_size) for s in self.graph.states}
-        extra: dict[str, tuple[int, ...]] = {}
-        if self.read == "mean":
-            extra["total"] = (0, self.hidden_size)
-        if self.differenced:
-            extra["before"] = (0, self.differenced)
-        if extra:
-            extra["steps"] = (0, 1)
-        for name, shape in extra.items():
-            shapes[self.extra(name)] = shape
-        return shapes
+        return shapes | {self.extra(name): (0, size) for name, size in self.extras.items()}
+
+    @property
+    def extras(self) -> dict[str, int]:
+        """What is carried beside the states, of `EXTRAS`: name → size per sequence."""
+        if self.reads_whole:
+            return {}
+        sizes = {"total": self.hidden_size, "largest": self.hidden_size, "before": self.differenced}
+        needed = {*POOLED.get(self.read, ()), *(("before",) if self.differenced else ())}
+        if needed and self.read != "attention":
+            needed.add("steps")
+        return {name: sizes.get(name, 1) for name in EXTRAS if name in needed}
 
     @property
     def about(self) -> dict[str, Any]:
@@ -175,12 +219,16 @@ class Network:
         facts |= {name: list(values) for name, values in named.items() if values}
         return facts | ({"image": vars(self.image), "input": str(self.image)} if self.image is not None else {})
 
+    def meaning(self, extra: str) -> str:
+        """What one of `extras` is, in words."""
+        return "weighted sum of the outputs" if (extra, self.read) == ("total", "attention") else EXTRAS[extra]
+
     def named(self, name: str) -> Network:
         """The same network under another name."""
         return replace(self, name=identifier(name))
 
     def extra(self, name: str) -> str:
-        """The name of `total`, `before` or `steps` among the carried values: no state of the cell has it."""
+        """The name of one of `EXTRAS` among the carried values: no state of the cell has it."""
         while name in self.graph.states:
             name += "_"
         return name
@@ -214,30 +262,23 @@ def network_of_model(model: nn.Module, name: str = "network", preparation: Prepa
     if isinstance(model, Forecaster):
         model = model.predictor
     if isinstance(model, Recurrent):
-        return finite(_of_layers(model, name, "steps"))
+        return finite(_of_layers(model, name))
     if not isinstance(model, (SequenceClassifier, StepPredictor)):
         raise GatelabError(
             f"a {type(model).__name__} cannot be exported: expected a Recurrent, SequenceClassifier, StepPredictor or "
-            "Forecaster, or a run directory"
+            "Forecaster, a fitted RecurrentClassifier or RecurrentRegressor, or a run directory"
         )
-    read: Read = "steps"
-    if isinstance(model, SequenceClassifier):
-        if model.stem is not None or model.pool not in ("last", "mean"):
-            chosen = "stem conv" if model.stem is not None else f"pool {model.pool}"
-            raise GatelabError(
-                f"a model with {chosen} cannot be exported yet: expected stem none, and pool last or mean"
-            )
-        read = "mean" if model.pool == "mean" else "last"
     linear = model.head[-1]
     assert isinstance(linear, nn.Linear)
     embedding = model.input_layer.weight
     return finite(
         replace(
-            _of_layers(model.recurrent, name, read),
+            _of_layers(model.recurrent, name),
             input_size=model.input_layer.input_size,
             tokens=embedding is not None or (preparation is not None and preparation.kind == "tokens"),
             embedding=None if embedding is None else _array(embedding),
             head=Head(_array(linear.weight), _array(linear.bias)),
+            **(_shortened(model) if isinstance(model, SequenceClassifier) else {}),
             **({} if preparation is None else _prepared(preparation)),
         )
     )
@@ -248,13 +289,24 @@ def finite(network: Network) -> Network:
     arrays = [each for layer in network.every_layer for each in (*layer.matrices.values(), *layer.vectors.values())]
     arrays += [np.array(list(layer.scalars.values())) for layer in network.every_layer]
     arrays += [] if network.head is None else [network.head.weight, network.head.bias]
-    arrays += [] if network.embedding is None else [network.embedding]
+    arrays += [each for each in (network.embedding, network.query) if each is not None]
+    arrays += [each for convolution in network.stem for each in (convolution.weight, convolution.bias)]
     if not all(np.isfinite(each).all() for each in arrays):
         raise GatelabError("a weight is NaN or infinite: expected finite numbers; has the training diverged?")
     return network
 
 
-def _of_layers(layers: Recurrent, name: str, read: Read) -> Network:
+def _shortened(model: SequenceClassifier) -> dict[str, Any]:
+    """What makes one answer of a sequence: its stem, and pooling."""
+    query = model.pooling.query
+    return {
+        "read": model.pool,
+        "stem": () if model.stem is None else of_stem(model.stem),
+        "query": None if query is None else _array(query),
+    }
+
+
+def _of_layers(layers: Recurrent, name: str) -> Network:
     return Network(
         name=identifier(name),
         cell=layers.cell,
@@ -264,7 +316,7 @@ def _of_layers(layers: Recurrent, name: str, read: Read) -> Network:
             for number, directions in enumerate(layers.stacked())
         ),
         residual=layers.residual and layers.num_layers > 1,
-        read=read,
+        read="steps",
         input_size=layers.input_size,
     )
 

@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import expit
 
 from gatelab.export.check import Carried
-from gatelab.export.network import Layer, Network
+from gatelab.export.convolutions import Convolution
+from gatelab.export.network import POOLED, Layer, Network
 from gatelab.lang.graph import Node
 
 Values = dict[Node, Any]
@@ -53,9 +54,11 @@ class NumpyRunner:
     def __call__(self, x: np.ndarray, carried: Carried) -> tuple[np.ndarray, Carried]:
         """The answers, and what is carried on."""
         network = self.network
-        named = {name: network.extra(name) for name in ("total", "before", "steps")}
-        extra = {name: carried[own] for name, own in named.items() if own in carried}
+        named = {name: network.extra(name) for name in network.extras}
+        extra = {name: carried[own] for name, own in named.items()}
         values = self._encoded(x, extra)
+        for convolution in network.stem:
+            values = convolved(convolution, values)
         final: dict[str, list[np.ndarray]] = {state: [] for state in network.graph.states}
         for number, directions in enumerate(network.layers):
             outputs, ends = [], []
@@ -72,10 +75,8 @@ class NumpyRunner:
                 ends = [e + b for e, b in zip(ends, self._halves(before), strict=True)]
         new_carried = {state: np.stack(arrays) for state, arrays in final.items()} if carried else {}
         read = values if network.read == "steps" else np.concatenate(ends, -1)
-        if network.read == "mean":
-            total, steps = values.sum(1) + extra.get("total", 0.0), x.shape[1] + extra.get("steps", 0.0)
-            read = total / steps
-            extra["total"] = total
+        if network.read in POOLED:
+            read = self._pooled(values, extra)
         if "steps" in extra:
             extra["steps"] = extra["steps"] + x.shape[1]
         if network.differenced:
@@ -91,7 +92,7 @@ class NumpyRunner:
         return [values[:, -1, :H], *([values[:, 0, H:]] if self.network.bidirectional else [])]
 
     def _encoded(self, x: np.ndarray, extra: dict[str, np.ndarray]) -> np.ndarray:
-        """What the first layer reads."""
+        """The input as numbers, scaled."""
         network = self.network
         if network.tokens:
             table = np.eye(network.input_size) if network.embedding is None else network.embedding
@@ -104,6 +105,38 @@ class NumpyRunner:
         if network.input_scale is not None:
             values = (values - network.input_scale.mean) / network.input_scale.deviation
         return values
+
+    def _pooled(self, values: np.ndarray, extra: dict[str, np.ndarray]) -> np.ndarray:
+        """One vector per sequence; what is carried of earlier steps is continued. Values are (B, T, F)."""
+        network = self.network
+        if network.query is not None:
+            return self._attended(values @ network.query.astype(np.float64), values, extra)
+        pooled, before = [], extra.get("steps", np.zeros((len(values), 1)))
+        if "mean" in network.read:
+            total = values.sum(1) + extra.get("total", 0.0)
+            pooled.append(total / (before + values.shape[1]))
+            extra |= {"total": total} if extra else {}
+        if "max" in network.read:
+            largest = values.max(1)
+            if extra:
+                largest = np.where(before > 0, np.maximum(largest, extra["largest"]), largest)
+                extra["largest"] = largest
+            pooled.append(largest)
+        return np.concatenate(pooled, -1)
+
+    def _attended(self, scores: np.ndarray, values: np.ndarray, extra: dict[str, np.ndarray]) -> np.ndarray:
+        """The mean of the values, weighted by the softmax of scores (B, T): weights are relative to the largest one."""
+        score, total, weight = scores.max(1, keepdims=True), 0.0, 0.0
+        if extra:
+            score = np.where(extra["weight"] > 0, np.maximum(score, extra["score"]), score)
+            earlier = np.exp(np.minimum(extra["score"] - score, 0.0))
+            total, weight = extra["total"] * earlier, extra["weight"] * earlier
+        weights = np.exp(scores - score)
+        total, weight = total + np.einsum("bt,btf->bf", weights, values), weight + weights.sum(1, keepdims=True)
+        if extra:
+            extra |= {"total": total, "weight": weight, "score": score}
+        pooled: np.ndarray = total / weight
+        return pooled
 
     def _answer(self, read: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Scores, or values in the units of the data."""
@@ -120,6 +153,15 @@ class NumpyRunner:
             states = step(self.network, layer, x[:, t], states)
             outputs.append(states[0])
         return np.stack(outputs, 1), states
+
+
+def convolved(convolution: Convolution, values: np.ndarray) -> np.ndarray:
+    """(B, T, inputs) → (B, ⌈T / stride⌉, channels)."""
+    padded = np.pad(values, [(0, 0), (convolution.padding, convolution.padding), (0, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, convolution.width, axis=1)[:, :: convolution.stride]
+    sums = np.einsum("btiw,ciw->btc", windows, convolution.weight.astype(np.float64)) + convolution.bias
+    output: np.ndarray = np.maximum(sums, 0.0)
+    return output
 
 
 def step(network: Network, layer: Layer, x: np.ndarray, states: list[np.ndarray]) -> list[np.ndarray]:

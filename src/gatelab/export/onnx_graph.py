@@ -9,10 +9,11 @@ import numpy as np
 
 from gatelab import __version__
 from gatelab.export.check import Carried, Runner
-from gatelab.export.network import Network, Scale
+from gatelab.export.network import POOLED, Network, Scale
 from gatelab.export.onnx_names import answer_name, input_name, metadata, next_names
 from gatelab.export.onnx_native import native, native_layer
 from gatelab.export.onnx_nodes import Nodes, onnx_package
+from gatelab.export.onnx_pooling import Pooling
 from gatelab.export.onnx_step import scan_layer
 from gatelab.export.target import RuntimeMissingError, Settings, Target
 
@@ -36,12 +37,12 @@ class _Writer:
         self.x, self.answer, self.next = input_name(network), answer_name(network), next_names(network)
         self.outputs = [self.answer, *self.next.values()]
         self.nodes = Nodes([self.x, *network.carried, *self.outputs])
-        self.extra = {name: network.extra(name) for name in ("total", "before", "steps")}
+        self.extra = {name: network.extra(name) for name in network.extras}
 
     def model(self) -> Any:
         """The whole file."""
         onnx, network, nodes = self.nodes.onnx, self.network, self.nodes
-        self._answered(self._read(*self._layers(self._encoded())))
+        self._answered(self._read(*self._layers(self._shortened(self._encoded()))))
         nodes.prune(self.outputs)
         FLOAT, info = onnx.TensorProto.FLOAT, onnx.helper.make_tensor_value_info
         shapes = {name: ["B" if size == 0 else size for size in shape] for name, shape in network.carried.items()}
@@ -72,8 +73,22 @@ class _Writer:
         """Give a value the name of an output."""
         self.nodes.add_several("Identity", value, names=[name])
 
+    def _shortened(self, values: str) -> str:
+        """What the first layer reads, after the convolutions of a stem."""
+        nodes, network = self.nodes, self.network
+        if not network.stem:
+            return values
+        values = nodes.add("Transpose", values, name="stem.input", perm=[0, 2, 1])  # (B, D, T)
+        for number, each in enumerate(network.stem):
+            name, doc = f"stem{number}", "batch normalization is part of it"
+            weight = nodes.constant(f"{name}.weight", each.weight, doc=doc)
+            bias = nodes.constant(f"{name}.bias", each.bias)
+            sizes: dict[str, Any] = {"kernel_shape": [each.width], "strides": [each.stride], "pads": [each.padding] * 2}
+            values = nodes.add("Relu", nodes.add("Conv", values, weight, bias, name=f"{name}.Conv", **sizes), name=name)
+        return nodes.add("Transpose", values, name="stem", perm=[0, 2, 1])
+
     def _encoded(self) -> str:
-        """What the first layer reads, (B, T, D)."""
+        """The input as numbers, scaled, (B, T, D)."""
         network, nodes, x = self.network, self.nodes, self.x
         if network.tokens and network.embedding is not None:
             return nodes.add("Gather", nodes.constant("embedding", network.embedding), x, name="embedded", axis=0)
@@ -195,21 +210,17 @@ class _Writer:
         return added
 
     def _read(self, values: str, ends: list[str]) -> str:
-        """What the head reads; the carried values of a mean."""
+        """What the head reads."""
         network, nodes = self.network, self.nodes
-        if self.extra["steps"] in network.carried:
+        if "steps" in self.extra:
             length = nodes.add("Shape", self.x, name="T.integer", start=1, end=2)
             T = nodes.add("Cast", length, name="T", to=nodes.onnx.TensorProto.FLOAT)
             nodes.add_several("Add", self.extra["steps"], T, names=[self.next[self.extra["steps"]]])
+        if network.read in POOLED:
+            return Pooling(nodes, network, self.next).read(values)
         if network.read == "steps":
             return values
-        if network.read == "last":
-            return nodes.add("Concat", *ends, name="read", axis=-1) if network.bidirectional else ends[0]
-        if not network.carried:
-            return nodes.add("ReduceMean", values, name="read", axes=[1], keepdims=0)
-        total = nodes.add("ReduceSum", values, nodes.integers(1), name="sum", keepdims=0)
-        nodes.add_several("Add", self.extra["total"], total, names=[self.next[self.extra["total"]]])
-        return nodes.add("Div", self.next[self.extra["total"]], self.next[self.extra["steps"]], name="read")
+        return nodes.add("Concat", *ends, name="read", axis=-1) if network.bidirectional else ends[0]
 
     def _answered(self, values: str) -> None:
         """Scores, or values in the units of the data."""

@@ -43,12 +43,7 @@ def metadata(network: Network) -> dict[str, str]:
 
 def _carried(network: Network) -> dict[str, dict[str, str]]:
     """Every carried input: the output that it is in the next call, and what it is."""
-    extra = {
-        "total": "sum of the outputs so far",
-        "before": "the input of the step before",
-        "steps": "number of steps so far",
-    }
-    meanings = {network.extra(name): meaning for name, meaning in extra.items()}
+    meanings = {network.extra(name): network.meaning(name) for name in network.extras}
     return {
         name: {"next": following, "meaning": meanings.get(name, f"state {name} of each layer, (L, B, H)")}
         for name, following in next_names(network).items()

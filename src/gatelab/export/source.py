@@ -1,16 +1,34 @@
-"""What can be exported: a model or layer, a run directory, or a network that was exported to JSON."""
+"""What can be exported: a model or layer, a run, a fitted estimator, or a network that was exported to JSON."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Protocol, cast, runtime_checkable
 
 from torch import nn
 
 from gatelab.export.json_file import read
 from gatelab.export.network import Network, network_of_model
+from gatelab.tasks.preparation import Preparation
 from gatelab.training import Run
 
-Exportable = nn.Module | Run | Network | Path | str  # a path is a run directory, or a JSON file
+
+@runtime_checkable
+class Trained(Protocol):
+    """A model of `gatelab.load`, whose package is none that this one imports."""
+
+    module: nn.Module
+    preparation: Preparation
+    run: Run
+
+
+class Fitted(Protocol):
+    """A fitted classifier or regressor of gatelab.sklearn; `run_.model` is its trained model."""
+
+    run_: Any
+
+
+Exportable = nn.Module | Run | Trained | Fitted | Network | Path | str  # a path is a run directory, or a JSON file
 
 
 def loaded(source: Exportable, name: str | None = None) -> tuple[Network, nn.Module | None]:
@@ -22,9 +40,18 @@ def loaded(source: Exportable, name: str | None = None) -> tuple[Network, nn.Mod
     if isinstance(source, Run):
         model = source.model()
         return network_of_model(model, name or source.path.resolve().name, source.preparation), model
-    return network_of_model(source, name or "network"), source
+    if isinstance(source, nn.Module):
+        return network_of_model(source, name or "network"), source
+    run: Any = getattr(source, "run_", None)  # of an estimator: was in a temporary directory, so that it has no name
+    trained = source if run is None else run.model
+    if not isinstance(trained, Trained):
+        return network_of_model(cast(nn.Module, source)), None  # says what is expected
+    own_name = trained.run.path.resolve().name if run is None else "network"
+    return network_of_model(trained.module, name or own_name, trained.preparation), trained.module
 
 
 def network_of(source: Exportable, name: str | None = None) -> Network:
-    """The network of a model, a layer, a run directory (with the weights of its best epoch) or a JSON file."""
+    """The network of a model, a layer, a run directory (with the weights of its best epoch), a fitted estimator or a
+    JSON file.
+    """
     return loaded(source, name)[0]

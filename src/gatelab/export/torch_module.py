@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import uuid
 import warnings
@@ -19,7 +20,9 @@ from gatelab.errors import GatelabError
 from gatelab.export.check import TOLERANCE, Carried, Runner
 from gatelab.export.network import Layer, Network
 from gatelab.export.target import Settings, Target
-from gatelab.export.torch_source import Source, stem
+from gatelab.export.torch_source import Source, file_stem
+
+STEPS = 21  # of the sequences that a program is traced with
 
 
 def write(network: Network, path: Path, settings: Settings) -> None:
@@ -32,19 +35,19 @@ def write(network: Network, path: Path, settings: Settings) -> None:
 def write_module(network: Network, path: Path) -> None:
     """Write NAME.py and its weights, NAME.pt: in torch's own format, so that the module needs nothing but torch."""
     source = Source(network)
-    write_text(path / f"{stem(network)}.py", source.text())
-    torch.save(_weights(network, source), path / f"{stem(network)}.pt")
+    write_text(path / f"{file_stem(network)}.py", source.text())
+    torch.save(_weights(network, source), path / f"{file_stem(network)}.pt")
 
 
 def write_program(network: Network, path: Path) -> None:
     """Write NAME.pt2, made from the module."""
-    generated = _imported(path / f"{stem(network)}.py")
+    generated = _imported(path / f"{file_stem(network)}.py")
     sys.modules[generated.__name__] = generated  # torch.export looks for it there
     try:
         program = _program(network, generated.load())
     finally:
         del sys.modules[generated.__name__]
-    torch.export.save(program, path / f"{stem(network)}.pt2", extra_files=_metadata(network))
+    torch.export.save(program, path / f"{file_stem(network)}.pt2", extra_files=_metadata(network))
 
 
 def _weights(network: Network, source: Source) -> dict[str, Tensor]:
@@ -55,6 +58,10 @@ def _weights(network: Network, source: Source) -> dict[str, Tensor]:
     if network.input_scale is not None:
         tensors["mean"] = torch.from_numpy(network.input_scale.mean).double()
         tensors["deviation"] = torch.from_numpy(network.input_scale.deviation).double()
+    for number, each in enumerate(network.stem):
+        tensors |= {f"stem.{number}.{name}": torch.from_numpy(getattr(each, name)) for name in ("weight", "bias")}
+    if network.query is not None:
+        tensors["query"] = torch.from_numpy(network.query)
     ways = {"fwd": "forwards", "bwd": "backwards"} if network.bidirectional else {"fwd": "layers"}
     for layer in network.every_layer:
         own = _layer_weights(layer, source)
@@ -79,8 +86,8 @@ def _program(network: Network, module: nn.Module) -> torch.export.ExportedProgra
     """The module as a graph, for any number of sequences and steps: a loop over the steps becomes a scan."""
     for layer in _layers(module):
         layer.forward = _Scan(layer)
-    batch, time = torch.export.Dim("batch", min=1), torch.export.Dim("time", min=1)
-    x = torch.zeros((2, 3), dtype=torch.int64) if network.tokens else torch.zeros(2, 3, network.input_size)
+    batch, time = torch.export.Dim("batch", min=1), torch.export.Dim("time", min=shortest(network))
+    x = torch.zeros((2, STEPS), dtype=torch.int64) if network.tokens else torch.zeros(2, STEPS, network.input_size)
     arguments: tuple[Any, ...] = (x,)
     shapes: tuple[Any, ...] = ({0: batch, 1: time},)
     if network.carried:
@@ -90,6 +97,14 @@ def _program(network: Network, module: nn.Module) -> torch.export.ExportedProgra
         # torch's own imports use what torch has deprecated.
         warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)
         return torch.export.export(module, arguments, dynamic_shapes=shapes)
+
+
+def shortest(network: Network) -> int:
+    """The fewest steps that the exported program reads.
+
+    For what a stem shortens to a single step, torch.export would demand a program of its own: two are needed.
+    """
+    return 1 + math.prod(each.stride for each in network.stem) if network.stem else 1
 
 
 class _Scan:
@@ -132,11 +147,14 @@ def runner(network: Network, path: Path) -> Runner:
     """The module, and the exported program, which must agree with it."""
     module, program = (
         run_module(network, path),
-        _run(network, torch.export.load(path / f"{stem(network)}.pt2").module()),
+        _run(network, torch.export.load(path / f"{file_stem(network)}.pt2").module()),
     )
 
     def run(x: np.ndarray, carried: Carried) -> tuple[np.ndarray, Carried]:
-        (answer, new), (own_answer, own_new) = program(x, carried), module(x, carried)
+        own_answer, own_new = module(x, carried)
+        if x.shape[1] < shortest(network):
+            return own_answer, own_new
+        answer, new = program(x, carried)
         for name, value in {"": own_answer, **own_new}.items():
             difference = float(np.abs((new[name] if name else answer) - value).max())
             if not difference <= TOLERANCE * max(1.0, float(np.abs(value).max())):
@@ -150,7 +168,7 @@ def runner(network: Network, path: Path) -> Runner:
 
 def run_module(network: Network, path: Path) -> Runner:
     """The module alone, imported from its file."""
-    return _run(network, _imported(path / f"{stem(network)}.py").load())
+    return _run(network, _imported(path / f"{file_stem(network)}.py").load())
 
 
 def _run(network: Network, module: Any) -> Runner:

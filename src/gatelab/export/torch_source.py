@@ -6,7 +6,8 @@ import keyword
 import sys
 
 from gatelab import __version__
-from gatelab.export.network import Network, identifier
+from gatelab.export import torch_pooling
+from gatelab.export.network import POOLED, Network, identifier
 from gatelab.export.torch_layer import LayerSource
 from gatelab.export.torch_lines import WIDTH, folded, indented, quoted
 from gatelab.export.torch_step import GLOBALS, HELPERS, Names
@@ -15,7 +16,7 @@ USED = {"softplus": "softplus(", "one_hot": "one_hot("}  # functions of torch th
 STATE = "Dict[str, Tensor]"
 
 
-def stem(network: Network) -> str:
+def file_stem(network: Network) -> str:
     """The name of the files. A module of that name must not hide another one."""
     hidden = network.name in (*sys.stdlib_module_names, *keyword.kwlist, "torch", "numpy")
     return f"{network.name}_network" if hidden else network.name
@@ -27,7 +28,7 @@ class Source:
     def __init__(self, network: Network) -> None:
         self.network = network
         names = Names(GLOBALS, HELPERS, ("CLASSES", "COLUMNS", "VOCABULARY", "WEIGHTS"))
-        self.name = names.new(_camel(stem(network)))
+        self.name = names.new(_camel(file_stem(network)))
         self.layer = LayerSource(network, names.new(f"{_camel(identifier(network.cell.name))}Layer"))
         local = Names(GLOBALS, ("self", "x", "state", "values", "number", "layer", "outputs", "answer", "read"))
         self.finals = {state: local.new(f"{name}_end") for state, name in self.layer.step.states.items()}
@@ -67,9 +68,9 @@ class Source:
             "",
             f"Cell: {network.cell.name}, {layers}{both}. Shapes: B sequences, T steps, H units.",
             "",
-            f"    network = load()                    # the weights are in {stem(network)}.pt",
+            f"    network = load()                    # the weights are in {file_stem(network)}.pt",
         ]
-        if network.bidirectional:
+        if network.reads_whole:
             lines.append("    answer = network(x)                 # whole sequences only")
         else:
             lines += [
@@ -81,7 +82,7 @@ class Source:
     def _constants(self) -> list[str]:
         network = self.network
         named = {"COLUMNS": network.columns, "VOCABULARY": network.vocabulary, "CLASSES": network.classes or ()}
-        lines = [f'WEIGHTS = Path(__file__).with_name("{stem(self.network)}.pt")']
+        lines = [f'WEIGHTS = Path(__file__).with_name("{file_stem(self.network)}.pt")']
         return lines + [line for name, values in named.items() if values for line in _tuple(name, values)]
 
     def _network(self) -> str:
@@ -89,9 +90,9 @@ class Source:
         lines = [f"class {self.name}(nn.Module):", f'    """{self._summary()}"""', ""]
         lines += ["    def __init__(self) -> None:", "        super().__init__()"]
         lines += [f"        {line}" for line in self._modules()]
-        if network.bidirectional:
+        if network.reads_whole:
             forward = ["    def forward(self, x: Tensor) -> Tensor:", f'        """{self._forward_summary()}"""']
-            forward += [f"        {line}" for line in self._forward_both()]
+            forward += [f"        {line}" for line in self._forward_whole()]
         else:
             lines += ["", *(f"    {line}" for line in self._initial())]
             forward = [
@@ -105,36 +106,51 @@ class Source:
         network = self.network
         parts = ["embeddings"] if network.embedding is not None else ["one-hot vectors"] if network.tokens else []
         parts += ["scaling"] if network.input_scale is not None else []
+        parts += ["a stem of convolutions"] if network.stem else []
         parts += ["recurrent layers with residual connections" if network.residual else "recurrent layers"]
+        parts += ["pooling over the steps"] if network.read in POOLED else []
         parts += ["a linear head"] if network.head is not None else []
         summary = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
         return summary[0].upper() + summary[1:] + "."
 
     def _forward_summary(self) -> str:
-        what = {"last": "after the last step", "mean": "from the mean over the steps", "steps": "at every step"}
-        state = "" if self.network.bidirectional else ", and the state to continue with"
+        what = {
+            "last": "after the last step",
+            "mean": "from the mean over the steps",
+            "max": "from the largest outputs",
+            "mean+max": "from the mean over the steps and the largest outputs",
+            "attention": "from a mean over the steps, with learned weights",
+            "steps": "at every step",
+        }
+        state = "" if self.network.reads_whole else ", and the state to continue with"
         return f"The answer {what[self.network.read]}{state}."
 
     def _modules(self) -> list[str]:
         network, H = self.network, self.network.hidden_size
         lines = []
-        size = network.input_size
         if network.embedding is not None:
-            size = network.embedding.shape[1]
-            lines.append(f"self.embedding = nn.Embedding({network.input_size}, {size})")
+            lines.append(f"self.embedding = nn.Embedding({network.input_size}, {network.encoded_size})")
         if network.input_scale is not None:
             # In double precision, since a large mean would cost a small deviation its digits.
             lines += [
                 f'self.register_buffer("{name}", torch.zeros({network.input_size}, dtype=torch.float64))'
                 for name in ("mean", "deviation")
             ]
-        directions = len(network.layers[0])
-        sizes = [size, *[H * directions] * (len(network.layers) - 1)]
+        if network.stem:
+            convolutions = [
+                f"nn.Conv1d({each.inputs}, {each.channels}, {each.width}, {each.stride}, {each.padding})"
+                for each in network.stem
+            ]
+            lines.append("# The batch normalization of the training is part of the weights.")
+            lines.append(f"self.stem = nn.ModuleList([{', '.join(convolutions)}])")
+        sizes = [network.first_size, *[network.features] * (len(network.layers) - 1)]
         modules = ", ".join(f"{self.layer.name}({each}, {H})" for each in sizes)
         for name in ("forwards", "backwards") if network.bidirectional else ("layers",):
             lines.append(f"self.{name} = nn.ModuleList([{modules}])")
+        if network.query is not None:
+            lines.append(f"self.query = nn.Parameter(torch.zeros({network.features}))")
         if network.head is not None:
-            lines.append(f"self.head = nn.Linear({H * directions}, {network.output_size})")
+            lines.append(f"self.head = nn.Linear({network.read_size}, {network.output_size})")
         if network.output_scale is not None:
             lines += [
                 f'self.register_buffer("{name}", torch.zeros({network.output_size}))'
@@ -194,44 +210,49 @@ class Source:
             *(["    values = outputs + values if number > 0 else outputs"] if network.residual else []),
             *(f"    {self.stacks[name]}.append({final})" for name, final in self.finals.items()),
         ]
-        total, before, steps = (quoted(network.extra(name)) for name in ("total", "before", "steps"))
-        if network.extra("steps") in network.carried:
-            lines.append(f"steps = state[{steps}] + x.shape[1]")
-            kept.append(f"{steps}: steps")
-        if network.read == "mean":
-            lines.append(f"total = state[{total}] + values.sum(1)")
-            kept.append(f"{total}: total")
+        pooling, new, read = torch_pooling.continued(network)
+        kept += [f"{quoted(network.extra(name))}: {value}" for name, value in new.items()]
         if network.differenced:
-            kept.append(f"{before}: x[:, -1, :{network.differenced}]")
-        read = {"last": "values[:, -1]", "mean": "total / steps", "steps": "values"}[network.read]
-        lines += [*self._answer(read), *_dictionary("return answer, ", kept)]
-        return lines
+            kept.append(f"{quoted(network.extra('before'))}: x[:, -1, :{network.differenced}]")
+        return [*lines, *pooling, *self._answer(read), *_dictionary("return answer, ", kept)]
 
-    def _forward_both(self) -> list[str]:
-        H = self.network.hidden_size
+    def _forward_whole(self) -> list[str]:
+        network, rest = self.network, "".join(", _" for _ in self.layer.step.states)
         zeros = ", ".join(["zeros"] * len(self.layer.step.states))
-        rest = "".join(", _" for _ in self.layer.step.states)
-        both = "torch.cat([right, left.flip(1)], 2)"
-        lines = [
+        outputs = "outputs" if network.residual else "values"
+        ways, each = "self.layers", "layer"
+        layer = [f"{outputs}{rest} = layer(values, {zeros})"]
+        if network.bidirectional:
+            ways, each = "zip(self.forwards, self.backwards)", "forwards, backwards"
+            layer = [
+                f"right{rest} = forwards(values, {zeros})",
+                f"left{rest} = backwards(values.flip(1), {zeros})",
+                f"{outputs} = torch.cat([right, left.flip(1)], 2)",
+            ]
+        if network.residual:
+            ways, each = f"enumerate({ways})", f"number, {f'({each})' if network.bidirectional else each}"
+            layer.append("values = outputs + values if number > 0 else outputs")
+        pooling, read = torch_pooling.whole(network)
+        return [
             *self._encoded(),
-            f"zeros = values.new_zeros(x.shape[0], {H})",
-            "for number, (forwards, backwards) in enumerate(zip(self.forwards, self.backwards)):"
-            if self.network.residual
-            else "for forwards, backwards in zip(self.forwards, self.backwards):",
-            f"    right{rest} = forwards(values, {zeros})",
-            f"    left{rest} = backwards(values.flip(1), {zeros})",
-            *(
-                [f"    outputs = {both}", "    values = outputs + values if number > 0 else outputs"]
-                if self.network.residual
-                else [f"    values = {both}"]
-            ),
+            *self._stem(),
+            f"zeros = values.new_zeros(x.shape[0], {network.hidden_size})",
+            f"for {each} in {ways}:",
+            *indented(layer),
+            *pooling,
+            *self._answer(read),
+            "return answer",
         ]
-        read = {
-            "last": f"torch.cat([values[:, -1, :{H}], values[:, 0, {H}:]], 1)",
-            "mean": "values.mean(1)",
-            "steps": "values",
-        }[self.network.read]
-        return [*lines, *self._answer(read), "return answer"]
+
+    def _stem(self) -> list[str]:
+        if not self.network.stem:
+            return []
+        return [
+            "values = values.transpose(1, 2)  # (B, D, T)",
+            "for convolution in self.stem:",
+            "    values = torch.relu(convolution(values))",
+            "values = values.transpose(1, 2).contiguous()",
+        ]
 
     def _answer(self, read: str) -> list[str]:
         network = self.network

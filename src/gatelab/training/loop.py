@@ -257,12 +257,13 @@ def train_epoch(work: Work) -> None:
     begin = time.perf_counter() - place.seconds
     work.model.train()
     while place.batch < len(batches):
-        rate = work.schedule.learning_rate(place.epoch, place.batch, len(batches))
+        where = place.epoch, place.batch, len(batches)
+        optimizers.set_pace(work.optimizer, work.schedule.learning_rate(*where), work.schedule.momentum(*where))
         chunk = batches[place.batch]
         if not chunk.continues:
             work.carried = None
         weights = devices.moved_weights(part.weights_of(chunk.examples), work.device)
-        place.norm += train_step(work, devices.moved(part.batch(*chunk), work.device), rate, tally, weights)
+        place.norm += train_step(work, devices.moved(part.batch(*chunk), work.device), tally, weights)
         place.batch += 1
         place.tally, place.seconds = checkpoint.saved_tally(tally), time.perf_counter() - begin
         work.report.batch(place.epoch, place.batch, len(batches), _seen(work, len(part), tally.targets), tally)
@@ -278,7 +279,7 @@ def _seen(work: Work, examples: int, targets: int) -> int:
     return min(batches, examples) if work.bptt is None else targets
 
 
-def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally, weights: Tensor | None = None) -> float:
+def train_step(work: Work, batch: Batch, tally: Tally, weights: Tensor | None = None) -> float:
     """Forward pass, backward pass, optimizer step. Returns the gradient norm before clipping."""
     model, optimizer, place = work.model, work.optimizer, work.place
     # Dropout, and masks that a cell draws, are seeded by position: there is no generator state to save, and nothing
@@ -290,14 +291,13 @@ def train_step(work: Work, batch: Batch, learning_rate: float, tally: Tally, wei
     else:
         prediction, state = run_chunk(model, batch, work.carried)
         work.carried = chunks.detached(state)
-    loss = work.objective.loss(prediction, batch, weights)
+    loss = work.objective.training_loss(prediction, batch, weights)
     loss.backward()  # type: ignore[no-untyped-call]
     norm = optimizers.gradient_norm(optimizer, work.spec.optimization.clip_norm)
     value = loss.item()
     if not (value < DIVERGED and math.isfinite(norm)):
         what = f"the loss is {value:.3g}" if not value < DIVERGED else f"the gradient norm is {norm}"
         raise DivergenceError(what, place.epoch + 1, place.batch + 1, optimizers.largest_gradients(model))
-    optimizers.set_learning_rate(optimizer, learning_rate)
     optimizers.step(optimizer)
     tally.add(prediction, batch, value, weights)
     return norm

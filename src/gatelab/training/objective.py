@@ -28,22 +28,27 @@ class Objective:
         self.name = spec.loss if spec.loss != "auto" else "cross_entropy" if self.classifies else "mse"
         by_accuracy = self.classifies and task.bits_metric is None
         self.monitor = spec.monitor if spec.monitor != "auto" else "accuracy" if by_accuracy else "loss"
+        self.smoothing = spec.label_smoothing
 
-    def loss(self, prediction: Tensor, batch: Batch, weights: Tensor | None = None) -> Tensor:
+    def training_loss(self, prediction: Tensor, batch: Batch, weights: Tensor | None = None) -> Tensor:
+        """The loss that is minimized: with smoothed labels, if the spec says so."""
+        return self.loss(prediction, batch, weights, self.smoothing)
+
+    def loss(self, prediction: Tensor, batch: Batch, weights: Tensor | None = None, smoothing: float = 0.0) -> Tensor:
         """The mean over all targets: (B, K) against (B,) or (B, K), or with a T in the middle. With `weights` (B,), the
         mean of the weighted losses: weights have mean 1 over all batches, not in each of them.
         """
         if weights is not None:
-            return self._weighted_loss(prediction, batch, weights)
+            return self._weighted_loss(prediction, batch, weights, smoothing)
         prediction, targets = self.existing(prediction, batch), self.existing(batch.y, batch)
         if self.classifies:
-            return cross_entropy(prediction, targets)
+            return cross_entropy(prediction, targets, label_smoothing=smoothing)
         return mse_loss(prediction, targets) if self.name == "mse" else l1_loss(prediction, targets)
 
-    def _weighted_loss(self, prediction: Tensor, batch: Batch, weights: Tensor) -> Tensor:
+    def _weighted_loss(self, prediction: Tensor, batch: Batch, weights: Tensor, smoothing: float) -> Tensor:
         prediction, targets = self.existing(prediction, batch), self.existing(batch.y, batch)
         if self.classifies:
-            losses = cross_entropy(prediction, targets, reduction="none")
+            losses = cross_entropy(prediction, targets, reduction="none", label_smoothing=smoothing)
         else:
             loss = mse_loss if self.name == "mse" else l1_loss
             losses = loss(prediction, targets, reduction="none").mean(-1)

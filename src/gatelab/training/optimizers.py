@@ -41,10 +41,14 @@ def step(optimizer: Optimizer) -> None:
         optimizer.step()
 
 
-def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
-    """The same rate for all parameters."""
+def set_pace(optimizer: Optimizer, rate: float, momentum: float | None) -> None:
+    """The same learning rate, and momentum unless it is to stay as it is, for all parameters."""
     for group in optimizer.param_groups:
         group["lr"] = rate
+        if momentum is not None and "betas" in group:  # of Adam
+            group["betas"] = (momentum, group["betas"][1])
+        elif momentum is not None:
+            group["momentum"] = momentum
 
 
 def tensors(optimizer: Optimizer) -> dict[str, Tensor]:

@@ -194,8 +194,9 @@ class OptimizationSpec(Section):
     schedule: Literal["constant", "cosine", "one_cycle", "step", "plateau"] = Field(
         "constant",
         description="of the learning rate: constant, cosine decay to final_learning_rate, one cycle (a rise over 30 % "
-        "of the batches, then a decay to almost 0), times step_factor every step_epochs, or times step_factor after "
-        "plateau_patience epochs without improvement in validation",
+        "of the batches, then a decay to almost 0; momentum, or the first beta of Adam, is 0.95, at the peak 0.85), "
+        "times step_factor every step_epochs, or times step_factor after plateau_patience epochs without improvement "
+        "in validation",
     )
     final_learning_rate: float = Field(0.0, ge=0, description="end of the cosine decay, and minimum of plateau")
     step_epochs: int = Field(10, ge=1, lt=2**31, description="epochs between steps")
@@ -208,6 +209,8 @@ class OptimizationSpec(Section):
         if self.momentum and self.optimizer not in ("sgd", "rmsprop"):
             why = f"this is for sgd and rmsprop; {self.optimizer} has its own: leave it out"
             yield Conflict(("momentum", "optimizer"), why)
+        elif self.momentum and self.schedule == "one_cycle":
+            yield Conflict(("momentum", "schedule"), "one_cycle has a momentum of its own: leave it out")
         if self.final_learning_rate > self.learning_rate:
             why = f"this is {self.final_learning_rate:g}, expected no more than learning_rate, {self.learning_rate:g}"
             yield Conflict(("final_learning_rate", "learning_rate"), why)
@@ -233,6 +236,12 @@ class TrainingSpec(Section):
     )
     loss: Literal["auto", "cross_entropy", "mse", "mae"] = Field(
         "auto", description="training loss: auto is cross_entropy for classes and mse for numbers"
+    )
+    label_smoothing: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="of classes, in training only: the part of each target that is spread evenly over all classes",
     )
     patience: int | None = Field(
         None,
@@ -353,6 +362,9 @@ def disagreements(task: Task, model: ModelSpec, training: TrainingSpec) -> Itera
     if (training.loss == "cross_entropy") != (kind == "classes") and training.loss != "auto":
         why = f"{training.loss} does not fit the task {task.name!r}, whose targets are {kind}"
         yield Conflict(("training.loss", "task"), why)
+    if training.label_smoothing and kind == "numbers":
+        why = f"the targets of the task {task.name!r} are numbers, which have no labels to smooth: leave it out"
+        yield Conflict(("training.label_smoothing", "task"), why)
     if model.engine == "fused" and training.device in ("cuda", "mps"):
         why = f"this is {training.device}, and model.engine is fused, which runs on the CPU: change one of them"
         yield Conflict(("training.device", "model.engine"), why)

@@ -8,14 +8,15 @@ function create(weights) {
 /** The network with some of its values clamped. */
 function withClamps(model, clamps) {
   const { units, outputs, read, inputs, gates: gateNames, states, layers: count, differenced } = about;
-  const isWhole = about.directions.length > 1, held = clamps.map(understood);
+  const isBackward = about.directions.length > 1, isWhole = isBackward || about.stem.length > 0;
+  const why = isBackward ? "this network also reads backwards" : "the convolutions of this network read later steps";
+  const held = clamps.map(understood);
 
   /** The state at the beginning of a sequence: zeros. */
   function begin() {
-    if (isWhole) throw new TypeError("this network also reads backwards, so that it has no state: use run(xs)");
+    if (isWhole) throw new TypeError(`${why}, so that it has no state: use run(xs)`);
     const zeros = () => Object.fromEntries(states.map((name) => [name, new Float64Array(units)]));
-    const state = { steps: 0, layers: Array.from({ length: count }, zeros) };
-    if (read === "mean") state.total = new Float64Array(units);
+    const state = { steps: 0, layers: Array.from({ length: count }, zeros), ...unpooled(units) };
     if (differenced) state.before = new Float64Array(differenced);
     return state;
   }
@@ -32,14 +33,15 @@ function withClamps(model, clamps) {
   function run(xs, { state = isWhole ? null : begin(), record = false } = {}) {
     const { flat, steps } = flattened(xs);
     if (!steps) throw new RangeError("the sequence has no steps: expected at least one");
-    if (isWhole && state) throw new TypeError("this network also reads backwards: expected a whole sequence, no state");
+    if (isWhole && state) throw new TypeError(`${why}: expected a whole sequence, no state`);
     const tape = record || isWhole ? recorded(model, held, flat, steps, state) : null;
     const keepsAnswers = read === "steps" || (record && !isWhole);
     const answers = keepsAnswers ? new Float64Array(steps * outputs) : undefined;
+    const running = state ?? unpooled(model.features), last = (tape ?? { steps }).steps - 1;
     let answer;
-    for (let t = keepsAnswers || !tape ? 0 : steps - 1; t < steps; t++) {
-      const features = tape ? featuresAt(tape, t, state) : advance(model, held, flat, t, state);
-      if (keepsAnswers || t === steps - 1) answer = answered(model, features, 0, flat, t);
+    for (let t = 0; t <= last; t++) {
+      const features = tape ? featuresAt(tape, t, running) : advance(model, held, flat, t, state);
+      if (keepsAnswers || t === last) answer = answered(model, features, 0, flat, t);
       if (answers) answers.set(answer, t * outputs);
     }
     if (tape && state) {
@@ -50,16 +52,11 @@ function withClamps(model, clamps) {
     return record ? { ...result, layers: shown(tape), clamps, tape } : result;
   }
 
-  /** What the head reads if the sequence ends at step t, from a record; a mean continues that of the state. */
-  function featuresAt(tape, t, state) {
-    const { features } = model, { outputs: values, steps } = tape;
-    const row = values.slice(t * features, (t + 1) * features);
-    if (read === "last" && isWhole) row.set(values.subarray(units, features), units);
-    if (read !== "mean") return row;
-    const total = state ? state.total : new Float64Array(features);
-    for (let s = isWhole ? 0 : t; s <= t; s++)
-      for (let i = 0; i < features; i++) total[i] += values[s * features + i];
-    return total.map((each) => each / (tape.start + t + 1));
+  /** What the head reads if the sequence ends at step t, from a record; the running values are replaced. */
+  function featuresAt(tape, t, running) {
+    const { features } = model, row = pooled(model, running, tape.start + t + 1, tape.outputs, t * features);
+    if (read === "last" && isBackward) row.set(tape.outputs.subarray(units, features), units);
+    return row;
   }
 
   /** Every gate and state of every layer, (steps × units) each. */
@@ -85,10 +82,10 @@ function withClamps(model, clamps) {
     if (!(Number.isInteger(at) && at >= 0 && at < ran.steps))
       throw new RangeError(`there is no step ${at}: expected one from 0 to ${ran.steps - 1}`);
     if (isWhole && read !== "steps" && at !== ran.steps - 1)
-      throw new RangeError("this network also reads backwards: it answers after the last step only");
+      throw new RangeError(`${why}: it answers after the last step only`);
     const chosen = typeof of === "number" ? Float64Array.from({ length: outputs }, (_, i) => +(i === of)) : of;
     if (chosen.length !== outputs) throw new RangeError(`${chosen.length} weights: expected ${outputs}, one per output`);
-    return differentiated(model, ran.tape, chosen, at);
+    return differentiated(model, ran.tape, chosen, at - ran.steps + ran.tape.steps); // a stem makes fewer steps
   }
 
   /** The same network with values clamped, beside this one: one or several { layer, value, units, to, from, until }. */

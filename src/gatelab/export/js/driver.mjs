@@ -13,9 +13,8 @@ async function load() {
 
 const plain = (key, value) => (ArrayBuffer.isView(value) ? Array.from(value) : key === "tape" ? undefined : value);
 const typed = (state) => ({
-  ...state,
-  ...(state.total && { total: Float64Array.from(state.total) }),
-  ...(state.before && { before: Float64Array.from(state.before) }),
+  ...Object.fromEntries(
+    Object.entries(state).map(([key, values]) => [key, Array.isArray(values) ? Float64Array.from(values) : values])),
   layers: state.layers.map((layer) =>
     Object.fromEntries(Object.entries(layer).map(([key, values]) => [key, Float64Array.from(values)]))),
 });

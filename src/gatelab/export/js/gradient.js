@@ -24,20 +24,20 @@ function differentiated(model, tape, weights, end) {
     layers.unshift(...found);
     adjoint = ofInput;
   }
+  for (let number = model.stem.length - 1; number >= 0; number--) {
+    const { output, steps: from } = tape.stem[number];
+    adjoint = model.stem[number].backward(output, adjoint, from);
+  }
   return { x: rawGradient(model, adjoint, weights, tape, end), layers };
 }
 
 /** The adjoint of the last layer's output, from that of the answer. */
 function readBackwards(model, answer, adjoint, tape, end) {
-  const { units, read, directions, outputs } = about, { features } = model, { steps, start } = tape;
-  const ofRead = new Float64Array(features);
+  const { units, read, directions, outputs } = about, { features, readSize } = model;
+  const ofRead = new Float64Array(readSize);
   if (model.head) multiply(ofRead, 0, model.headTransposed, answer, 0);
   else for (let i = 0; i < outputs; i++) ofRead[i] = answer[i];
-  if (read === "mean") {
-    for (let t = 0; t <= end; t++)
-      for (let i = 0; i < features; i++) adjoint[t * features + i] = ofRead[i] / (start + end + 1);
-    return;
-  }
+  if (read in RUNNING) return pooledBackwards(model, ofRead, adjoint, tape, end);
   directions.forEach((direction, d) => {
     const t = direction === "bwd" && read === "last" ? 0 : end;
     for (let i = d * units; i < (d + 1) * units; i++) adjoint[t * features + i] = ofRead[i];
@@ -46,9 +46,9 @@ function readBackwards(model, answer, adjoint, tape, end) {
 
 /** The derivatives with respect to the raw input: of tokens with respect to their one-hot vectors. */
 function rawGradient(model, adjoint, weights, tape, end) {
-  const { inputs, tokens, differenced } = about, { steps, start } = tape, { width, embedding } = model;
-  const x = new Float64Array(steps * inputs);
-  for (let t = 0; t < steps; t++)
+  const { inputs, tokens, differenced } = about, { length, start } = tape, { width, embedding } = model;
+  const x = new Float64Array(length * inputs);
+  for (let t = 0; t < length; t++)
     for (let i = 0; i < inputs; i++) {
       let own = 0;
       if (tokens && embedding) for (let k = 0; k < width; k++) own += embedding[i * width + k] * adjoint[t * width + k];

@@ -15,7 +15,7 @@ function decoded(weights, name, length) {
 /** One layer in one direction. */
 class Layer {
   constructor(weights, number, direction, inputs) {
-    const { units, gates, states, tokens, embedding } = about;
+    const { units, gates, states, tokens, embedding, stem } = about;
     const read = new Map(); // both steps read the same weights
     const parameter = (name) => {
       const length = name.startsWith("W.") ? units * inputs : name.startsWith("b.") ? units : undefined;
@@ -24,7 +24,7 @@ class Layer {
     };
     Object.assign(this, { number, direction, inputs, isClamped: false });
     this.clamps = [...gates, ...states].map(() => ({ on: new Float64Array(units), to: new Float64Array(units) }));
-    this.forward = forwardStep(parameter, inputs, this.clamps, tokens && !embedding && number === 0);
+    this.forward = forwardStep(parameter, inputs, this.clamps, tokens && !embedding && !stem.length && !number);
     this.backward = backwardStep(parameter, inputs, this.clamps);
     this.scratch = Layer.record(1);
   }
@@ -63,25 +63,31 @@ class Layer {
 
 /** All weights, ready to be used. */
 function prepared(weights) {
-  const { inputs, units, outputs, directions, embedding, hasHead } = about;
+  const { inputs, units, outputs, directions, embedding, hasHead, read } = about;
   const width = embedding ?? inputs, features = units * directions.length;
+  const readSize = read === "mean+max" ? 2 * features : features;
+  const stem = about.stem.map((sizes, number) => new Convolution(weights, number, sizes));
+  const first = stem.length ? stem.at(-1).channels : width;
   const isGiven = (name) => name in weights.float32 || name in weights.float64;
   const array = (name, length) => (isGiven(name) ? decoded(weights, name, length) : null);
   const layers = Array.from({ length: about.layers }, (_, number) =>
-    directions.map((direction) => new Layer(weights, number, direction, number ? features : width)));
-  const head = hasHead ? decoded(weights, "head.weight", outputs * features) : null;
+    directions.map((direction) => new Layer(weights, number, direction, number ? features : first)));
+  const head = hasHead ? decoded(weights, "head.weight", outputs * readSize) : null;
   return {
+    stem,
     layers,
     width,
     features,
+    readSize,
+    query: array("query", features),
     embedding: array("embedding", inputs * width),
     inputMean: array("input.mean", inputs),
     inputDeviation: array("input.deviation", inputs),
     outputMean: array("output.mean", outputs),
     outputDeviation: array("output.deviation", outputs),
-    head: head && packed(features, [head]),
+    head: head && packed(readSize, [head]),
     headBias: head && decoded(weights, "head.bias", outputs),
-    headTransposed: head && packed(outputs, [transposed(head, features)]),
+    headTransposed: head && packed(outputs, [transposed(head, readSize)]),
   };
 }
 
@@ -134,7 +140,7 @@ function answered(model, features, at, flat, t) {
 
 /** One step of all layers: replaces the state, returns the features that the head reads if the sequence ends here. */
 function advance(model, clamps, flat, t, state) {
-  const { units, residual, read, states, differenced, inputs } = about;
+  const { units, residual, states, differenced, inputs } = about;
   let values = new Float64Array(model.width);
   encode(model, flat, t, state.steps ? state.before : null, values, 0);
   model.layers.forEach(([layer], number) => {
@@ -149,20 +155,22 @@ function advance(model, clamps, flat, t, state) {
   });
   state.steps += 1;
   for (let i = 0; i < differenced; i++) state.before[i] = flat[t * inputs + i];
-  if (read === "mean")
-    for (let j = 0; j < units; j++) {
-      state.total[j] += values[j];
-      values[j] = state.total[j] / state.steps;
-    }
-  return values;
+  return pooled(model, state, state.steps, values, 0);
 }
 
-/** Run all layers over a sequence and keep every value. */
-function recorded(model, clamps, flat, steps, state) {
+/** Run all layers over a sequence and keep every value. A stem makes fewer steps of it. */
+function recorded(model, clamps, flat, length, state) {
   const { units, residual, states } = about, { features } = model;
   const start = state ? state.steps : 0, before = start && about.differenced ? state.before.slice() : null;
-  let values = new Float64Array(steps * model.width);
+  const running = state ? copied(state) : unpooled(features);
+  let values = new Float64Array(length * model.width), steps = length;
   for (let t = 0; t < steps; t++) encode(model, flat, t, before, values, t * model.width);
+  const stem = model.stem.map((convolution) => {
+    const from = steps;
+    values = convolution.forward(values, steps);
+    steps = convolution.shortened(steps);
+    return { output: values, steps: from };
+  });
   const layers = model.layers.map((directions, number) => {
     const outputs = new Float64Array(steps * features), x = values;
     const records = directions.map((layer, d) => {
@@ -184,5 +192,5 @@ function recorded(model, clamps, flat, steps, state) {
     values = outputs;
     return { x, records };
   });
-  return { layers, outputs: values, flat, steps, start, before, clamps };
+  return { stem, layers, outputs: values, flat, length, steps, start, before, clamps, running };
 }

@@ -98,9 +98,10 @@ def training(t: Facts, is_classes: bool, task: Facts) -> list[tuple[str, str]]:
     by_accuracy = is_classes and not task.get("in_bits")
     monitor = t["monitor"] if t["monitor"] != "auto" else "accuracy" if by_accuracy else "loss"
     bptt = t.get("bptt") or task.get("default_bptt")
+    smoothing = t.get("label_smoothing")  # a run of an earlier version does not have it
     patience = f", early stopping with patience {t['patience']}" if t["patience"] else ""
     return [
-        ("loss", LOSSES[loss]),
+        ("loss", LOSSES[loss] + (f", labels smoothed by {smoothing:g} in training" if smoothing else "")),
         ("epochs", f"at most {t['num_epochs']}{patience}"),
         ("tested weights", f"epoch with the best validation {monitor}"),
         ("batch size", f"{t['batch_size']:,}{', batches of similar length' if t.get('bucket_by_length') else ''}"),
