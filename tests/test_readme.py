@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 NAMES = (
     "layers", "tasks", "text", "training", "bench", "ablation", "cluster", "inspect", "explore", "use",
-    "estimators", "forecasting",
+    "estimators", "forecasting", "fit",
 )  # fmt: skip
 GUIDES = ("README.md", *(f"docs/{name}.md" for name in NAMES))
 TEXT = "\n".join((ROOT / name).read_text() for name in GUIDES)

@@ -90,6 +90,11 @@ def mean_and_sd(metric: str, mean: float, sd: float | None, plus_minus: str = "Â
     return f"{text} {plus_minus} {spread}"
 
 
+def percent(share: float) -> str:
+    """A probability: 90 %, 97.5 %."""
+    return f"{100 * share:.10g} %"
+
+
 def counted(count: int, thing: str) -> str:
     """1 seed, 5 seeds."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"

@@ -19,6 +19,7 @@ from gatelab.cli import (
     doctor,
     explore,
     export,
+    fit,
     forecast,
     inspect,
     predict,
@@ -36,6 +37,7 @@ from gatelab.errors import GatelabError, bug_report
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("cells")(cells.cells)
 app.command("tasks")(tasks.tasks)
+app.command("fit")(fit.fit)
 app.command("train")(train.train)
 app.command("bench")(bench.bench)
 app.command("ablate")(ablate.ablate)

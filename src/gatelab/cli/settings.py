@@ -29,16 +29,20 @@ AcceptChanges = Annotated[
 ]
 
 
-def settings(assignments: list[str]) -> dict[Key, Any]:
+def assignments(given: list[str], flag: str, example: str) -> dict[str, str]:
+    """Parse `KEY=VALUE` as it was given to a flag several times."""
+    values: dict[str, str] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise GatelabError(f"{flag} {shlex.quote(text)} is not understood: expected KEY=VALUE, as {example}")
+        values[key.strip()] = value
+    return values
+
+
+def settings(given: list[str]) -> dict[Key, Any]:
     """Parse assignments such as `training.patience=5`; values are YAML."""
     from gatelab.training.config import parse_yaml
 
-    values: dict[Key, Any] = {}
-    for setting in assignments:
-        key, equals, value = setting.partition("=")
-        if not equals or not key:
-            raise GatelabError(
-                f"--set {shlex.quote(setting)} is not understood: expected KEY=VALUE, as training.patience=5"
-            )
-        values[tuple(key.strip().split("."))] = parse_yaml(value, f"--set {setting}")
-    return values
+    parsed = assignments(given, "--set", "training.patience=5")
+    return {tuple(key.split(".")): parse_yaml(value, f"--set {key}={value}") for key, value in parsed.items()}

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
 
 def verify(
-    directory: Annotated[Path, typer.Argument(help="Directory of a run or an experiment.", metavar="DIR")],
+    directory: Annotated[
+        Path, typer.Argument(help="Directory of a run, a forecaster or an experiment.", metavar="DIR")
+    ],
 ) -> None:
-    """Check every file of a run or an experiment against its checksum and against the other files.
+    """Check every file of a run, a forecaster or an experiment against its checksum and against the other files.
 
     The exit code is 0 only if all files are intact.
     """
@@ -35,18 +37,22 @@ def verify(
 
 def _findings(directory: Path) -> list[tuple[Path, list[Finding]]]:
     from gatelab.errors import DataError
+    from gatelab.estimators.forecasting.verify import verify_forecaster
     from gatelab.experiments.verify import verify_experiment
     from gatelab.training import Run
+    from gatelab.training.run import FORECASTER
     from gatelab.training.verify import verify as verify_run
 
     if not directory.is_dir():
         raise DataError(f"there is no directory {directory}: expected that of a run or an experiment")
     if (directory / "experiment.json").exists() or (directory / "studies.json").exists():
         return list(verify_experiment(directory))
+    if (directory / FORECASTER).is_file():
+        return list(verify_forecaster(directory))
     run = Run(directory)
     if not run.exists():
         raise DataError(
-            f"{directory} holds neither a run nor an experiment: expected manifest.json, experiment.json or "
-            "studies.json in it"
+            f"{directory} holds neither a run nor an experiment: expected manifest.json, experiment.json, "
+            "studies.json or forecaster.json in it"
         )
     return [(directory, verify_run(run))]

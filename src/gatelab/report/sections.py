@@ -23,6 +23,7 @@ class Section:
     table: list[list[str]] = field(default_factory=list)  # the first row has the titles
     note: str = ""
     study: str = ""  # the folder beside this page that has more
+    code: str = ""  # lines to copy
 
 
 def page(

@@ -11,6 +11,7 @@
     gradients.npz           gradient norms by epoch and step, if recorded
     timing.json             seconds of training and validation
     estimator.json          the parameters of a classifier or regressor of gatelab.sklearn, if it is one's
+    report.html             the page of `gatelab fit`, for people; never read back
 
 Every file is written completely or not at all; all that are read back carry a checksum, which is verified then. Nothing
 in it can run code, and no link in it is followed out of it. It can be moved to another machine and used there alone.
@@ -45,11 +46,13 @@ CELL_HEADING = "# The cell"
 METRICS, CHECKPOINT, BEST = "metrics.jsonl", "checkpoint.safetensors", "best.safetensors"
 PREDICTIONS, GRADIENTS, TIMING = "predictions.npz", "gradients.npz", "timing.json"
 ESTIMATOR = "estimator.json"  # of an estimator's `save`
+FORECASTER = "forecaster.json"  # of a forecaster's, whose directory holds several runs
+REPORT = "report.html"  # of `gatelab fit`
 PROGRESS, LOG = "progress.json", "log.txt"  # of an experiment's worker
 INSPECTION, EXPLORER = "inspect", "explorer.html"  # of `gatelab inspect` and `gatelab explore`
 FILES = (
     MANIFEST, MODEL, CELL, METRICS, CHECKPOINT, BEST, PREDICTIONS, kept.FILE, GRADIENTS, TIMING, ESTIMATOR, PROGRESS,
-    LOG, INSPECTION, EXPLORER,
+    LOG, INSPECTION, EXPLORER, REPORT,
 )  # fmt: skip
 
 

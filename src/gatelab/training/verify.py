@@ -31,12 +31,13 @@ from gatelab.training.run import (
     MODEL,
     PREDICTIONS,
     PROGRESS,
+    REPORT,
     TIMING,
     Run,
 )  # fmt: skip
 from gatelab.training.schedule import Schedule
 
-UNCHECKED = (CELL, PROGRESS, LOG, INSPECTION)  # for people; nothing is read from them
+UNCHECKED = (CELL, PROGRESS, LOG, INSPECTION, REPORT)  # for people; nothing is read from them
 
 
 @dataclass(frozen=True)

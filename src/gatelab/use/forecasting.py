@@ -33,6 +33,9 @@ class Forecast:
     before: Ending  # the last window
     values: np.ndarray  # (steps, K)
     stamps: np.ndarray | None  # (steps,) datetime64[s]; None without timestamps, or if they are irregular
+    lower: np.ndarray | None = None  # (steps, K) of prediction intervals, if the model has them; NaN where it has none
+    upper: np.ndarray | None = None
+    coverage: float | None = None  # their probability
 
 
 def forecast(trained: TrainedModel, steps: int, data: Any = None, future: Any = None) -> Forecast:

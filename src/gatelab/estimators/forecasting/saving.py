@@ -26,12 +26,13 @@ from gatelab.estimators.forecasting.intervals import Scores
 from gatelab.estimators.forecasting.networks import Network
 from gatelab.estimators.forecasting.stamps import Kind, Stamps
 from gatelab.estimators.forecasting.transforms import Transform
+from gatelab.training.run import FORECASTER
 
 if TYPE_CHECKING:
     from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
 
 SCHEMA = 1
-RECORD, ARRAYS = "forecaster.json", "forecaster.npz"
+RECORD, ARRAYS = FORECASTER, "forecaster.npz"
 Name = int | float | str | None
 
 

@@ -35,9 +35,14 @@ def verdict(ours: float, naive: Mapping[str, float], metric: str = "MASE") -> st
 
 def summary(forecaster: RecurrentForecaster) -> str:
     """Describe a fitted forecaster."""
+    return "\n".join([repr(forecaster), *(f"  {name:<14} {fact}" for name, fact in facts(forecaster).items())])
+
+
+def facts(forecaster: RecurrentForecaster) -> dict[str, str]:
+    """What was assumed and chosen, by name."""
     ensemble, errors = forecaster.ensemble_, forecaster.validation_
     combination, members = ensemble.combination, sum(map(len, ensemble.networks.values()))
-    facts = {
+    found = {
         "networks": f"{counted(members, 'network')} ({forecaster.cell}, {forecaster.hidden_size} units), read "
         f"{counted(combination.first.length, 'step')}, forecast {counted(ensemble.horizon, 'step')} ahead",
         "season": counted(forecaster.season_, "step") if forecaster.season_ > 1 else "none",
@@ -45,16 +50,15 @@ def summary(forecaster: RecurrentForecaster) -> str:
         "transform": str(combination),
     }
     if forecaster.covariate_names_:
-        facts["covariates"] = listed(forecaster.covariate_names_)
+        found["covariates"] = listed(forecaster.covariate_names_)
     if errors:
         networks = {name: error for name, error in errors.items() if name not in NAIVE}
         compared = "; ".join(f"{name} {error:.3g}" for name, error in errors.items())
-        facts["held out"] = f"MASE with one network per transform: {compared}"
+        found["held out"] = f"MASE with one network per transform: {compared}"
         naive = {name: error for name, error in errors.items() if name in NAIVE}
-        facts["verdict"] = verdict(min(networks.values()), naive)
-    facts["intervals"] = _intervals(forecaster)
-    facts |= forecaster.notes_
-    return "\n".join([repr(forecaster), *(f"  {name:<14} {fact}" for name, fact in facts.items())])
+        found["verdict"] = verdict(min(networks.values()), naive)
+    found["intervals"] = _intervals(forecaster)
+    return found | forecaster.notes_
 
 
 def _intervals(forecaster: RecurrentForecaster) -> str:

@@ -53,14 +53,15 @@ def _series(task: OwnData) -> Figure:
             axes.margins(x=0.01)
         panels[-1].set_xlabel("time" if has_times else "step")
         if has_times:
-            _date_axis(panels[-1])
+            date_axis(panels[-1])
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=3)
         more = f", {PANELS} of {len(content.names)} columns" if len(content.names) > PANELS else ""
         figure.suptitle(f"{_file(task)}: the series and its split{more}", x=0.01, ha="left", weight="bold")
     return figure
 
 
-def _date_axis(axes: Axes) -> None:
+def date_axis(axes: Axes) -> None:
+    """Put dates at the x axis."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     locator = AutoDateLocator()  # type: ignore[no-untyped-call]
@@ -72,7 +73,7 @@ def _file(task: OwnData) -> str:
     return task.name if task.user_path is None else task.user_path.name
 
 
-def _sequence(task: OwnData, index: int) -> np.ndarray:
+def sequence(task: OwnData, index: int) -> np.ndarray:
     """Return a sequence (T, D) in its own units."""
     content = task.content
     return content.inputs[index, : content.ends[index]]
@@ -112,15 +113,15 @@ def _classes(task: OwnData) -> Figure:
 
 def _examples(task: OwnData, axes: Axes, members: np.ndarray) -> None:
     for number, index in enumerate(members):
-        values = _sequence(task, int(index))
+        values = sequence(task, int(index))
         if values.shape[1] > 1:
-            _draw(task, axes, values)
+            draw_values(task, axes, values)
             axes.set_ylabel("")
         else:
             axes.plot(values[:, 0], color=style.colour(number), linewidth=1)
 
 
-def _draw(task: OwnData, axes: Axes, values: np.ndarray) -> None:
+def draw_values(task: OwnData, axes: Axes, values: np.ndarray) -> None:
     """Draw all features: a few as lines in their units, many as a heat map of scaled values."""
     names = task.content.names
     if len(names) > pictures.LINES:
@@ -135,13 +136,13 @@ def _draw(task: OwnData, axes: Axes, values: np.ndarray) -> None:
 def _name_rows(axes: Axes, names: tuple[str, ...]) -> None:
     """Name the rows of a heat map, or some of many."""
     shown = range(0, len(names), -(-len(names) // ROWS))
-    short = [_shortened(names[row], 22) for row in shown]
+    short = [shortened(names[row], 22) for row in shown]
     if len(set(short)) < len(short):  # the difference is in the middle
-        short = [_shortened(names[row], 44) for row in shown]
+        short = [shortened(names[row], 44) for row in shown]
     axes.set_yticks(list(shown), short, size=7)
 
 
-def _shortened(text: str, longest: int) -> str:
+def shortened(text: str, longest: int) -> str:
     """Return a name without its middle: names of one kind differ at their end."""
     half = (longest - 1) // 2
     if half < 1 < len(text):
@@ -151,7 +152,7 @@ def _shortened(text: str, longest: int) -> str:
 
 def _wrapped(text: str, width: int) -> str:
     """Return a name in at most two lines."""
-    return "\n".join(textwrap.wrap(_shortened(text, 2 * width - 4), width))
+    return "\n".join(textwrap.wrap(shortened(text, 2 * width - 4), width))
 
 
 def _axis(names: tuple[str, ...]) -> str:
@@ -169,22 +170,27 @@ def _labels_by_step(task: OwnData) -> Figure:
     with style.house():
         figure = style.new_figure(9, 6.6)
         for axes, index in zip(figure.subplots(3, 1), members, strict=True):
-            values = _sequence(task, int(index))
-            _draw(task, axes, values)
+            values = sequence(task, int(index))
+            draw_values(task, axes, values)
             axes.set_xlim(-0.5, len(values) - 0.5)
             labels = content.targets[index, : len(values)]
-            starts = np.flatnonzero(np.diff(labels, prepend=-1))
-            for start, end in zip(starts, [*starts[1:], len(labels)], strict=True):
-                name = _shortened(content.classes[labels[start]], max(1, 120 * (end - start) // len(labels)))
-                axes.axvspan(start - 0.5, end - 0.5, 1.02, 1.13, color=style.colour(labels[start]), clip_on=False)
-                axes.text((start + end - 1) / 2, 1.07, name, size=7, color="white", ha="center", va="center",
-                          transform=axes.get_xaxis_transform())  # fmt: skip
+            label_strip(axes, labels, content.classes)
         figure.axes[-1].set_xlabel("step")
         if len((handles := figure.axes[0].get_legend_handles_labels())[0]) > 1:
             figure.legend(*handles, loc="outside lower right", ncols=len(handles[0]))
         title = f"{_file(task)}: three training examples, the label of each step above them"
         figure.suptitle(title, x=0.01, ha="left", weight="bold")
     return figure
+
+
+def label_strip(axes: Axes, labels: np.ndarray, classes: tuple[str, ...], bottom: float = 1.02) -> None:
+    """Draw the classes of the steps as a strip above the axes."""
+    starts = np.flatnonzero(np.diff(labels, prepend=-1))
+    for start, end in zip(starts, [*starts[1:], len(labels)], strict=True):
+        name = shortened(classes[labels[start]], max(1, 120 * (end - start) // len(labels)))
+        axes.axvspan(start - 0.5, end - 0.5, bottom, bottom + 0.11, color=style.colour(labels[start]), clip_on=False)
+        axes.text((start + end - 1) / 2, bottom + 0.05, name, size=7, color="white", ha="center", va="center",
+                  transform=axes.get_xaxis_transform())  # fmt: skip
 
 
 def _targets(task: OwnData) -> Figure:
@@ -195,8 +201,8 @@ def _targets(task: OwnData) -> Figure:
     with style.house():
         figure = style.new_figure(9, 6)
         for axes, index in zip(np.atleast_1d(figure.subplots(3, 1)), members, strict=True):
-            values, target = _sequence(task, int(index)), content.targets[index]
-            _draw(task, axes, values)
+            values, target = sequence(task, int(index)), content.targets[index]
+            draw_values(task, axes, values)
             if content.per_step:
                 for column, name in enumerate(task.target_names):
                     axes.plot(target[: len(values), column], ":", color=style.COLOURS[-1 - column % 7], label=name)
@@ -218,7 +224,7 @@ def _tokens(task: OwnData) -> Figure:
         figure = style.new_figure(9, 4.2)
         axes = figure.subplots()
         for row, index in enumerate(members):
-            tokens = _sequence(task, int(index))
+            tokens = sequence(task, int(index))
             for step, token in enumerate(tokens[:TOKENS]):
                 axes.text(step, row, content.vocabulary[token][:8], ha="center", va="center", size=7.5)
             end = min(len(tokens), TOKENS)

@@ -87,18 +87,19 @@ class Files(OwnData):
         """The content of the file or folder, read on first use."""
         if not self.path.is_dir() and self.path.suffix.lower() in TABLES and self.path.is_file():
             table = read_table(self.path, self.header)
-            if layouts.recognise(table, self._reading, self.columns) == "series":
+            if layouts.recognise(table, self.reading, self.columns) == "series":
                 return self._series_content(table)
-            read = _not_used(self.path, _table(table, self._reading, self.columns, self.tokens, True, None))
+            read = _not_used(self.path, _table(table, self.reading, self.columns, self.tokens, True, None))
         else:
             if archives.published_pair(self.path) is None:
                 self._refuse_options_for_tables()
-            read = recordings(self.path, self._reading, self.columns, self.tokens)
+            read = recordings(self.path, self.reading, self.columns, self.tokens)
         self._refuse_options_for_series(read)
         return assembled(read, self.classify)
 
     @property
-    def _reading(self) -> Reading:
+    def reading(self) -> Reading:
+        """How the file is read, as far as the options say."""
         names = [name for name in Reading.model_fields if name not in ("tokens", "columns")]
         options = {name: getattr(self, name) for name in names}
         return Reading(**options, tokens="text" if self.tokens else None)
@@ -120,7 +121,7 @@ class Files(OwnData):
             )
         if repeated := [name for name in (*columns, *inputs) if (*columns, *inputs).count(name) > 1]:
             raise DataError(f"{path}: {repeated[0]!r} is named twice in columns and inputs: name each column once")
-        steps = series_files.from_table(table, (*names, *inputs), self._reading.resolved(split=split))
+        steps = series_files.from_table(table, (*names, *inputs), self.reading.resolved(split=split))
         longest = min(window_counts(len(steps.values), 0)) - 1
         advice = f"choose length={longest} or less" if longest > 0 else "choose a smaller length"
         if steps.parts is None and min(window_counts(len(steps.values), self.length)) < 1:
@@ -143,7 +144,7 @@ class Files(OwnData):
             split_by=f"by the column {split!r}",
             filled=steps.filled,
             notes={**steps.notes, **({} if columns else series_files.counters(steps))},
-            reading=self._reading.resolved(header=None),
+            reading=self.reading.resolved(header=None),
         )
 
     def _refuse_options_for_tables(self) -> None:

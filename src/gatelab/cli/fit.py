@@ -1,0 +1,130 @@
+"""`gatelab fit`: a file becomes a trained model and a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gatelab.cli.settings import WHOLE, assignments, settings
+from gatelab.cli.train import DIVERGED, INTERRUPTED
+from gatelab.errors import GatelabError
+
+if TYPE_CHECKING:
+    from gatelab.tasks.own.files import Files
+
+
+def fit(
+    file: Annotated[Path, typer.Argument(help="A .csv, .parquet, .ts or .npz file, or a folder.", metavar="FILE")],
+    output_dir: Annotated[Path, typer.Option(metavar="RUN", help="Directory for the model and report.html.")],
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column to predict, or to forecast; several as a+b.")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(**WHOLE, help="Steps to forecast, for a series; by default one season, or 12.")
+    ] = None,
+    cell: Annotated[str | None, typer.Option(help="Cell, or FILE.py:NAME for your own; by default gru.")] = None,
+    epochs: Annotated[int | None, typer.Option(**WHOLE, help="Number of epochs; by default by the size.")] = None,
+    seed: Annotated[int, typer.Option(**WHOLE, help="Random seed (initialization, order, dropout).")] = 0,
+    threads: Annotated[int | None, typer.Option(**WHOLE, help="Number of CPU threads.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="How the file is read, as id=patient or fill=previous (docs/tasks.md)."),
+    ] = None,
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Override a setting: model.stem=none, or of a forecaster window=24."
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
+) -> None:
+    """Train a model on a file of yours, with defaults that need no tuning, and write a report of it.
+
+    What the file holds is recognised, and said: a series is forecast, sequences get their labels or numbers predicted.
+    """
+    from gatelab.fitting import source
+
+    task = source.read(file, target, assignments(option or [], "--option", "id=patient"))
+    changes = settings(change or [])
+    try:
+        if not task.forecasts:
+            if horizon is not None:
+                raise GatelabError(f"{file} has sequences with targets, and --horizon is for a series: leave it out")
+            _fit_sequences(task, output_dir, quiet, (cell, epochs, seed, threads, changes))
+            return
+        if epochs is not None or threads is not None:
+            raise GatelabError(
+                f"{file} is a series, whose small networks are trained for a number of steps on one thread: leave "
+                "--epochs and --threads out; --set num_steps=400 trains longer"
+            )
+        _fit_series(task, output_dir, quiet, (horizon, cell, seed, changes))
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _fit_sequences(task: Files, path: Path, quiet: bool, given: tuple[Any, ...]) -> None:
+    from gatelab.fitting import assumptions, page, sequences, words
+    from gatelab.report.progress import reporter
+    from gatelab.training import Run, train
+    from gatelab.training.run import REPORT
+
+    spec = sequences.spec_of(task, *given)
+    _say(assumptions.of_sequences(task, spec), quiet)
+    try:
+        outcome = train(spec, path, reporter(quiet))
+    except KeyboardInterrupt:
+        if Run(path).exists() and not quiet:
+            typer.echo("The same `gatelab fit` command goes on with it, and writes the report.")
+        raise
+    if outcome.status != "done":
+        raise typer.Exit(DIVERGED)
+    judged = sequences.judged(spec, outcome.run)
+    page.write_sequences(judged, path, path)
+    if not quiet:
+        typer.echo(f"\n{words.sequence_summary(judged)}")
+        for sentence in words.sequence_verdict(judged):
+            typer.echo(sentence)
+        typer.echo(f"The report is {path / REPORT}")
+
+
+def _fit_series(task: Files, path: Path, quiet: bool, given: tuple[Any, ...]) -> None:
+    from gatelab.fitting import assumptions, forecasts, page, series, words
+    from gatelab.formatting import counted
+    from gatelab.training.run import REPORT
+
+    forecasts.refuse_place(path)
+    plan = series.plan(task, *given)
+    _say(assumptions.of_series(plan), quiet)
+    _note(f"backtest: fitting on the first {counted(plan.train, 'step')} …", quiet)
+    backtest = series.backtested(plan)
+    _note(f"fitting on all {counted(len(plan.values), 'step')} …", quiet)
+    fitted = series.fitted(plan, backtest)
+    forecasts.save(fitted, path, lambda made: page.write_series(fitted, made, path))
+    if not quiet:
+        typer.echo(f"\n{words.series_summary(fitted)}")
+        for sentence in words.series_verdict(fitted):
+            typer.echo(sentence)
+        typer.echo(f"The forecaster is in {path}\nThe report is {path / REPORT}")
+
+
+def _say(facts: dict[str, str], quiet: bool) -> None:
+    """Print what was assumed."""
+    if quiet:
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    for name, fact in facts.items():
+        grid.add_row(f"  {name}", fact)
+    console = Console(highlight=False, markup=False)
+    console.print("What was assumed:")
+    console.print(grid)
+    console.print()
+
+
+def _note(text: str, quiet: bool) -> None:
+    if not quiet:
+        typer.echo(text)

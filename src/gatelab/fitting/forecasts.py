@@ -1,0 +1,171 @@
+"""The directory of a forecaster in use: its series continued, from its end or from newer values in a file.
+
+reading.json, beside what `RecurrentForecaster.save` writes, has the columns and how their file was read.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gatelab import sealed
+from gatelab.disk import TEMPORARY, foreign, within
+from gatelab.errors import DataError, GatelabError, first_problem
+from gatelab.estimators.forecasting import frames
+from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
+from gatelab.estimators.forecasting.history import History
+from gatelab.fitting.series import COVERAGE, SeriesFit, framed
+from gatelab.formatting import counted
+from gatelab.tasks import timestamps
+from gatelab.tasks.own import series_files
+from gatelab.tasks.own.reading import Reading
+from gatelab.tasks.own.series_files import SeriesFile
+from gatelab.tasks.series import Ending
+from gatelab.training.run import FORECASTER
+from gatelab.use.forecasting import MOST_STEPS, Forecast
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+READING = "reading.json"
+
+
+class FileReading(BaseModel):
+    """How new files are read: as the first one was."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    columns: tuple[str, ...] = ()  # that are forecast
+    inputs: tuple[str, ...] = ()  # the covariates
+    header: bool | None = None
+    reading: Reading = Reading()
+
+
+def holds_forecaster(path: Path) -> bool:
+    """Return whether a directory holds a forecaster."""
+    return (path / FORECASTER).is_file()
+
+
+def refuse_place(path: Path) -> None:
+    """Refuse a directory that is not empty."""
+    if (path.exists() and not path.is_dir()) or foreign(path, []):
+        raise GatelabError(f"{path} exists and is not empty: expected a new or an empty directory; choose another one")
+
+
+def save(fit: SeriesFit, path: Path, write_more: Callable[[Path], None]) -> None:
+    """Write the directory, complete or not at all; `write_more` adds to it."""
+    refuse_place(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=TEMPORARY) as folder:
+        made = Path(folder) / "run"
+        fit.forecaster.save(made)
+        task = fit.plan.task
+        kept = FileReading(
+            columns=fit.plan.names, inputs=fit.plan.covariates, header=task.header, reading=task.content.reading
+        )
+        sealed.write_json(made / READING, kept.model_dump(mode="json"))
+        write_more(made)
+        os.replace(made, path)  # onto an empty directory, too
+
+
+def forecast(
+    path: Path,
+    steps: int | None = None,
+    data: Path | None = None,
+    future: Path | None = None,
+    coverage: float | None = None,
+) -> Forecast:
+    """Forecast the series of a forecaster, from its end or from newer values, by default as far as its horizon."""
+    forecaster = RecurrentForecaster.load(path)
+    steps = forecaster.horizon_ if steps is None else steps
+    if not 1 <= steps <= MOST_STEPS:
+        raise GatelabError(f"steps is {steps!r}: expected an integer from 1 to {MOST_STEPS:,}")
+    how = _reading(path, forecaster)
+    if data is not None:
+        _continue(forecaster, how, data)
+    X = None if future is None else _future(forecaster, how, future)
+    if forecaster.covariate_names_ and X is None:
+        raise GatelabError(
+            f"the forecaster reads {', '.join(map(str, forecaster.covariate_names_))}: give the values of the "
+            f"{counted(steps, 'step')} ahead, --future FILE.csv"
+        )
+    return continued(forecaster, steps, X, coverage)
+
+
+def continued(forecaster: RecurrentForecaster, steps: int, X: Any = None, coverage: float | None = None) -> Forecast:
+    """Return a forecast with its intervals; they are NaN beyond the horizon that they are calibrated for."""
+    coverage = COVERAGE if coverage is None else coverage
+    frame, calibrated = forecaster.history_.frame, min(steps, forecaster.horizon_)
+    values = np.asarray(forecaster.predict(range(1, steps + 1), X=X), np.float64).reshape(steps, -1)
+    known = forecaster.predict_interval(range(1, calibrated + 1), X=X, coverage=coverage).to_numpy(np.float64)
+    bounds = np.full((2, *values.shape), np.nan)
+    bounds[:, :calibrated] = known.reshape(calibrated, -1, 2).transpose(2, 0, 1)
+    times, ahead = (frame.stamps.times if frame.stamps.are_dates else None), None
+    if times is not None:
+        ahead = frame.stamps.future(steps)
+    before = Ending(frame.values, None if times is None else timestamps.to_seconds(times))
+    stamps = None if ahead is None else timestamps.to_seconds(ahead)
+    names = tuple("value" if name is None else str(name) for name in frame.names)
+    return Forecast(names, before, values, stamps, bounds[0], bounds[1], coverage)
+
+
+def _reading(path: Path, forecaster: RecurrentForecaster) -> FileReading:
+    """Return how files are read; of a forecaster that was saved in Python, by the names of its columns."""
+    if not (path / READING).is_file():
+        columns = tuple(str(name) for name in forecaster.history_.frame.names if name is not None)
+        return FileReading(columns=columns, inputs=tuple(map(str, forecaster.covariate_names_)))
+    try:
+        return FileReading.model_validate(sealed.read_json(within(path, path / READING)))
+    except ValidationError as error:
+        raise DataError(f"{path / READING} cannot be read: {first_problem(error)}") from None
+
+
+def _read(how: FileReading, path: Path, columns: tuple[str, ...]) -> SeriesFile:
+    if not columns:
+        raise GatelabError("the forecaster was fitted without names of columns: no file can be read for it")
+    return series_files.read(path, columns, how.reading.resolved(split=None, header=how.header))
+
+
+def _stamped(steps: SeriesFile, values: np.ndarray, columns: tuple[str, ...]) -> pd.DataFrame:
+    stamps = steps.stamps
+    return framed(values, columns, stamps if stamps is not None and len(stamps) == len(values) else None)
+
+
+def _continue(forecaster: RecurrentForecaster, how: FileReading, path: Path) -> None:
+    """Continue the series by the rows of a file that are later than what is known. A file without times is the series
+    itself, with newer values at its end.
+    """
+    given = _read(how, path, (*how.columns, *how.inputs))
+    K, history = len(how.columns), forecaster.history_
+    y, X = _stamped(given, given.values[:, :K], how.columns), _stamped(given, given.values[:, K:], how.inputs)
+    known = history.frame.stamps.times if history.frame.stamps.are_dates else None
+    if known is None:
+        needed = forecaster.ensemble_.combination.context
+        if len(y) < needed:
+            raise DataError(
+                f"{path} has {counted(len(y), 'row')}: expected at least {needed}, the steps that the networks read: "
+                "without times, the file has to hold the series and its newer values"
+            )
+        frame = frames.as_given(y, str(path))  # its gaps are filled
+        forecaster.history_ = History(frame, given.values[:, K:], history.cycles)
+        return
+    if given.stamps is None or len(given.stamps) != len(y):
+        raise DataError(f"{path} has no times, and the series of the forecaster has: expected a column of times")
+    later = given.stamps > known[-1]
+    if not later.any():
+        first, last = timestamps.format_times(np.array([known[-1], given.stamps[-1]]).astype("datetime64[s]"))
+        raise DataError(f"{path} ends at {last}, and the series is known up to {first}: expected later rows")
+    forecaster.update(y[later], X=X[later] if how.inputs else None)
+
+
+def _future(forecaster: RecurrentForecaster, how: FileReading, path: Path) -> pd.DataFrame:
+    """Return the covariates of the steps ahead."""
+    if not how.inputs:
+        raise GatelabError("--future was given, and the forecaster has no covariates: leave it out")
+    given = _read(how, path, how.inputs)
+    return _stamped(given, given.values, how.inputs)

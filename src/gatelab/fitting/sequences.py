@@ -1,0 +1,65 @@
+"""A fit to sequences with targets: a normal run on the task `files`, with the network of the estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from gatelab.analysis.predictions import Predictions, predictions_of
+from gatelab.analysis.subject import Subject
+from gatelab.errors import GatelabError
+from gatelab.estimators import defaults, specs
+from gatelab.estimators.parameters import NetworkParameters
+from gatelab.fitting.comparison import Comparison, compare
+from gatelab.models import Model
+from gatelab.tasks.own.files import Files
+from gatelab.training import Run, RunSpec, config
+from gatelab.training.config import Key
+
+
+@dataclass(frozen=True)
+class SequenceFit:
+    """A finished run, its predictions for the test set, and simple methods beside it."""
+
+    task: Files
+    spec: RunSpec
+    run: Run
+    predictions: Predictions
+    comparison: Comparison
+
+
+def spec_of(
+    task: Files,
+    cell: str | None,
+    epochs: int | None,
+    seed: int,
+    threads: int | None,
+    changes: Mapping[Key, Any],
+) -> RunSpec:
+    """Return the spec with the estimators' defaults, as far as they make sense for the data; `changes` override it."""
+    chosen: dict[str, Any] = {"cell": cell or defaults.CELL, "max_epochs": epochs}
+    if task.per_step:
+        chosen |= {"pool": "last", "stem": "none"}  # every step has its own answer
+    elif task.vocabulary:
+        chosen |= {"stem": "none"}  # tokens are no signal: a stride would skip words
+    try:
+        # A checkpoint every minute: epochs of small data take less time than writing one.
+        parameters = NetworkParameters(**chosen)
+        spec = specs.run_spec(parameters, task, seed=seed, threads=threads, keep="best", checkpoint="end")
+    except GatelabError as error:
+        message = str(error).replace("NetworkParameters: max_epochs is", "--epochs is")
+        raise GatelabError(message.replace("NetworkParameters: ", "")) from None
+    if not changes:
+        return spec
+    if wrong := [key for key in changes if key[0] == "task"]:
+        raise GatelabError(f"--set {'.'.join(map(str, wrong[0]))} is an option of the data: use --option instead")
+    changed = config.parse(config.changed(spec.document(), changes), "--set", changes=changes)
+    return changed.model_copy(update={"task": task})  # with the data that is read
+
+
+def judged(spec: RunSpec, run: Run) -> SequenceFit:
+    """Return the fit of a finished run."""
+    task = cast(Files, spec.task)
+    ours = predictions_of(Subject(run, task, cast(Model, run.model()), 0))
+    return SequenceFit(task, spec, run, ours, compare(task, ours))

@@ -1,0 +1,159 @@
+"""A fit to a series: a forecaster with prediction intervals, and its backtest beside naive forecasts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gatelab.errors import GatelabError, unknown
+from gatelab.estimators.forecasting.backtest import Backtest
+from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
+from gatelab.estimators.forecasting.parameters import LARGEST_SEASON
+from gatelab.estimators.forecasting.stamps import Stamps
+from gatelab.formatting import counted
+from gatelab.tasks.own.files import Files
+from gatelab.training.config import Key
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HORIZON = 12  # steps ahead by default, for series without a season
+TEST, LONGEST_TEST = 0.25, 1_000  # the last part of a series, and steps at most
+COVERAGE = 0.9
+LONGEST_ETS, LARGEST_ETS_SEASON = 1_500, 24  # steps, beyond which exponential smoothing takes minutes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A series, the forecaster that it gets, and the part that it is tested on."""
+
+    task: Files
+    forecaster: RecurrentForecaster  # not fitted
+    season: int
+    horizon: int
+    horizon_given: bool
+    test: int  # steps
+
+    @property
+    def values(self) -> np.ndarray:
+        """What is forecast, (S, K)."""
+        content = self.task.content
+        return content.inputs[:, : content.num_targets]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that are forecast."""
+        return self.task.content.names[: self.task.content.num_targets]
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """The columns that are read and have to be known in the future."""
+        return self.task.content.names[self.task.content.num_targets :]
+
+    @property
+    def train(self) -> int:
+        """The steps before the test part."""
+        return len(self.values) - self.test
+
+    @property
+    def has_ets(self) -> bool:
+        """Whether exponential smoothing is compared."""
+        is_quick = len(self.values) <= LONGEST_ETS and self.season <= LARGEST_ETS_SEASON
+        return is_quick and find_spec("statsmodels") is not None
+
+    @property
+    def why_no_ets(self) -> str:
+        """Why not."""
+        if self.has_ets:
+            return ""
+        if find_spec("statsmodels") is None:
+            return "ETS is not compared: statsmodels is not installed (pip install 'gatelab[forecast]')"
+        return (
+            f"ETS is not compared: it takes minutes for more than {LONGEST_ETS:,} steps or a season of more than "
+            f"{LARGEST_ETS_SEASON}"
+        )
+
+    @cached_property
+    def y(self) -> pd.DataFrame:
+        """The series as pandas has it."""
+        return framed(self.values, self.names, self.stamps)
+
+    @cached_property
+    def X(self) -> pd.DataFrame | None:
+        """The covariates as pandas has them."""
+        known = self.task.content.inputs[:, self.task.content.num_targets :]
+        return framed(known, self.covariates, self.stamps) if self.covariates else None
+
+    @property
+    def stamps(self) -> np.ndarray | None:
+        """The time of every step, datetime64[s]; None if there are none."""
+        stamps = self.task.content.stamps
+        return stamps if stamps is not None and len(stamps) == len(self.values) else None
+
+
+@dataclass(frozen=True)
+class SeriesFit:
+    """A fitted forecaster and its backtest."""
+
+    plan: Plan
+    forecaster: RecurrentForecaster
+    backtest: Backtest
+
+
+def framed(values: np.ndarray, names: tuple[str, ...], stamps: np.ndarray | None) -> pd.DataFrame:
+    """Return steps with their times as pandas has them; positions without times."""
+    import pandas as pd
+
+    return pd.DataFrame(values, None if stamps is None else pd.DatetimeIndex(stamps), columns=list(names))
+
+
+def plan(task: Files, horizon: int | None, cell: str | None, seed: int, changes: Mapping[Key, Any]) -> Plan:
+    """Decide what the forecaster is given; `changes` are its parameters by name."""
+    if find_spec("pandas") is None:
+        raise GatelabError(f"{task.path} is a series, whose forecaster needs pandas: pip install 'gatelab[forecast]'")
+    content = task.content
+    forecaster = _forecaster(task, cell, seed, changes)
+    steps = len(content.inputs)
+    test = steps - task.cuts[2] if content.parts is not None else min(max(2, round(TEST * steps)), LONGEST_TEST)
+    import pandas as pd
+
+    made = Plan(task, forecaster, 1, 1, horizon is not None, test)
+    index = None if made.stamps is None else pd.DatetimeIndex(made.stamps)
+    season = forecaster.season or Stamps.of(index, steps).season()
+    usual = season if 1 < season <= LARGEST_SEASON else HORIZON
+    chosen = min(usual, max(1, test // 2)) if horizon is None else horizon
+    if not 1 <= chosen <= test - bool(made.covariates):
+        raise GatelabError(
+            f"--horizon {horizon}: expected 1 to {test - bool(made.covariates)} steps: the test part, the last "
+            f"{counted(test, 'step')} of {steps:,}, has to hold a whole forecast"
+        )
+    return Plan(task, forecaster, season, chosen, horizon is not None, test)
+
+
+def _forecaster(task: Files, cell: str | None, seed: int, changes: Mapping[Key, Any]) -> RecurrentForecaster:
+    parameters = {".".join(map(str, key)): value for key, value in changes.items()}
+    forecaster = RecurrentForecaster(random_state=seed, fill=task.fill, aggregate=task.aggregate)
+    for name in parameters:
+        if name not in forecaster.get_params() or name in ("random_state", "fill", "aggregate", "horizon"):
+            known = [each for each in forecaster.get_params() if each not in ("random_state", "fill", "aggregate")]
+            raise unknown("parameter of RecurrentForecaster in --set", name, known)
+    chosen = parameters | ({} if cell is None else {"cell": cell})
+    forecaster.set_params(**chosen)
+    return forecaster
+
+
+def fitted(given: Plan, backtest: Backtest) -> SeriesFit:
+    """Fit the forecaster on the whole series."""
+    forecaster = given.forecaster.fit(given.y, X=given.X, fh=range(1, given.horizon + 1))
+    return SeriesFit(given, forecaster, backtest)
+
+
+def backtested(given: Plan) -> Backtest:
+    """Fit on what is before the test part, and forecast from every step of it."""
+    share, fh = given.test / len(given.values), range(1, given.horizon + 1)
+    return given.forecaster.backtest(given.y, X=given.X, fh=fh, test=share, coverage=COVERAGE, ets=given.has_ets)

@@ -1,0 +1,322 @@
+"""`gatelab fit`: a file becomes a run or a forecaster, with a report; and what can be done with these afterwards."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import browser
+import numpy as np
+import pytest
+
+import gatelab
+from gatelab.errors import DataError
+from gatelab.fitting import page as pages
+from gatelab.fitting import source
+from gatelab.fitting.comparison import Comparison, wilson
+from gatelab.training import Run
+
+HOSTILE = "<script>alert(1)</script>"
+SMALL = ("--set", "model.hidden_size=4", "--threads", "1")
+QUICK = [f"--set={each}" for each in ("num_networks=1", "num_steps=32", "transform=difference", "log=false")]
+
+
+def write_csv(path: Path, titles: list[str], rows: list[list]) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([titles, *rows])
+    return path
+
+
+def gestures(count: int = 40, seed: int = 0) -> tuple[np.ndarray, list[str]]:
+    """Waves of two frequencies, (N, 12)."""
+    random = np.random.RandomState(seed)
+    fast = np.arange(count) % 2
+    waves = np.sin((1 + fast[:, None]) * np.arange(12) / 2) + 0.1 * random.standard_normal((count, 12))
+    return waves, [HOSTILE if each else "a & b" for each in fast]
+
+
+def wide(path: Path, count: int = 40, seed: int = 0, labels: bool = True) -> Path:
+    waves, names = gestures(count, seed)
+    rows = [([name] if labels else []) + wave.round(6).tolist() for wave, name in zip(waves, names, strict=True)]
+    return write_csv(path, [*(["gesture"] if labels else []), *(f"t{i}" for i in range(12))], rows)
+
+
+def monthly(path: Path, first: int = 0, last: int = 60, without: tuple[int, ...] = (), more: bool = False) -> Path:
+    """A noisy season with a trend; `more` adds a covariate that the series depends on."""
+    random = np.random.RandomState(0)
+    noise, promoted = random.standard_normal(200), random.randint(0, 2, 200)
+    rows = []
+    for i in range(first, last):
+        value = 100 + i + 10 * np.sin(i * np.pi / 6) + noise[i] + 20 * more * promoted[i]
+        rows.append([f"{2015 + i // 12}-{i % 12 + 1:02d}-01", round(value, 3), promoted[i]])
+    return write_csv(path, ["date", "sales", "promotion"], [row for i, row in enumerate(rows) if i not in without])
+
+
+def words(text: str) -> str:
+    """Text without the line breaks of a terminal."""
+    return " ".join(text.split())
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_classes(tmp_path, cli, open_page, monkeypatch):
+    file, run = wide(tmp_path / "gestures.csv"), tmp_path / "run"
+    command = ("fit", file, "--target", "gesture", "--epochs", 3, *SMALL, "--output-dir", run)
+    code, out, err = cli(*command)
+    assert code == 0, err
+    for fact in (
+        "wide table: one sequence per row, the label in column 'gesture'",
+        "28 training, 6 validation, 6 test",
+        "70 / 15 / 15 %, random, stratified by label",
+        "bidirectional gru, 1 layer of 4 units per direction",
+        "standardized with mean and standard deviation of the training set",
+        "3 epochs",
+        "epoch with the best validation accuracy",
+        "network",
+        "majority class 50.0 %",
+        "logistic regression",
+        f"The report is {run}/report.html",
+    ):
+        assert fact in words(out), fact
+
+    # The page: escaped, with what the run has.
+    page = (run / "report.html").read_text()
+    assert HOSTILE not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert f"{100 * Run(run).manifest()['test']['accuracy']:.1f}" in page
+    for width, scheme in browser.VIEWS[::3]:
+        view = open_page(run / "report.html", width, scheme)
+        browser.refuse_clipped(view)
+        titles = view.locator("h2").all_inner_texts()
+    assert titles == [
+        "Result", "What was assumed", "Data", "Classes", "Training", "Confusion matrix", "Worst errors",
+        "Commands to go on with",
+    ]  # fmt: skip
+
+    # The run is one as any other.
+    assert cli("verify", run)[0] == 0
+    new = wide(tmp_path / "new.csv", 10, seed=1, labels=False)
+    code, out, err = cli("predict", run, new)
+    assert code == 0, err
+    expected = gatelab.load(run).predict(np.loadtxt(new, delimiter=",", skiprows=1)[..., None])
+    assert [row["predicted"] for row in rows_of(out)] == expected.tolist()
+
+    # The same command again ends with the same run; another one is refused.
+    written = []
+    monkeypatch.setattr(pages, "write_sequences", lambda fit, path, name: written.append(path))
+    assert cli(*command)[0] == 0
+    assert written == [run]
+    code, _, err = cli(*command, "--seed", 1)
+    assert code == 2
+    assert "training.seed is 0 there and 1 now" in err
+
+
+def test_numbers_where_a_simple_method_is_better(tmp_path, cli):
+    random = np.random.RandomState(0)
+    X = random.standard_normal((40, 10, 2))
+    np.savez(tmp_path / "sums.npz", X=X, y=1000 + X.sum((1, 2)))
+    run = tmp_path / "run"
+    code, out, err = cli("fit", tmp_path / "sums.npz", "--epochs", 1, *SMALL, "--output-dir", run)
+    assert code == 0, err
+    assert "Ridge regression is better than the network, whose RMSE is" in out
+    assert "inputs, each feature and targets: standardized" in words(out)
+    page = (run / "report.html").read_text()
+    assert "Predicted against true" in page
+    error = Run(run).manifest()["errors"]["target"]
+    assert f"<td>{error['rmse']:.4g}</td><td>{error['mae']:.4g}</td>" in page
+    assert f"<td>{error['baseline_rmse']:.4g}</td>" in page
+
+
+def test_a_target_at_every_step_and_tokens(tmp_path, cli):
+    """No stem and no pooling where every step has a target; no stem over tokens."""
+    rows = [[f"s{i}", t, "ab"[(i + t) % 2], "xy"[(i * t) % 2], "even" if i % 2 else "odd"] for i in range(20)
+            for t in range(6 + i % 3)]  # fmt: skip
+    file = write_csv(tmp_path / "words.csv", ["id", "t", "word", "tag", "kind"], rows)
+    flags = ("--option", "columns=word", "--option", "tokens=true", "--epochs", 1, *SMALL)
+    code, out, err = cli("fit", file, "--target", "tag", *flags, "--output-dir", tmp_path / "tags")
+    assert code == 0, err
+    assert "one label per step, 2 classes: x, y" in words(out)
+    assert "sequences" in words(out)
+    assert "A linear regression on whole sequences has no answer at every step." in out
+    spec = Run(tmp_path / "tags").spec()
+    assert (spec.model.stem, spec.model.pool) == ("none", "last")
+    assert "95 % interval" not in (tmp_path / "tags/report.html").read_text()  # steps are not independent
+    code, out, err = cli("fit", file, "--target", "kind", *flags, "--output-dir", tmp_path / "kinds")
+    assert code == 0, err
+    assert "sequences of unequal length cannot be flattened" in out.lower()
+    assert Run(tmp_path / "kinds").spec().model.stem == "none"
+    assert "gatelab inspect" in (tmp_path / "kinds/report.html").read_text()
+
+
+@pytest.mark.parametrize("kind", ["archive", "folder"])
+def test_archives_and_folders(kind, tmp_path, cli, monkeypatch):
+    monkeypatch.setattr(pages, "write_sequences", lambda fit, path, name: (path / "report.html").write_text("."))
+    waves, _ = gestures()
+    if kind == "archive":
+        head = "@problemName Waves\n@univariate true\n@equalLength true\n@classLabel true 0 1\n@data\n"
+        for part, members in (("TRAIN", range(30)), ("TEST", range(30, 40))):
+            lines = [f"{','.join(map(str, waves[i].round(5)))}:{i % 2}" for i in members]
+            (tmp_path / f"Waves_{part}.ts").write_text(head + "\n".join(lines) + "\n")
+        file = tmp_path / "Waves"
+    else:
+        file = tmp_path / "waves"
+        for i, wave in enumerate(waves):
+            folder = file / ("slow", "fast")[i % 2]
+            folder.mkdir(parents=True, exist_ok=True)
+            np.save(folder / f"{i}.npy", wave[:, None])
+    code, out, err = cli("fit", file, "--epochs", 1, *SMALL, "--output-dir", tmp_path / "run")
+    assert code == 0, err
+    assert ("published; 15 %" if kind == "archive" else "fast (20), slow (20)") in words(out)
+
+
+def test_a_series(tmp_path, cli, open_page):
+    file, run = monthly(tmp_path / "sales.csv"), tmp_path / "run"
+    flags = ("--target", "sales", "--horizon", 3, *QUICK)
+    code, out, err = cli("fit", file, *flags, "--output-dir", run)
+    assert code == 0, err
+    for fact in (
+        "series: one row per step",
+        "forecast sales",
+        "ignored columns promotion; --option inputs=… reads columns whose future values are known",
+        "date, 2015-01-01 to 2019-12-01, one step per month",
+        "horizon 3 steps ahead",
+        "12 steps, from the interval of the times",
+        "the last 15 steps, from 2018-10-01",
+        "backtest, 15 origins, 3 steps ahead: MASE",
+        "ETS",
+        "intervals of 90 % cover",
+    ):
+        assert fact in words(out), fact
+    for width, scheme in browser.VIEWS[1:3]:
+        browser.refuse_clipped(open_page(run / "report.html", width, scheme))
+
+    # Forecasts with bounds, from the end and from newer values.
+    code, out, err = cli("forecast", run, "--coverage", 0.8, "--plot", tmp_path / "forecast.png")
+    assert code == 0, err
+    rows = rows_of(out.replace(f"The figure is in {tmp_path}/forecast.png\n", ""))
+    assert [row["time"] for row in rows] == ["2020-01-01", "2020-02-01", "2020-03-01"]
+    from gatelab.sklearn import RecurrentForecaster
+
+    loaded = RecurrentForecaster.load(run)
+    assert [float(row["sales"]) for row in rows] == loaded.predict()["sales"].tolist()
+    bounds = loaded.predict_interval(coverage=0.8).to_numpy()
+    assert [[float(row["sales lower"]), float(row["sales upper"])] for row in rows] == bounds.tolist()
+    newer = monthly(tmp_path / "newer.csv", 50, 63)
+    code, out, err = cli("forecast", run, "--data", newer, "--steps", 4)
+    assert code == 0, err
+    assert [row["time"] for row in rows_of(out)] == ["2020-04-01", "2020-05-01", "2020-06-01", "2020-07-01"]
+    assert rows_of(out)[3]["sales lower"] == ""
+    assert "intervals are calibrated for 3 steps ahead" in err
+    code, _, err = cli("forecast", run, "--data", file)
+    assert code == 2
+    assert "ends at 2019-12-01, and the series is known up to 2019-12-01: expected later rows" in err
+
+    code, _, err = cli("predict", run, newer)
+    assert code == 2
+    assert f"gatelab forecast {run}" in err
+    assert cli("verify", run)[0] == 0
+    (run / "reading.json").write_text((run / "reading.json").read_text().replace("sales", "salse"))
+    assert cli("verify", run)[0] == 1
+    code, _, err = cli("fit", file, *flags, "--output-dir", run)
+    assert code == 2
+    assert "exists and is not empty" in err
+
+
+def test_covariates_and_gaps(tmp_path, cli, monkeypatch):
+    monkeypatch.setattr(pages, "write_series", lambda fit, path, name: (path / "report.html").write_text("."))
+    file, run = monthly(tmp_path / "sales.csv", without=(20,), more=True), tmp_path / "run"
+    flags = ("fit", file, "--target", "sales", "--horizon", 2, *QUICK, "--option", "inputs=promotion")
+    code, _, err = cli(*flags, "--output-dir", run)
+    assert code == 2
+    assert "the step 2016-09-01 is missing" in err
+    assert "--option fill=interpolate or --option fill=previous inserts them" in err
+    code, out, err = cli(*flags, "--option", "fill=previous", "--output-dir", run)
+    assert code == 0, err
+    assert "promotion: their future values have to be known" in words(out)
+    assert "1 missing step, first 2016-09-01 after line 21; filled (previous)" in words(out)
+    code, _, err = cli("forecast", run)
+    assert code == 2
+    assert "reads promotion: give the values of the 2 steps ahead, --future FILE.csv" in err
+    future = monthly(tmp_path / "future.csv", 60, 62, more=True)
+    code, out, err = cli("forecast", run, "--future", future)
+    assert code == 0, err
+    assert len(rows_of(out)) == 2
+
+
+def test_an_interrupted_fit_leaves_no_report(tmp_path, cli, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gatelab.fitting.page.page", interrupted)
+    file, run = wide(tmp_path / "gestures.csv"), tmp_path / "run"
+    command = ("fit", file, "--target", "gesture", "--epochs", 1, *SMALL, "--output-dir", run)
+    assert cli(*command)[0] == 130
+    assert not (run / "report.html").exists()
+    monkeypatch.setattr("gatelab.fitting.series.backtested", interrupted)
+    file = monthly(tmp_path / "sales.csv")
+    assert cli("fit", file, "--target", "sales", *QUICK, "--output-dir", tmp_path / "forecaster")[0] == 130
+    assert not (tmp_path / "forecaster").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("sales.csv",), "the columns sales and promotion, and it is not clear what to forecast: --target sales"),
+        (("sales.csv", "--target", "sale"), "unknown column 'sale'; did you mean 'sales'? (known: sales, promotion"),
+        (("sales.csv", "--target", "sales", "--horizon", "40"), "--horizon 40: expected 1 to 15 steps"),
+        (("sales.csv", "--target", "sales", "--epochs", "3"), "leave --epochs and --threads out"),
+        (("sales.csv", "--target", "sales", "--set", "windows=3"), "did you mean 'window'?"),
+        (("sales.csv", "--target", "sales", "--option", "length=9"), "a forecaster has no option length"),
+        (("sales.csv", "--target", "sales", "--option", "columns=sales"), "both name the target: leave one out"),
+        (("sales.csv", "--target", "sales", "--option", "fill"), "expected KEY=VALUE, as id=patient"),
+        (("sales.csv", "--target", "sales", "--option", "path=x"), "the file is the argument FILE"),
+        (("gestures.csv",), "--option layout=wide --target gesture if each row is one sequence"),
+        (("gestures.csv", "--target", "gesture", "--horizon", "3"), "--horizon is for a series: leave it out"),
+        (("gestures.csv", "--target", "gesture", "--cell", "gro"), "unknown cell 'gro'; did you mean 'gru'"),
+        (("gestures.csv", "--target", "gesture", "--epochs", "0"), "--epochs is 0: expected"),
+        (("gestures.csv", "--target", "gesture", "--set", "task.seed=1"), "use --option instead"),
+        (("gestures.csv", "--target", "gesture", "--set", "model.poll=last"), "did you mean 'pool'?"),
+        (("numbers.csv", "--target", "4"), "it is not clear what a row is: --option layout=wide"),
+        (("patients.csv", "--target", "diagnosis"), "--option id=patient --target diagnosis"),
+        (("short.csv",), "expected at least 16, the steps of one series"),
+        (("none.csv",), "there is no file or folder"),
+        ((".", "--target", "x"), "says itself what its targets are: leave --target out"),
+    ],
+)
+def test_errors(flags, message, tmp_path, cli, monkeypatch):
+    """What was given, what was expected, what to do; nothing is trained and nothing is left behind."""
+    monkeypatch.chdir(tmp_path)
+    monthly(tmp_path / "sales.csv")
+    wide(tmp_path / "gestures.csv")
+    np.savetxt(tmp_path / "numbers.csv", np.random.RandomState(0).rand(30, 4), delimiter=",")
+    write_csv(tmp_path / "short.csv", ["value"], [[i % 3] for i in range(9)])
+    patients = [[p, t, t * p % 7, "ill" if p % 2 else "well"] for p in range(12) for t in range(5)]
+    write_csv(tmp_path / "patients.csv", ["patient", "t", "x", "diagnosis"], patients)
+    code, _, err = cli("fit", *flags, "--output-dir", "run")
+    assert code == 2, err
+    assert message in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_target_called_like_a_label_is_forecast_where_there_are_dates(tmp_path):
+    rows = [[f"2020-01-{day:02d}", day % 7] for day in range(1, 31)]
+    file = write_csv(tmp_path / "prophet.csv", ["ds", "y"], rows)
+    assert source.read(file, "y", {}).forecasts
+    with pytest.raises(DataError, match="--target y"):
+        source.read(file, None, {})
+
+
+def test_intervals_and_tests_are_those_of_other_packages():
+    proportion = pytest.importorskip("statsmodels.stats.proportion")
+    tables = pytest.importorskip("statsmodels.stats.contingency_tables")
+    for hits, count in ((0, 5), (28, 30), (150, 150), (1, 1000)):
+        assert wilson(hits, count) == pytest.approx(proportion.proportion_confint(hits, count, 0.05, "wilson"))
+    random = np.random.RandomState(0)
+    true, ours, theirs = random.randint(0, 2, (3, 60))
+    found = Comparison(true, {"network": ours, "other": theirs}, True).p_value("other")
+    table = [[sum((ours == true) & (theirs == true)), sum((ours == true) & (theirs != true))],
+             [sum((ours != true) & (theirs == true)), sum((ours != true) & (theirs != true))]]  # fmt: skip
+    assert found == pytest.approx(tables.mcnemar(table, exact=True).pvalue)
