@@ -698,6 +698,17 @@ def test_the_command(cli, runs, tmp_path):
     code, _, err = cli("explore")
     assert code == 2
     assert "expected one run directory" in err
+    code, _, err = cli("explore", runs("rows"), "--out", tmp_path)
+    assert code == 2
+    assert "is a folder: expected a file, such as" in err
+
+
+BENCH = """
+task: {name: digits, limit: 50}
+models: {rnn: {hidden_size: 4}, gru: {hidden_size: 4}}
+runs: 1
+training: {num_epochs: 1, threads: 1}
+"""
 
 
 def test_inspections_link_to_it(cli, runs, monkeypatch):
@@ -706,7 +717,28 @@ def test_inspections_link_to_it(cli, runs, monkeypatch):
     assert cli("inspect", runs("rows"))[0] == 0
     assert 'href="../explorer.html"' in (runs("rows") / "inspect" / "inspect.html").read_text()
     assert cli("inspect", runs("recall"))[0] == 0
-    assert "explorer.html" not in (runs("recall") / "inspect" / "inspect.html").read_text()
+    page = runs("recall") / "inspect" / "inspect.html"
+    assert "explorer.html" not in page.read_text()
+    assert cli("explore", runs("recall"))[0] == 0  # which adds the link
+    assert page.read_text().count('href="../explorer.html"') == 1
+    assert cli("explore", runs("recall"))[0] == 0
+    assert page.read_text().count('href="../explorer.html"') == 1
+
+
+def test_reports_link_to_it(cli, tmp_path):
+    config = tmp_path / "bench.yaml"
+    config.write_text(BENCH)
+    assert cli("bench", config, "--output-dir", tmp_path / "digits")[0] == 0
+    report, run = tmp_path / "digits" / "report.html", tmp_path / "digits" / "runs" / "rnn" / "seed-0"
+    before = report.read_text()
+    assert "explorer.html" not in before
+    assert cli("explore", run)[0] == 0
+    link = f'<a href="{run.relative_to(report.parent).as_posix()}/explorer.html">rnn, seed 0</a>'
+    assert link in (after := report.read_text())
+    assert re.sub("<!-- explorers -->.*<!-- end", "<!-- explorers --><!-- end", after) == before
+    assert cli("report", tmp_path / "digits")[0] == 0
+    assert link in report.read_text()
+    assert cli("verify", tmp_path / "digits")[0] == 0
 
 
 def test_a_model_that_cannot_be_exported_is_refused_in_words(cli, tmp_path):
