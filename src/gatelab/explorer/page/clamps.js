@@ -1,5 +1,12 @@
 // ---- Clamps: values that are set from a step on, and the list of those that are set --------------------------------
 
+/** What limits a clamp on the input as it is now, in words. */
+function clampLimit({ from, to }) {
+  if (from >= steps()) return " (this input ends before)";
+  const there = typeof to === "object" ? task.examples[to.example].x.length / width : Infinity;
+  return there < steps() ? ` (which ends at step ${there})` : "";
+}
+
 /** What a clamp does, in words. */
 function clampText({ run, layer, direction, value, units, from, to }) {
   const { layers, directions } = about(run);
@@ -53,13 +60,13 @@ function makeClamps(run, parent) {
     const { pair } = task.examples[situation.example];
     donors.value = pair ?? (situation.example + 1) % task.examples.length;
   });
-  when("clamps", () => {
+  when("clamps x", () => {
     const remove = (clamp) => {
       remember();
       change({ clamps: situation.clamps.filter((other) => other !== clamp) });
     };
     const own = situation.clamps.filter((clamp) => clamp.run === run);
-    list.replaceChildren(...own.map((clamp) => element("li", {}, clampText(clamp), " ",
+    list.replaceChildren(...own.map((clamp) => element("li", {}, clampText(clamp), clampLimit(clamp), " ",
       button("×", () => remove(clamp), `Remove the clamp: ${clampText(clamp)}`))));
   });
 }

@@ -2,7 +2,7 @@
 
 /** How well the first network predicts the classes of an example, in words. */
 function markOf(example) {
-  const ran = onExample[0](example), { target } = task.examples[example];
+  const { x, target } = task.examples[example], ran = networks[0].run(x);
   if (!task.perStep) return largestOf(ran.answer) === target[0] ? "right" : "wrong";
   const scored = target.map((each, t) => [each, t]).filter(([, t]) => isScored(t));
   const right = scored.filter(([each, t]) => largestOf(answerAt(ran, 0, t)) === each);

@@ -85,6 +85,9 @@ function softmax(scores) {
   return powers.map((power) => power / total);
 }
 
+/** Whether scores or predicted values can be shown: nothing was divided by 0, or became too large. */
+const isAnswer = (values) => values.every(Number.isFinite);
+
 /** The index of the largest. */
 const largestOf = (values) => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);
 
