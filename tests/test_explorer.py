@@ -241,6 +241,17 @@ def test_examples_are_right_and_wrong_and_can_be_stepped_through(view):
     assert values(page)["x"] == before["x"]
 
 
+def test_an_example_that_was_changed_can_be_chosen_again(view):
+    page = view("rows")
+    before, chosen = values(page)["x"], page.get_by_label("test example")
+    page.get_by_role("button", name="Clear", exact=True).click()
+    settle(page)
+    assert chosen.evaluate("(select) => select.selectedOptions[0].textContent") == "your own input"
+    chosen.select_option("0")
+    assert values(page)["x"] == before
+    assert "your own input" not in chosen.text_content()
+
+
 # Your own input.
 
 
@@ -601,6 +612,23 @@ def test_clamps_are_set_with_a_pointer_listed_undone_and_seen_beside_the_untouch
     assert len(values(page)["clamps"]) == 1
 
 
+def test_a_clamp_takes_the_values_of_an_own_input(view):
+    page = view("tokens")
+    page.locator("#editor textarea").fill("the cats that saw the dog")
+    own = values(page)["runs"][0]["untouched"]["layers"][0]["values"]["z"]
+    page.get_by_label("next example").click()
+    page.get_by_label("example whose values are taken").select_option("your last own input")
+    page.get_by_label("clamp to the values in the example").click()
+    clamped = values(page)["runs"][0]["current"]
+    assert "z of all units from step 1 on: the value in your own input" in page.locator(".clamps").text_content()
+    assert clamped["layers"][0]["values"]["z"][: len(own)] == own
+    page.wait_for_timeout(300)
+    again = view("tokens")
+    again.goto("about:blank")
+    again.goto(page.url)
+    assert values(again)["runs"][0]["current"] == clamped
+
+
 @pytest.mark.parametrize("to", [0, 1, "mean", "hold"])
 def test_what_a_gate_is_clamped_to(to, runs, view):
     clamp = {"run": 0, "layer": 0, "direction": "fwd", "value": "z", "units": None, "from": 3, "to": to}
@@ -627,6 +655,7 @@ def test_what_is_not_a_number_is_said_and_grey(view):
     assert "not a number" in page.locator(".memory p").text_content()
     assert page.evaluate(GREY) == [138, 138, 138, 255]
     page.get_by_label("Remove the clamp").click()
+    settle(page)
     assert "p = " in page.locator(".headline").text_content()
 
 
@@ -639,6 +668,7 @@ def test_a_clamp_that_ends_before_the_input_or_begins_after_it_says_so(view):
     clamp = {"run": 0, "layer": 0, "direction": "fwd", "value": "h", "units": None, "from": 0, "to": {"example": short}}
     page.evaluate("(link) => { location.hash = link }", quote(situation(example=long, clamps=[clamp])))
     page.wait_for_function("() => explorer.values().clamps.length")
+    settle(page)
     assert f"(which ends at step {steps})" in page.locator(".clamps").text_content()
     page.locator("#editor textarea").fill("the cats " * 10)
     page.locator("h1").click()
@@ -646,6 +676,7 @@ def test_a_clamp_that_ends_before_the_input_or_begins_after_it_says_so(view):
     page.get_by_label("first step").press("Enter")
     page.get_by_label("clamp to 0").click()
     page.get_by_label("next example").click()
+    settle(page)
     assert "(this input ends before)" in page.locator(".clamps").text_content()
 
 
@@ -686,7 +717,8 @@ CLAMP = {"run": 0, "layer": 0, "direction": "fwd", "value": "z", "units": None, 
 UNFIT = [
     "{", "null", "[]", situation(example=99), situation(x=[1]), situation(x=[]), situation(x=[1] * 8),
     situation(clamps=[{}]), situation(clamps=[CLAMP | {"from": -1, "to": "hold"}]),
-    situation(clamps=[CLAMP | {"units": []}]), situation(clamps=[CLAMP | {"units": [1, 1]}]),
+    situation(clamps=[CLAMP | {"to": {"input": [1]}}]), situation(clamps=[CLAMP | {"units": []}]),
+    situation(clamps=[CLAMP | {"units": [1, 1]}]),
     situation(clamps=[None]), situation(units=[[99]]), situation(views=[None]), situation(views=[]), situation(t="0"),
 ]  # fmt: skip
 

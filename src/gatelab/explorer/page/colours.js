@@ -2,7 +2,7 @@
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-// From dark blue through green to yellow, of even steps in lightness: more is lighter.
+// From dark violet through green to yellow, of even steps in lightness: more is lighter.
 const SEQUENTIAL = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
 // Blue is negative, orange positive; the middle is the ground of the page.
 const DIVERGING = {

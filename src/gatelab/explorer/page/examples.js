@@ -23,7 +23,12 @@ function makeExamples(parent) {
     parent.prepend(button("‹", () => move(-1), "previous example"));
     parent.append(button("›", () => move(1), "next example"));
   }
-  when("example", () => (select.value = situation.example));
+  const own = element("option", { value: "own" }, "your own input"); // so that the example can be chosen again
+  when("example isOwn", () => {
+    if (situation.isOwn) select.prepend(own);
+    else own.remove();
+    select.value = situation.isOwn ? "own" : situation.example;
+  });
   let next = 0;
   const mark = () => {
     options[next].textContent += ` – ${markOf(next)}`;

@@ -60,7 +60,8 @@ const isView = (view, run) => isPlace(view, run) && isValue(view.front, run) && 
 function isClamp(clamp) {
   const run = clamp?.run, to = clamp?.to;
   if (!isIndex(run, runs.length) || !isPlace(clamp, run) || !isValue(clamp.value, run)) return false;
-  const isTarget = Number.isFinite(to) || ["mean", "hold"].includes(to) || isIndex(to?.example, task.examples.length);
+  const isDonor = to?.input === undefined ? isIndex(to?.example, task.examples.length) : isInput(to.input);
+  const isTarget = Number.isFinite(to) || ["mean", "hold"].includes(to) || isDonor;
   const isSome = clamp.units === null || (areUnits(clamp.units, run) && clamp.units.length > 0);
   return isTarget && isSome && isIndex(clamp.from, Infinity);
 }

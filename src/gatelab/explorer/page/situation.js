@@ -12,6 +12,7 @@ const situation = {
   clamps: [], // [{ run, layer, direction, value, units: [] or null for all, to, from }]
   from: 0, // the first step of the next clamp
   views: [], // what is shown of each run: { layer, direction, front, show }
+  own: null, // the last input that was changed by hand, before an example was loaded
   units: [], // the selected units of each run, in the map at the front
 };
 
@@ -91,6 +92,7 @@ function setInput(x, parts = {}) {
 /** Load an example. */
 function load(example) {
   remember();
+  if (situation.isOwn) change({ own: Array.from(situation.x) });
   setInput(task.examples[example].x, { example, isOwn: false });
   change({ t: steps() - 1 });
 }
