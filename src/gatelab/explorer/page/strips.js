@@ -37,12 +37,17 @@ function moveCursors() {
   style.setProperty("--share", 1 / count);
 }
 
+const shortened = new Map(); // by font, width and text: measuring at every step of time is slow
+
 /** A text that fits into a width: its end is left out if it is too long. */
 function fitting(context, text, room) {
-  if (context.measureText(text).width <= room) return text;
-  const signs = [...text].slice(0, 60);
-  while (signs.length > 1 && context.measureText(`${signs.join("")}…`).width > room) signs.pop();
-  return `${signs.join("")}…`;
+  const key = `${context.font} ${room} ${text}`;
+  if (!shortened.has(key)) {
+    const signs = [...text].slice(0, 60), isShort = context.measureText(text).width <= room;
+    while (signs.length > 1 && context.measureText(`${signs.join("")}…`).width > room) signs.pop();
+    shortened.set(key, isShort ? text : `${signs.join("")}…`);
+  }
+  return shortened.get(key);
 }
 
 /** Names at the lines of a strip, as many as there is room for. */
