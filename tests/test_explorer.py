@@ -25,14 +25,14 @@ from gatelab.training import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec,
 
 TOLERANCE = 1e-5
 OWN_CELL = """
-from gatelab import cell, sigmoid, tanh
+from gatelab import cell, learned, sigmoid, tanh
 
 
 @cell
-def leaky(x, h, W, U, b):
+def leaky(x, h, W, U, b, *, rate=learned(0.5)):
     k = sigmoid(W.k(x) + b.k)
     n = tanh(W.n(x) + U.n(k * h))
-    return k * h + (1 - k) * n
+    return k * h + rate * (1 - k) * n
 """
 HOSTILE = "<script>document.title = 'injected'</script>"
 RUNS = {
@@ -51,6 +51,7 @@ RUNS = {
     "series": ("files:path={folder}/series.csv,length=8,difference=true", {"cell": "tau_gru", "hidden_size": 4}),
     "text": ("text:path={folder}/text.txt", {"cell": "lif", "hidden_size": 8}),
     "exprnn": ("digits:limit=50", {"cell": "exprnn", "hidden_size": 8}),
+    "units": ("files:path={folder}/units.npz", {"hidden_size": 4}),
     "mnist1d": ("mnist1d", {"cell": "mingru", "hidden_size": 4}),
 }
 
@@ -62,6 +63,8 @@ def runs(tmp_path_factory):
     random = np.random.RandomState(0)
     labels = np.array([HOSTILE, "b & c", '"d"'])[np.arange(60) % 3]
     np.savez(folder / "signals.npz", X=random.standard_normal((60, 9, 2)), y=labels)
+    sizes = np.array([1, 1e5])  # columns in different units
+    np.savez(folder / "units.npz", X=sizes * random.standard_normal((60, 9, 2)), y=random.standard_normal(60))
     (folder / "own.py").write_text(OWN_CELL)
     walk = random.standard_normal((200, 2)).cumsum(0)
     (folder / "series.csv").write_text("a,b\n" + "\n".join(f"{a:.4f},{b:.4f}" for a, b in walk) + "\n")
@@ -238,6 +241,17 @@ def test_examples_are_right_and_wrong_and_can_be_stepped_through(view):
     assert values(page)["x"] == before["x"]
 
 
+def test_an_example_that_was_changed_can_be_chosen_again(view):
+    page = view("rows")
+    before, chosen = values(page)["x"], page.get_by_label("test example")
+    page.get_by_role("button", name="Clear", exact=True).click()
+    settle(page)
+    assert chosen.evaluate("(select) => select.selectedOptions[0].textContent") == "your own input"
+    chosen.select_option("0")
+    assert values(page)["x"] == before
+    assert "your own input" not in chosen.text_content()
+
+
 # Your own input.
 
 
@@ -281,6 +295,49 @@ def test_fingers_and_keys(view):
     assert sum(value > 0 for value in values(page)["x"]) == 1
 
 
+def drag(page, place, start, end) -> None:
+    """Move a finger over an element, from one share of its width and height to another."""
+    page.locator(place).evaluate("(element) => element.scrollIntoView({ block: 'center' })")
+    settle(page)
+    box, touch = page.locator(place).bounding_box(), page.context.new_cdp_session(page)
+    for i in range(9):
+        share = [a + (b - a) * i / 8 for a, b in zip(start, end, strict=True)]
+        point = {"x": box["x"] + share[0] * box["width"], "y": box["y"] + share[1] * box["height"]}
+        kind = "touchMove" if i else "touchStart"
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [point]})
+        settle(page)
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def test_a_finger_draws_scrubs_brushes_and_drags_points(view):
+    page = view("rows", width=400, has_touch=True, is_mobile=True)
+    page.get_by_role("button", name="Clear", exact=True).tap()
+    drag(page, "canvas.image", (0.5, 0.1), (0.5, 0.9))
+    assert sum(value > 0 for value in values(page)["x"]) >= 6
+    drag(page, ".map.front .plot", (0.1, 0.5), (0.7, 0.5))
+    assert values(page)["t"] == 5
+    assert values(page)["units"] == [[]]
+    drag(page, ".map.front .margin", (0.5, 0.35), (0.5, 0.75))
+    assert values(page)["units"][0] == sorted(values(page)["runs"][0]["order"][3:8])
+    before = page.evaluate("scrollY")
+    drag(page, ".map.front .plot", (0.5, 0.9), (0.5, 0.1))  # which scrolls the page
+    assert len(values(page)["units"][0]) == 5
+    page.wait_for_function("(before) => scrollY !== before", arg=before)
+    series = view("sine", width=400, has_touch=True, is_mobile=True)
+    before = values(series)["x"]
+    drag(series, ".editor .plot", (0.2, 0.2), (0.8, 0.8))
+    changed = [t for t, (a, b) in enumerate(zip(before, values(series)["x"], strict=True)) if a != b]
+    assert changed == list(range(4, 17))
+
+
+def test_keys_in_an_image_are_said(view):
+    page = view("rows")
+    page.locator("canvas.image").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert re.fullmatch(r"row 5, column 6: \d+ of 16", page.locator("#editor [role=status]").text_content())
+
+
 def test_a_sentence_is_typed_from_the_vocabulary(view):
     page = view("tokens")
     field = page.locator("#editor textarea")
@@ -289,6 +346,8 @@ def test_a_sentence_is_typed_from_the_vocabulary(view):
     assert [vocabulary[int(token)] for token in values(page)["x"]] == ["the", "cats", "that", "saw", "the", "dog"]
     field.fill("the cats that xyz the dog")
     assert "“xyz” is not in the vocabulary." in page.locator("#editor .problem").text_content()
+    field.fill("")
+    assert page.locator("#editor .problem").text_content() == "The sequence is empty."
     field.fill("the fa")
     offered = page.locator(".suggestions button").all_text_contents()
     assert offered == ["farmer", "farmers"]
@@ -334,18 +393,51 @@ def test_points_are_dragged_and_numbers_are_pasted(view):
     assert values(page)["x"][3] > 0.25
 
 
+UNFIT_NUMBERS = {
+    "1 2 3": "3 numbers: expected 2 for each step.",
+    "1 2\n3\n4 5 6": "Line 2 has 1 number: expected 2.",
+    "1,,3": "There is no number between two commas.",
+    "1 NaN": "“NaN” is not a number.",
+    "1 1e400": "“1e400” is not a number.",
+    " ": "There are no numbers.",
+    "1 " * 50000: "25000 steps: expected at most 20000.",
+}
+
+
 def test_numbers_with_several_columns(view):
     page = view("files")
     page.get_by_text("Paste numbers").click()
-    page.get_by_label("numbers of your own series").fill("1 2 3")
-    page.get_by_role("button", name="Use these numbers").click()
-    assert "3 numbers: expected 2 for each step." in page.locator("#editor").text_content()
+    untouched = values(page)["x"]
+    for text, problem in UNFIT_NUMBERS.items():
+        page.get_by_label("numbers of your own series").fill(text)
+        page.get_by_role("button", name="Use these numbers").click()
+        assert page.locator("#editor .problem").text_content() == problem
+        assert values(page)["x"] == untouched
     page.get_by_label("column to drag").select_option(index=1)
     before = values(page)["x"]
     box = page.locator(".editor .plot").bounding_box()
     page.mouse.click(box["x"] + 2, box["y"] + 20)
     changed = [i for i, (a, b) in enumerate(zip(before, values(page)["x"], strict=True)) if a != b]
     assert changed == [1]
+
+
+def test_columns_in_different_units_are_dragged_on_their_own_scales(view):
+    page = view("units")
+    box = page.locator(".editor .plot").bounding_box()
+    page.mouse.click(box["x"] + 2, box["y"] + 20)
+    assert 0.5 < values(page)["x"][0] < 6
+    page.get_by_label("column to drag").select_option(index=1)
+    page.mouse.click(box["x"] + 2, box["y"] + 20)
+    assert 5e4 < values(page)["x"][1] < 6e5
+
+
+def test_a_differenced_series_has_its_level(runs, view):
+    rows = np.loadtxt(runs("series").parent / "series.csv", delimiter=",", skiprows=1)
+    examples = json.loads(view("series").locator("#data").text_content())["task"]["examples"]
+    for example in examples:
+        first = round(0.85 * 200) + int(example["name"].removeprefix("test example "))
+        close(example["x"], rows[first : first + 8])
+        close(example["target"], rows[first + 1 : first + 9])
 
 
 # Time.
@@ -382,6 +474,23 @@ def test_playing_ends_at_the_last_step_and_can_be_paused(view):
     assert values(page)["t"] == stopped < 7
 
 
+def test_a_new_input_ends_playing(view):
+    page = view("tokens", reduced_motion="no-preference")
+    for use in (
+        lambda: page.get_by_label("next example").click(),
+        lambda: page.locator("#editor textarea").fill("the cats that saw the dog"),
+        lambda: page.get_by_role("button", name="Undo", exact=True).click(),
+    ):
+        page.evaluate(
+            "() => { const play = document.querySelector('#play'); play.textContent === '▶' && play.click() }"
+        )
+        use()
+        assert page.locator("#play").get_attribute("aria-label") == "Play"
+    shown = values(page)
+    page.wait_for_timeout(300)
+    assert values(page)["t"] == shown["t"]
+
+
 # The legend.
 
 
@@ -394,6 +503,11 @@ def test_pointing_at_a_term_lights_up_its_values(view):
     page.locator("math [data-name='U.z']").first.hover()
     assert "U.z: 10 × 10 learned numbers" in page.locator("#term-0").text_content()
     assert page.locator("#weight-0").is_visible()
+    page.locator("math [data-name=x]").first.hover()
+    assert "x, the input: at step 8 from" in page.locator("#term-0").text_content()
+    assert page.locator(".inputs .strip.lit").count() == 1
+    page.locator("math [data-name='b.z']").first.hover()
+    assert page.locator("#weight-0").is_visible()
     page.locator("math [data-name=h]").first.click()
     assert values(page)["views"][0]["front"] == "h"
     page.locator("math [data-name=n]").first.focus()
@@ -402,6 +516,13 @@ def test_pointing_at_a_term_lights_up_its_values(view):
     assert "n" in page.locator(".map.front button").text_content()
     tops = [page.locator(".maps .strip").nth(i).bounding_box()["y"] for i in range(4)]
     assert page.locator(".map.front").bounding_box()["y"] == min(tops)
+
+
+def test_a_hyperparameter_says_its_value(runs, view):
+    page = view("files")
+    page.locator("math [data-name=rate]").first.hover()
+    rate = analysis.load(runs("files")).hyperparameters["rate"]
+    assert page.locator("#term-0").text_content() == f"rate, a hyperparameter of the cell: {rate:.3g}"
 
 
 def test_units_are_sorted(runs, view):
@@ -491,6 +612,23 @@ def test_clamps_are_set_with_a_pointer_listed_undone_and_seen_beside_the_untouch
     assert len(values(page)["clamps"]) == 1
 
 
+def test_a_clamp_takes_the_values_of_an_own_input(view):
+    page = view("tokens")
+    page.locator("#editor textarea").fill("the cats that saw the dog")
+    own = values(page)["runs"][0]["untouched"]["layers"][0]["values"]["z"]
+    page.get_by_label("next example").click()
+    page.get_by_label("example whose values are taken").select_option("your last own input")
+    page.get_by_label("clamp to the values in the example").click()
+    clamped = values(page)["runs"][0]["current"]
+    assert "z of all units from step 1 on: the value in your own input" in page.locator(".clamps").text_content()
+    assert clamped["layers"][0]["values"]["z"][: len(own)] == own
+    page.wait_for_timeout(300)
+    again = view("tokens")
+    again.goto("about:blank")
+    again.goto(page.url)
+    assert values(again)["runs"][0]["current"] == clamped
+
+
 @pytest.mark.parametrize("to", [0, 1, "mean", "hold"])
 def test_what_a_gate_is_clamped_to(to, runs, view):
     clamp = {"run": 0, "layer": 0, "direction": "fwd", "value": "z", "units": None, "from": 3, "to": to}
@@ -502,6 +640,54 @@ def test_what_a_gate_is_clamped_to(to, runs, view):
         subject = analysis.load(runs("rows"))
         expected = analysis.traces(subject, subject.probe()).gates["z"].mean((0, 1))
     np.testing.assert_allclose(now[3:], np.broadcast_to(expected, (5, 10)), atol=1e-5)
+
+
+GREY = """() => {
+  const [x, y] = [0.9, 0.5], canvas = document.querySelector(".map.front .plot canvas");
+  return [...canvas.getContext("2d").getImageData(canvas.width * x, canvas.height * y, 1, 1).data]; }"""
+
+
+def test_what_is_not_a_number_is_said_and_grey(view):
+    clamp = {"run": 0, "layer": 0, "direction": "fwd", "value": "z", "units": None, "from": 0, "to": 1e300}
+    page = view("rows", link=situation(clamps=[clamp], t=7))
+    assert not np.isfinite(values(page)["runs"][0]["current"]["answer"]).any()
+    assert page.locator(".headline").text_content() == "no number"
+    assert "not a number" in page.locator(".memory p").text_content()
+    assert page.evaluate(GREY) == [138, 138, 138, 255]
+    page.get_by_label("Remove the clamp").click()
+    settle(page)
+    assert "p = " in page.locator(".headline").text_content()
+
+
+def test_a_clamp_that_ends_before_the_input_or_begins_after_it_says_so(view):
+    page = view("tokens")
+    examples = json.loads(page.locator("#data").text_content())["task"]["examples"]
+    long, short = (pick(range(len(examples)), key=lambda i: len(examples[i]["x"])) for pick in (max, min))
+    steps = len(examples[short]["x"])
+    assert steps < len(examples[long]["x"])
+    clamp = {"run": 0, "layer": 0, "direction": "fwd", "value": "h", "units": None, "from": 0, "to": {"example": short}}
+    page.evaluate("(link) => { location.hash = link }", quote(situation(example=long, clamps=[clamp])))
+    page.wait_for_function("() => explorer.values().clamps.length")
+    settle(page)
+    assert f"(which ends at step {steps})" in page.locator(".clamps").text_content()
+    page.locator("#editor textarea").fill("the cats " * 10)
+    page.locator("h1").click()
+    page.get_by_label("first step").fill("20")
+    page.get_by_label("first step").press("Enter")
+    page.get_by_label("clamp to 0").click()
+    page.get_by_label("next example").click()
+    settle(page)
+    assert "(this input ends before)" in page.locator(".clamps").text_content()
+
+
+def test_undo_keeps_the_first_step_of_a_clamp_within_the_input(view):
+    page = view("tokens")
+    steps = len(values(page)["x"])
+    page.locator("#editor textarea").fill("the cats " * 20)
+    page.get_by_label("first step").fill("40")
+    page.get_by_label("first step").press("Enter")
+    page.get_by_role("button", name="Undo", exact=True).click()
+    assert values(page)["from"] == steps - 1
 
 
 # The link.
@@ -527,8 +713,12 @@ def test_the_link_restores_the_situation(view):
     assert values(again) == before
 
 
+CLAMP = {"run": 0, "layer": 0, "direction": "fwd", "value": "z", "units": None, "from": 0, "to": 0}
 UNFIT = [
-    "{", "null", "[]", situation(example=99), situation(x=[1]), situation(x=[]), situation(clamps=[{}]),
+    "{", "null", "[]", situation(example=99), situation(x=[1]), situation(x=[]), situation(x=[1] * 8),
+    situation(clamps=[{}]), situation(clamps=[CLAMP | {"from": -1, "to": "hold"}]),
+    situation(clamps=[CLAMP | {"to": {"input": [1]}}]), situation(clamps=[CLAMP | {"units": []}]),
+    situation(clamps=[CLAMP | {"units": [1, 1]}]),
     situation(clamps=[None]), situation(units=[[99]]), situation(views=[None]), situation(views=[]), situation(t="0"),
 ]  # fmt: skip
 
@@ -613,6 +803,8 @@ def test_everything_has_a_name_for_screen_readers(view):
           .map((e) => e.outerHTML.slice(0, 100))"""
     )
     assert nameless == []
+    terms = page.locator("math [tabindex]").evaluate_all("(terms) => terms.map((e) => e.getAttribute('aria-label'))")
+    assert {"gate z: bring its map to the front", "weights U.z", "bias b.z", "input x"} <= set(terms)
 
 
 def test_units_are_selected_with_keys(view):
@@ -621,7 +813,11 @@ def test_units_are_selected_with_keys(view):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    assert values(page)["units"][0] == [values(page)["runs"][0]["order"][1]]
+    unit = values(page)["runs"][0]["order"][1]
+    assert values(page)["units"][0] == [unit]
+    said = page.locator("#pointed-0[aria-live=polite]").text_content()
+    assert said.startswith(f"z of unit {unit} at step 8: ")
+    assert said.endswith("; selected")
 
 
 # Size and speed.
@@ -698,6 +894,17 @@ def test_the_command(cli, runs, tmp_path):
     code, _, err = cli("explore")
     assert code == 2
     assert "expected one run directory" in err
+    code, _, err = cli("explore", runs("rows"), "--out", tmp_path)
+    assert code == 2
+    assert "is a folder: expected a file, such as" in err
+
+
+BENCH = """
+task: {name: digits, limit: 50}
+models: {rnn: {hidden_size: 4}, gru: {hidden_size: 4}}
+runs: 1
+training: {num_epochs: 1, threads: 1}
+"""
 
 
 def test_inspections_link_to_it(cli, runs, monkeypatch):
@@ -706,7 +913,28 @@ def test_inspections_link_to_it(cli, runs, monkeypatch):
     assert cli("inspect", runs("rows"))[0] == 0
     assert 'href="../explorer.html"' in (runs("rows") / "inspect" / "inspect.html").read_text()
     assert cli("inspect", runs("recall"))[0] == 0
-    assert "explorer.html" not in (runs("recall") / "inspect" / "inspect.html").read_text()
+    page = runs("recall") / "inspect" / "inspect.html"
+    assert "explorer.html" not in page.read_text()
+    assert cli("explore", runs("recall"))[0] == 0  # which adds the link
+    assert page.read_text().count('href="../explorer.html"') == 1
+    assert cli("explore", runs("recall"))[0] == 0
+    assert page.read_text().count('href="../explorer.html"') == 1
+
+
+def test_reports_link_to_it(cli, tmp_path):
+    config = tmp_path / "bench.yaml"
+    config.write_text(BENCH)
+    assert cli("bench", config, "--output-dir", tmp_path / "digits")[0] == 0
+    report, run = tmp_path / "digits" / "report.html", tmp_path / "digits" / "runs" / "rnn" / "seed-0"
+    before = report.read_text()
+    assert "explorer.html" not in before
+    assert cli("explore", run)[0] == 0
+    link = f'<a href="{run.relative_to(report.parent).as_posix()}/explorer.html">rnn, seed 0</a>'
+    assert link in (after := report.read_text())
+    assert re.sub("<!-- explorers -->.*<!-- end", "<!-- explorers --><!-- end", after) == before
+    assert cli("report", tmp_path / "digits")[0] == 0
+    assert link in report.read_text()
+    assert cli("verify", tmp_path / "digits")[0] == 0
 
 
 def test_a_model_that_cannot_be_exported_is_refused_in_words(cli, tmp_path):

@@ -31,6 +31,7 @@ def explore(
     The page is one file that needs no server and no network.
     """
     from gatelab.explorer import write_explorer, write_gallery
+    from gatelab.report.links import link_reports
     from gatelab.training.run import EXPLORER
 
     paths = runs or []
@@ -42,4 +43,8 @@ def explore(
     if not 1 <= len(paths) <= 2:
         raise GatelabError(f"{len(paths)} runs: expected one run directory, two to compare, or --gallery DIR")
     page = out or (paths[0] / EXPLORER if len(paths) == 1 else Path(EXPLORER))
+    if page.is_dir():
+        raise GatelabError(f"{page} is a folder: expected a file, such as {page / EXPLORER}")
     typer.echo(f"The page is {write_explorer(paths, page, accept_changes)}")
+    for path in paths:
+        link_reports(path)

@@ -12,6 +12,7 @@ from gatelab.analysis import Subject, predictions_of
 from gatelab.analysis.clamping import opposite
 from gatelab.tasks import Task
 from gatelab.tasks.agreement import Agreement
+from gatelab.tasks.own.data import OwnData
 from gatelab.tasks.preparation import Preparation
 
 RIGHT, WRONG = 8, 4  # at most this many of each
@@ -87,6 +88,8 @@ def _example(task: Task, index: int) -> Example:
     end = batch.x.shape[1] if batch.lengths is None else int(batch.lengths[0])
     prepared = task.preparation
     x = raw(prepared, batch.x[0, :end].numpy())
+    if prepared.differenced and isinstance(task, OwnData):
+        x[:, : prepared.output_size] += task.first_levels(index)
     y = batch.y[0].numpy()
     target = y[:end] if task.per_step else y
     if prepared.classes is None:
@@ -95,9 +98,7 @@ def _example(task: Task, index: int) -> Example:
 
 
 def raw(prepared: Preparation, encoded: np.ndarray) -> np.ndarray:
-    """The sequence (T, D) or (T,) that is encoded like this. Of a differenced series only changes are known: it begins
-    at 0.
-    """
+    """The sequence (T, D) or (T,) that is encoded like this; one that is differenced begins at 0."""
     if prepared.kind == "tokens" or prepared.scaling is None:
         return encoded
     scaling = prepared.scaling.scaling()

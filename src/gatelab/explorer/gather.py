@@ -96,6 +96,7 @@ def run_data(subject: Subject, exported: Network) -> dict[str, Any]:
         "network": exported.name,
         "facts": "; ".join(filter(None, facts)),
         "states": list(cell.graph.states),  # those in the equations
+        "deviations": None if run.preparation.scaling is None else list(run.preparation.scaling.deviation),
         "bounded": [name for name in cell.gates if name in cell.neutral],  # gates between 0 and 1
         "units": units(subject),
     }

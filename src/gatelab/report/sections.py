@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,11 +33,11 @@ def page(
     sections: list[Section],
     figures: dict[str, Figure],
     folder: Path,
-    explorer: str | None = None,
+    explorers: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The whole page. Each figure is in it twice: as it was saved in the folder, and for dark pages. `explorer` is the
-    link to one.
+    """The whole page. Each figure is in it twice: as it was saved in the folder, and for dark pages. `explorers`
+    are names and links of some.
     """
     files = [file for section in sections for file in section.pictures]
     pictures = {file: style.for_page(figures[file], folder / file) for file in files}
-    return filled("sections.html", title=title, facts=facts, sections=sections, pictures=pictures, explorer=explorer)
+    return filled("sections.html", title=title, facts=facts, sections=sections, pictures=pictures, explorers=explorers)

@@ -31,6 +31,10 @@ function makeAnswer(run, parent) {
       headline.textContent = "…";
       said.textContent = "This network also reads backwards: it answers after the last step.";
       bars.replaceChildren();
+    } else if (!isAnswer(now) || !isAnswer(before)) {
+      headline.textContent = "no number";
+      said.textContent = "A value in the network is not a number: it was divided by 0, or became too large.";
+      bars.replaceChildren();
     } else if (task.classes) showClasses(run, softmax(now), softmax(before), { headline, said, bars });
     else showNumbers(run, now, before, { headline, said, bars });
   });

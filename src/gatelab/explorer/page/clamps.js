@@ -1,5 +1,12 @@
 // ---- Clamps: values that are set from a step on, and the list of those that are set --------------------------------
 
+/** What limits a clamp on the input as it is now, in words. */
+function clampLimit({ from, to }) {
+  if (from >= steps()) return " (this input ends before)";
+  const there = typeof to === "object" ? donorOf(to).length / width : Infinity;
+  return there < steps() ? ` (which ends at step ${there})` : "";
+}
+
 /** What a clamp does, in words. */
 function clampText({ run, layer, direction, value, units, from, to }) {
   const { layers, directions } = about(run);
@@ -7,7 +14,7 @@ function clampText({ run, layer, direction, value, units, from, to }) {
   const who = units === null ? "all units" : `${units.length > 1 ? "units" : "unit"} ${some.join(", ")}`;
   const where = (layers > 1 ? ` in layer ${layer}` : "") + (directions.length > 1 ? ` ${direction}` : "");
   const target = to === "mean" ? "the mean" : to === "hold" ? `the value at step ${from + 1}`
-    : typeof to === "object" ? `the value in ${task.examples[to.example].name}` : short(to);
+    : typeof to === "object" ? `the value in ${task.examples[to.example]?.name ?? "your own input"}` : short(to);
   return `${value} of ${who}${where} from step ${from + 1} on: ${target}`;
 }
 
@@ -32,7 +39,9 @@ function makeClamps(run, parent) {
   const all = button("All units", () => select(run, []), "All units: clear the selection");
   const donors = element("select", { "aria-label": "example whose values are taken" });
   task.examples.forEach((example, i) => donors.append(element("option", { value: i }, example.name)));
-  const take = () => clampTo(run, { example: Number(donors.value) });
+  const own = element("option", { value: "own" }, "your last own input");
+  const donor = () => (donors.value === "own" ? { input: situation.own } : { example: Number(donors.value) });
+  const take = () => clampTo(run, donor());
   const taken = element("span", { class: "joined" },
     button("that of", take, "clamp to the values in the example"), donors);
   const list = element("ul", { class: "clamps" });
@@ -49,17 +58,18 @@ function makeClamps(run, parent) {
     from.value = situation.from + 1;
     all.hidden = !chosen.length;
   });
+  when("own", () => situation.own && donors.append(own));
   when("example", () => {
     const { pair } = task.examples[situation.example];
     donors.value = pair ?? (situation.example + 1) % task.examples.length;
   });
-  when("clamps", () => {
+  when("clamps x", () => {
     const remove = (clamp) => {
       remember();
       change({ clamps: situation.clamps.filter((other) => other !== clamp) });
     };
     const own = situation.clamps.filter((clamp) => clamp.run === run);
-    list.replaceChildren(...own.map((clamp) => element("li", {}, clampText(clamp), " ",
+    list.replaceChildren(...own.map((clamp) => element("li", {}, clampText(clamp), clampLimit(clamp), " ",
       button("×", () => remove(clamp), `Remove the clamp: ${clampText(clamp)}`))));
   });
 }

@@ -2,7 +2,7 @@
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-// From dark blue through green to yellow, of even steps in lightness: more is lighter.
+// From dark violet through green to yellow, of even steps in lightness: more is lighter.
 const SEQUENTIAL = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
 // Blue is negative, orange positive; the middle is the ground of the page.
 const DIVERGING = {
@@ -32,7 +32,8 @@ const unitScale = { low: 0, high: 1, colours: () => RAMPS.sequential };
 /** A scale around 0 that holds all these values. */
 function signedScale(...arrays) {
   let limit = 0;
-  for (const values of arrays) for (const value of values) if (Math.abs(value) > limit) limit = Math.abs(value);
+  for (const values of arrays)
+    for (const value of values) if (Math.abs(value) > limit && Number.isFinite(value)) limit = Math.abs(value);
   limit = limit || 1;
   return { low: -limit, high: limit, colours: () => RAMPS[dark.matches ? "dark" : "light"] };
 }
@@ -55,6 +56,8 @@ function inkOn(scale, value) {
   return light > 140 ? "#101418" : "#ffffff";
 }
 
+const NO_NUMBER = 0xff8a8a8a; // grey, which neither scale has
+
 /** An image of values[t * rows + j], time to the right; `order` has the row of each line, from the top. */
 function mapImage(values, steps, rows, order, scale) {
   const image = new ImageData(steps, order.length), pixels = new Uint32Array(image.data.buffer);
@@ -62,7 +65,8 @@ function mapImage(values, steps, rows, order, scale) {
   order.forEach((row, line) => {
     for (let t = 0; t < steps; t++) {
       const place = (values[t * rows + row] - scale.low) * factor;
-      pixels[line * steps + t] = colours[place > 0 ? (place < 255 ? (place + 0.5) | 0 : 255) : 0];
+      const colour = colours[place > 0 ? (place < 255 ? (place + 0.5) | 0 : 255) : 0];
+      pixels[line * steps + t] = Number.isNaN(place) ? NO_NUMBER : colour;
     }
   });
   const canvas = element("canvas", { width: steps, height: order.length });

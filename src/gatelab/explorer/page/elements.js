@@ -40,14 +40,15 @@ function short(value) {
 /** 0, 1, …, count − 1. */
 const upTo = (count) => Array.from({ length: count }, (_, i) => i);
 
-/** The smallest and the largest of some numbers; NaN does not count. */
+/** The smallest and the largest of some values; what is not a finite number does not count. */
 function rangeOf(values) {
   let low = Infinity, high = -Infinity;
   for (const value of values) {
+    if (!Number.isFinite(value)) continue;
     if (value < low) low = value;
     if (value > high) high = value;
   }
-  return [low, high];
+  return low <= high ? [low, high] : [NaN, NaN];
 }
 
 /** 1 step, 5 steps. */

@@ -1,16 +1,17 @@
 // ---- Equations: the legend. Pointing at a term lights up its values; a click brings its map to the front. -----------
 
-/** Make the terms of a run's equations live. `places` are its maps by name. */
-function makeLegend(run, equations, places) {
+/** Make the terms of a run's equations live. `places` are its maps by name, `input` is the strip of its input. */
+function makeLegend(run, equations, places, input) {
   const { gates, states } = about(run), note = byId(`term-${run}`), picture = byId(`weight-${run}`);
   const terms = [...equations.querySelectorAll("[data-kind]")].filter((term) => describe(run, term) !== null);
   const light = (lit) => {
     const name = lit?.dataset.name, kind = lit?.dataset.kind;
     for (const term of terms) term.classList.toggle("lit", term.dataset.name === name && term.dataset.kind === kind);
     for (const [own, place] of places) place.root.classList.toggle("lit", own === name);
+    input.root.classList.toggle("lit", kind === "input" && situation.views[run].layer === 0);
     picture.hidden = true;
     note.textContent = lit ? describe(run, lit) : note.dataset.hint;
-    if (kind === "weight") drawWeight(run, name, picture);
+    if (kind === "weight" || kind === "bias") drawWeight(run, name, picture);
   };
   for (const term of terms) {
     const isMap = places.has(term.dataset.name) && gates.concat(states).includes(term.dataset.name);
@@ -20,7 +21,11 @@ function makeLegend(run, equations, places) {
     term.addEventListener("pointerleave", () => light(null));
     term.addEventListener("focus", () => light(term));
     term.addEventListener("blur", () => light(null));
-    if (!isMap) continue;
+    if (!isMap) {
+      term.setAttribute("role", "img");
+      term.setAttribute("aria-label", `${KINDS[term.dataset.kind]} ${term.dataset.name}`);
+      continue;
+    }
     term.setAttribute("role", "button");
     term.setAttribute("aria-label", `${term.dataset.kind} ${term.dataset.name}: bring its map to the front`);
     term.addEventListener("click", () => toFront(run, term.dataset.name));
@@ -35,13 +40,15 @@ function makeLegend(run, equations, places) {
   });
 }
 
-/** A weight or bias of the layer that is shown: { values, rows, columns }; null if there is none of this name. */
-function weightOf(run, name) {
-  const { weights } = globalThis[runs[run].network], { layer, direction } = situation.views[run];
-  const text = weights.float32[`layers.${layer}.${direction}.${name}`], rows = about(run).units;
+const KINDS = { weight: "weights", bias: "bias", number: "hyperparameter", input: "input" };
+
+/** Learned numbers of the layer that is shown, or hyperparameters of its cell; null if there are none of this name. */
+function numbersOf(run, name) {
+  const { float32, float64 } = globalThis[runs[run].network].weights, { layer, direction } = situation.views[run];
+  const key = `layers.${layer}.${direction}.${name}`, text = float32[key] ?? float64[key];
   if (text === undefined) return null;
-  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0)), values = new Float32Array(bytes.buffer);
-  return { values, rows, columns: values.length / rows };
+  const { buffer } = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+  return key in float32 ? new Float32Array(buffer) : new Float64Array(buffer);
 }
 
 /** What a term stands for, with its values at the cursor; null if there is nothing to show. */
@@ -53,11 +60,20 @@ function describe(run, { dataset: { kind, name } }) {
     const mean = values.reduce((a, b) => a + b) / units;
     return `${name}, a ${what}: at step ${t + 1} ${fromTo(values)}, mean ${short(mean)} over ${units} units`;
   }
-  if (kind === "input") return `${name}: what the layer reads at step ${t + 1}`;
-  const found = kind === "weight" || kind === "bias" ? weightOf(run, name) : null;
+  if (kind === "input") return `${name}, ${readAt(run, t)}`;
+  const found = numbersOf(run, name);
   if (!found) return null;
-  const { values, rows, columns } = found, size = columns > 1 ? `${rows} × ${columns}` : `${rows}`;
-  return `${name}: ${size} learned numbers, ${fromTo(values)}`;
+  if (kind === "number") return `${name}, a hyperparameter of the cell: ${short(found[0])}`;
+  const size = kind === "weight" ? `${units} × ${found.length / units}` : `${units}`;
+  return `${name}: ${size} learned numbers, ${fromTo(found)}`;
+}
+
+/** What the layer that is shown reads at a step, in words. */
+function readAt(run, t) {
+  if (situation.views[run].layer) return `the output of the layer below at step ${t + 1}`;
+  const row = situation.x.subarray(t * width, (t + 1) * width);
+  if (task.kind === "tokens") return `the input: at step ${t + 1} “${visible(task.vocabulary[row[0]])}”`;
+  return `the input: at step ${t + 1} ${width > 1 ? fromTo(row) : short(row[0])}, which is scaled before it is read`;
 }
 
 /** The range of some values in words. */
@@ -68,7 +84,7 @@ function fromTo(values) {
 
 /** A matrix as a small map: a line for each unit, a column for each of its inputs. */
 function drawWeight(run, name, canvas) {
-  const { values, rows, columns } = weightOf(run, name);
+  const values = numbersOf(run, name), rows = about(run).units, columns = values.length / rows;
   const transposed = values.map((_, i) => values[(i % rows) * columns + Math.floor(i / rows)]);
   canvas.hidden = false;
   drawMap(canvas, mapImage(transposed, columns, rows, upTo(rows), signedScale(values)));

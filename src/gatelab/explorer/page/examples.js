@@ -2,7 +2,7 @@
 
 /** How well the first network predicts the classes of an example, in words. */
 function markOf(example) {
-  const ran = onExample[0](example), { target } = task.examples[example];
+  const { x, target } = task.examples[example], ran = networks[0].run(x);
   if (!task.perStep) return largestOf(ran.answer) === target[0] ? "right" : "wrong";
   const scored = target.map((each, t) => [each, t]).filter(([, t]) => isScored(t));
   const right = scored.filter(([each, t]) => largestOf(answerAt(ran, 0, t)) === each);
@@ -23,7 +23,12 @@ function makeExamples(parent) {
     parent.prepend(button("‹", () => move(-1), "previous example"));
     parent.append(button("›", () => move(1), "next example"));
   }
-  when("example", () => (select.value = situation.example));
+  const own = element("option", { value: "own" }, "your own input"); // so that the example can be chosen again
+  when("example isOwn", () => {
+    if (situation.isOwn) select.prepend(own);
+    else own.remove();
+    select.value = situation.isOwn ? "own" : situation.example;
+  });
   let next = 0;
   const mark = () => {
     options[next].textContent += ` – ${markOf(next)}`;

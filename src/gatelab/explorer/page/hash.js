@@ -19,6 +19,7 @@ function restore(hash) {
     return false;
   }
   if (!isFitting(kept)) return false;
+  pause();
   const x = kept.x ?? task.examples[kept.example].x, last = x.length / width - 1;
   change({ ...Object.fromEntries(KEPT.map((key) => [key, kept[key]])), x: Float64Array.from(x), isOwn: "x" in kept });
   change({ t: Math.max(0, Math.min(last, kept.t)), from: Math.max(0, Math.min(last, kept.from)) });
@@ -40,13 +41,16 @@ function isFitting(kept) {
 
 const isIndex = (value, count) => Number.isInteger(value) && value >= 0 && value < count;
 
-/** Whether these are numbers or tokens that make whole steps. */
+/** Whether these are numbers or tokens that make whole steps; an image is as large as all others. */
 function isInput(x) {
-  const isNumber = (value) => (task.kind === "tokens" ? isIndex(value, task.vocabulary.length) : Number.isFinite(value));
-  return Array.isArray(x) && x.length > 0 && x.length % width === 0 && x.every(isNumber);
+  const { length } = task.vocabulary;
+  const isNumber = (value) => (task.kind === "tokens" ? isIndex(value, length) : Number.isFinite(value));
+  if (!Array.isArray(x) || !x.every(isNumber) || x.length % width || x.length > LONGEST * width) return false;
+  return task.kind === "image" ? x.length === task.examples[0].x.length : x.length > 0;
 }
 
-const areUnits = (units, run) => Array.isArray(units) && units.every((unit) => isIndex(unit, about(run).units));
+const areUnits = (units, run) => Array.isArray(units) && new Set(units).size === units.length
+  && units.every((unit) => isIndex(unit, about(run).units));
 const isValue = (name, run) => about(run).gates.includes(name) || about(run).states.includes(name);
 const isPlace = (place, run) =>
   isIndex(place?.layer, about(run).layers) && about(run).directions.includes(place.direction);
@@ -56,8 +60,10 @@ const isView = (view, run) => isPlace(view, run) && isValue(view.front, run) && 
 function isClamp(clamp) {
   const run = clamp?.run, to = clamp?.to;
   if (!isIndex(run, runs.length) || !isPlace(clamp, run) || !isValue(clamp.value, run)) return false;
-  const isTarget = Number.isFinite(to) || ["mean", "hold"].includes(to) || isIndex(to?.example, task.examples.length);
-  return isTarget && Number.isInteger(clamp.from) && (clamp.units === null || areUnits(clamp.units, run));
+  const isDonor = to?.input === undefined ? isIndex(to?.example, task.examples.length) : isInput(to.input);
+  const isTarget = Number.isFinite(to) || ["mean", "hold"].includes(to) || isDonor;
+  const isSome = clamp.units === null || (areUnits(clamp.units, run) && clamp.units.length > 0);
+  return isTarget && isSome && isIndex(clamp.from, Infinity);
 }
 
 /** Keep the address up to date, so that it can be copied at any time. */

@@ -15,6 +15,7 @@ function makeImage(parent) {
   parent.append(element("div", { class: "square" }, canvas));
   const image = element("canvas", { width: side, height: side });
   const derivatives = element("input", { type: "checkbox", onchange: () => announce("gradient") });
+  const note = element("p", { class: "note", role: "status" }, "Draw on it, with mouse or finger.");
   let key = null; // the pixel that keys are at
 
   const draw = () => {
@@ -73,12 +74,14 @@ function makeImage(parent) {
         setInput(x);
       } else return;
       event.preventDefault();
+      const pixel = `row ${Math.floor(key / side) + 1}, column ${(key % side) + 1}`;
+      note.textContent = `${pixel}: ${short(situation.x[places[key]])} of ${white}`;
       announce("gradient");
     });
   }
   const whose = runs.length > 1 ? " of the first network" : "";
   tools.append(element("label", {}, derivatives, ` ∂ output / ∂ pixel${whose}`));
-  if (canDraw) parent.append(element("p", { class: "note" }, "Draw on it, with mouse or finger."));
+  if (canDraw) parent.append(note);
 }
 
 /** Drawing with a soft brush along the path of the pointer. */

@@ -3,9 +3,10 @@
 /** The size of the derivative with respect to the input of each step; of a token, against the mean of all tokens. */
 function dependence(run) {
   const { x } = gradient(run), count = steps(), D = x.length / count, sizes = new Float64Array(count);
+  const unit = task.kind === "numbers" && width > 1 ? runs[run].deviations : null; // columns may have different units
   for (let t = 0; t < count; t++) {
     const row = x.subarray(t * D, (t + 1) * D), mean = task.kind === "tokens" ? row.reduce((a, b) => a + b) / D : 0;
-    sizes[t] = Math.sqrt(row.reduce((sum, value) => sum + (value - mean) ** 2, 0));
+    sizes[t] = Math.sqrt(row.reduce((sum, value, i) => sum + ((value - mean) * (unit ? unit[i] : 1)) ** 2, 0));
   }
   return sizes;
 }
@@ -67,6 +68,7 @@ function reach(sizes, of, at, isBidirectional) {
   const name = visible((task.classes ?? task.targets)[of]);
   const output = task.classes ? `the score of ${name}` : `the predicted ${name}`;
   const begins = `At step ${at + 1}, ${output}`, total = sizes.reduce((a, b) => a + b);
+  if (Number.isNaN(total)) return `${begins} has no derivative: a value in the network is not a number.`;
   if (!total) return `${begins} does not depend on the input: every derivative is 0.`;
   if (isBidirectional) {
     const peak = largestOf(sizes);
@@ -85,7 +87,7 @@ function reach(sizes, of, at, isBidirectional) {
 
 /** Bars over the steps. */
 function drawBars({ canvas, margin }, sizes) {
-  const { context, width, height } = fitted(canvas), largest = Math.max(...sizes) || 1, bar = width / sizes.length;
+  const { context, width, height } = fitted(canvas), largest = rangeOf(sizes)[1] || 1, bar = width / sizes.length;
   context.fillStyle = styled("--accent");
   sizes.forEach((size, t) => {
     const tall = (size / largest) * (height - 4);

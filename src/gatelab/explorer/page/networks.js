@@ -21,12 +21,15 @@ const recordings = networks.map((network) => latest((x) => network.run(x, { reco
 /** The run of the network as it was trained. */
 const untouched = (run) => recordings[run](situation.x);
 
-/** The run on an example, for clamps that take their values from it. */
-const onExample = networks.map((network) => {
-  const found = new Map();
-  return (example) => {
-    if (!found.has(example)) found.set(example, network.run(task.examples[example].x, { record: true }));
-    return found.get(example);
+/** The input that a clamp takes its values from: of an example, or the reader's own. */
+const donorOf = (to) => to.input ?? task.examples[to.example].x;
+
+/** The run on such an input. */
+const onDonor = networks.map((network) => {
+  const found = new WeakMap();
+  return (x) => {
+    if (!found.has(x)) found.set(x, network.run(x, { record: true }));
+    return found.get(x);
   };
 });
 
@@ -55,7 +58,7 @@ function resolved(clamp) {
     const values = valuesOf(untouched(run), clamp, value), at = Math.min(from, steps() - 1) * size;
     return { ...plain, to: units.map((unit) => values[at + unit]) };
   }
-  if (typeof to === "object") return { ...plain, to: valuesOf(onExample[run](to.example), clamp, value) };
+  if (typeof to === "object") return { ...plain, to: valuesOf(onDonor[run](donorOf(to)), clamp, value) };
   return { ...plain, to };
 }
 
@@ -84,6 +87,9 @@ function softmax(scores) {
   const total = powers.reduce((a, b) => a + b);
   return powers.map((power) => power / total);
 }
+
+/** Whether scores or predicted values can be shown: nothing was divided by 0, or became too large. */
+const isAnswer = (values) => values.every(Number.isFinite);
 
 /** The index of the largest. */
 const largestOf = (values) => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);

@@ -1,13 +1,20 @@
 // ---- Numbers: a series as text, to be pasted ------------------------------------------------------------------------
 
-/** Rows of numbers from text; an error in words if they do not fit. With one column, any arrangement will do. */
+/** Numbers from text; an error in words if they do not fit. A line has whole steps. */
 function parsed(text) {
-  const words = text.trim().split(/[\s,;]+/).filter(Boolean);
+  const words = text.split(/[\s,;]+/).filter(Boolean);
+  if (/[,;][^\S\n]*[,;]/.test(text)) throw new RangeError("There is no number between two commas.");
   const values = words.map((word) => Number(word.replace("−", "-")));
   const wrong = values.findIndex((value) => !Number.isFinite(value));
   if (wrong >= 0) throw new RangeError(`“${words[wrong]}” is not a number.`);
   if (!values.length) throw new RangeError("There are no numbers.");
   if (values.length % width) throw new RangeError(`${values.length} numbers: expected ${width} for each step.`);
+  text.split("\n").forEach((line, i) => {
+    const count = line.split(/[\s,;]+/).filter(Boolean).length;
+    if (count % width) throw new RangeError(`Line ${i + 1} has ${counted(count, "number")}: expected ${width}.`);
+  });
+  if (values.length > LONGEST * width)
+    throw new RangeError(`${values.length / width} steps: expected at most ${LONGEST}.`);
   return values;
 }
 

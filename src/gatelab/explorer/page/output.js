@@ -47,35 +47,56 @@ function drawPredicted(run, place) {
 }
 
 const LINES = ["--blue", "--orange", "--green", "--pink", "--yellow", "--sky"];
+const DASHES = [[], [9, 4], [14, 3, 3, 3]], BORDERS = ["none", "dashed", "dotted"]; // where there are more lines
+
+/** Which repetition of the colours a line has. */
+const turnOf = (colour) => Math.floor(colour / LINES.length) % DASHES.length;
 
 /** The names of lines, each in its colour. */
 const legend = (names) => names.map((name, i) => {
   const line = element("span", { class: "line" }, name);
   line.style.color = `var(${LINES[i % LINES.length]})`;
+  line.style.textDecoration = turnOf(i) ? `underline ${BORDERS[turnOf(i)]}` : "none";
   return line;
 });
 
-/** Lines over the steps, with the range of their values in the margin. Returns the range. */
-function drawLines({ canvas, margin }, series, count, range) {
+/** The range of the lines of each colour: the same for all, unless some would be flat between the others. */
+function rangesOf(series) {
+  const ends = [];
+  for (const { values, colour } of series) ends[colour] = (ends[colour] ?? []).concat(rangeOf(values));
+  const own = ends.map(rangeOf), [low, high] = rangeOf(own.flat());
+  return own.some(([from, to]) => to > from && to - from < (high - low) / 20) ? own : own.map(() => [low, high]);
+}
+
+/** A range that is not empty. */
+function opened([low, high]) {
+  if (high > low) return [low, high];
+  return Number.isFinite(low) ? [low - (Math.abs(low) || 1), low + (Math.abs(low) || 1)] : [0, 1];
+}
+
+/** Lines over the steps, with the range of one colour in the margin. Returns the place of a value. */
+function drawLines({ canvas, margin }, series, count, ranges = rangesOf(series), labelled = 0) {
   const { context, width, height } = fitted(canvas);
-  let [low, high] = range ?? rangeOf(series.flatMap(({ values }) => Array.from(values)));
-  if (!(high > low)) [low, high] = [low - 1, low + 1];
-  const y = (value) => height - 6 - ((value - low) / (high - low)) * (height - 12);
-  for (const { values, colour, dash = [], thin } of series) {
+  const axes = ranges.map(opened), isShared = axes.every(([low, high]) => low === axes[0][0] && high === axes[0][1]);
+  const y = (value, colour) => {
+    const [low, high] = axes[colour];
+    return height - 6 - ((value - low) / (high - low)) * (height - 12);
+  };
+  for (const { values, colour, dash = DASHES[turnOf(colour)], thin } of series) {
     context.beginPath();
-    values.forEach((value, t) => context[t ? "lineTo" : "moveTo"](((t + 0.5) / count) * width, y(value)));
+    values.forEach((value, t) => context[t ? "lineTo" : "moveTo"](((t + 0.5) / count) * width, y(value, colour)));
     context.strokeStyle = styled(thin ? "--faint" : LINES[colour % LINES.length]);
     context.lineWidth = thin || dash.length ? 1 : 1.8;
     context.setLineDash(dash);
     context.stroke();
     context.setLineDash([]);
-    if (values.length === 1 || count <= 1) context.strokeRect(width / 2 - 2, y(values[0]) - 2, 4, 4);
+    if (values.length === 1 || count <= 1) context.strokeRect(width / 2 - 2, y(values[0], colour) - 2, 4, 4);
   }
-  const side = fitted(margin);
+  const side = fitted(margin), [low, high] = axes[labelled];
   side.context.font = "11px system-ui, sans-serif";
-  side.context.fillStyle = styled("--faint");
+  side.context.fillStyle = styled(isShared ? "--faint" : LINES[labelled % LINES.length]);
   side.context.textAlign = "right";
   side.context.fillText(short(high), side.width - 5, 12, side.width - 6);
   side.context.fillText(short(low), side.width - 5, side.height - 4, side.width - 6);
-  return { low, high, y };
+  return { axes, y };
 }

@@ -52,7 +52,7 @@ function makeRun(run) {
   makeSorting(part("tools"));
   makeShown(run, part("tools"));
   const maps = makeMaps(run, part("maps"));
-  makeLegend(run, part("equations"), maps);
+  makeLegend(run, part("equations"), maps, input);
   makeClamps(run, part("intervene"));
   makeMemory(run, part("memory"));
 }

@@ -36,7 +36,7 @@ function selectable(run, name, { plot, margin }) {
   };
   plot.addEventListener("pointerdown", (event) => press(plot, event));
   plot.addEventListener("pointermove", (event) => {
-    point(run, name, orderOf(run)[lineAt(plot, event, lines)], stepAt(plot, event));
+    point(run, name, orderOf(run)[lineAt(plot, event, lines)], stepAt(plot, event), "off");
     if (!pressed) return;
     const [dx, dy] = [Math.abs(event.clientX - pressed.x), Math.abs(event.clientY - pressed.y)];
     pressed.moved ||= Math.max(dx, dy) > 5;
@@ -65,22 +65,27 @@ function withKeys(run, name, event) {
   const order = orderOf(run), line = order.indexOf(pointed[run]);
   if (event.key === "ArrowDown" || event.key === "ArrowUp") {
     const next = line < 0 ? 0 : Math.max(0, Math.min(order.length - 1, line + (event.key === "ArrowDown" ? 1 : -1)));
-    point(run, name, order[next], situation.t);
+    point(run, name, order[next], situation.t, "polite");
   } else if (event.key === "Enter" && situation.views[run].front !== name) toFront(run, name);
-  else if (event.key === "Enter" && line >= 0) toggle(run, order[line]);
+  else if (event.key === "Enter" && line >= 0) {
+    toggle(run, order[line]);
+    point(run, name, order[line], situation.t, "polite");
+  }
   else return;
   event.preventDefault();
 }
 
-/** Say which value is pointed at. */
-function point(run, name, unit, t) {
+/** Say which value is pointed at; `manner` is how a screen reader says it. */
+function point(run, name, unit, t, manner) {
   pointed[run] = unit;
   const view = situation.views[run], constant = constantsOf(run, view)?.[unit], place = t * about(run).units + unit;
   const [now, before] = [current(run), untouched(run)].map((ran) => valuesOf(ran, view, name)[place]);
   const value = { clamped: now, untouched: before, difference: now - before }[isClamped(run) ? view.show : "untouched"];
   const lasting = constantsOf(run, view) ? `; time constant ${constant === null ? "∞" : short(constant)} steps` : "";
   const text = `${name} of unit ${unit} at step ${t + 1}: ${short(value)}${lasting}`;
-  byId(`pointed-${run}`).textContent = text;
+  const isChosen = situation.units[run].includes(unit) ? "; selected" : "";
+  byId(`pointed-${run}`).setAttribute("aria-live", manner);
+  byId(`pointed-${run}`).textContent = text + isChosen;
 }
 
 /** The margin of the map at the front: numbers of units where there is room, and the selected ones marked. */

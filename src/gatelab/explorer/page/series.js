@@ -5,20 +5,22 @@ let column = 0; // the one that is dragged
 /** The name of a column. */
 const columnName = (i) => visible(task.columns[i] ?? `input ${i + 1}`);
 
-/** The range of some values, and some room around it. */
-function roomyRange(values) {
-  const [low, high] = rangeOf(values), room = 0.15 * (high - low || 1);
+/** A range with some room around it. */
+function roomy([low, high]) {
+  const room = 0.15 * (high - low || 1);
   return [low - room, high + room];
 }
 
-/** All columns of the input, as lines. */
-function inputLines() {
-  return upTo(width).map((i) => ({ values: upTo(steps()).map((t) => situation.x[t * width + i]), colour: i }));
+/** All columns of an input, as lines. */
+function inputLines(x = situation.x) {
+  return upTo(width).map((i) => ({ values: upTo(x.length / width).map((t) => x[t * width + i]), colour: i }));
 }
 
 /** The editor of series: a chart in which a pointer draws the chosen column. */
 function makeSeries(parent) {
-  const fixed = roomyRange(task.examples.flatMap((example) => example.x)); // lines do not move while they are dragged
+  // Lines do not move while they are dragged: the examples are within their ranges, too.
+  const seen = task.examples.flatMap(({ x }) => inputLines(x))
+    .map(({ values, colour }) => ({ values: rangeOf(values), colour }));
   const names = upTo(width).map(columnName);
   const label = element("span", {}, "drag the points", ...(width > 1 ? legend(names) : []));
   const place = strip(parent, { label, height: 170, says: "the input over time", className: "editor" });
@@ -30,15 +32,17 @@ function makeSeries(parent) {
   plot.setAttribute("role", "group");
   plot.setAttribute("aria-label", "the input; arrow keys left and right move in time, up and down change the value");
   let axis = null, last = null;
-  when("x scheme", () => {
-    const own = roomyRange(situation.x);
-    axis = drawLines(place, inputLines(), steps(), [Math.min(fixed[0], own[0]), Math.max(fixed[1], own[1])]);
+  const draw = () => {
+    const lines = inputLines();
+    axis = drawLines(place, lines, steps(), rangesOf([...seen, ...lines]).map(roomy), column);
     if (steps() <= 120) drawPoints(place.canvas, axis);
-  });
+  };
+  when("x scheme", draw);
   const set = (event) => {
     const box = plot.getBoundingClientRect(), t = stepAt(plot, event), x = situation.x.slice();
     const share = Math.max(0, Math.min(1, (box.bottom - 6 - event.clientY) / (box.height - 12)));
-    const value = axis.low + share * (axis.high - axis.low), from = last?.t ?? t, before = last?.value ?? value;
+    const [low, high] = axis.axes[column], value = low + share * (high - low);
+    const from = last?.t ?? t, before = last?.value ?? value;
     for (let s = Math.min(from, t); s <= Math.max(from, t); s++)
       x[s * width + column] = s === t ? value : before + ((value - before) * (s - from)) / (t - from);
     last = { t, value };
@@ -60,12 +64,15 @@ function makeSeries(parent) {
     if (event.key !== "ArrowUp" && event.key !== "ArrowDown") return;
     event.preventDefault();
     remember();
-    const x = situation.x.slice();
-    x[situation.t * width + column] += (event.key === "ArrowUp" ? 0.02 : -0.02) * (axis.high - axis.low);
+    const x = situation.x.slice(), [low, high] = axis.axes[column];
+    x[situation.t * width + column] += (event.key === "ArrowUp" ? 0.02 : -0.02) * (high - low);
     setInput(x);
   });
   if (width > 1)
-    parent.append(choice("column to drag", [...names.entries()], 0, (chosen) => (column = Number(chosen))));
+    parent.append(choice("column to drag", [...names.entries()], 0, (chosen) => {
+      column = Number(chosen);
+      draw();
+    }));
 }
 
 /** The points of all columns. */
@@ -75,7 +82,7 @@ function drawPoints(canvas, { y }) {
     context.fillStyle = styled(LINES[colour % LINES.length]);
     values.forEach((value, t) => {
       context.beginPath();
-      context.arc(((t + 0.5) / values.length) * canvas.clientWidth, y(value), 3, 0, 7);
+      context.arc(((t + 0.5) / values.length) * canvas.clientWidth, y(value, colour), 3, 0, 7);
       context.fill();
     });
   });

@@ -12,6 +12,7 @@ const situation = {
   clamps: [], // [{ run, layer, direction, value, units: [] or null for all, to, from }]
   from: 0, // the first step of the next clamp
   views: [], // what is shown of each run: { layer, direction, front, show }
+  own: null, // the last input that was changed by hand, before an example was loaded
   units: [], // the selected units of each run, in the map at the front
 };
 
@@ -55,9 +56,10 @@ function remember() {
 function undo() {
   const before = past.pop();
   if (!before) return;
+  pause();
   change(before);
   announce("past");
-  toStep(Math.min(situation.t, steps() - 1));
+  change({ t: Math.min(situation.t, steps() - 1), from: Math.min(situation.from, steps() - 1) });
 }
 
 /** Change what is shown of a run. */
@@ -70,6 +72,9 @@ const { width } = task;
 /** The number of steps of the input. */
 const steps = () => situation.x.length / width;
 
+/** The largest number of steps that an input can have. */
+const LONGEST = task.examples.reduce((most, { x }) => Math.max(most, x.length / width), 20000);
+
 /** Move the cursor to a step. */
 function toStep(t) {
   const place = Math.max(0, Math.min(steps() - 1, t));
@@ -79,6 +84,7 @@ function toStep(t) {
 /** Replace the input; its last step is shown if its length has changed. */
 function setInput(x, parts = {}) {
   const isLongerOrShorter = x.length !== situation.x.length;
+  pause();
   change({ x: Float64Array.from(x), isOwn: true, ...parts });
   if (isLongerOrShorter) change({ t: steps() - 1, from: Math.min(situation.from, steps() - 1) });
 }
@@ -86,6 +92,7 @@ function setInput(x, parts = {}) {
 /** Load an example. */
 function load(example) {
   remember();
+  if (situation.isOwn) change({ own: Array.from(situation.x) });
   setInput(task.examples[example].x, { example, isOwn: false });
   change({ t: steps() - 1 });
 }

@@ -37,6 +37,19 @@ function moveCursors() {
   style.setProperty("--share", 1 / count);
 }
 
+const shortened = new Map(); // by font, width and text: measuring at every step of time is slow
+
+/** A text that fits into a width: its end is left out if it is too long. */
+function fitting(context, text, room) {
+  const key = `${context.font} ${room} ${text}`;
+  if (!shortened.has(key)) {
+    const signs = [...text].slice(0, 60), isShort = context.measureText(text).width <= room;
+    while (signs.length > 1 && context.measureText(`${signs.join("")}…`).width > room) signs.pop();
+    shortened.set(key, isShort ? text : `${signs.join("")}…`);
+  }
+  return shortened.get(key);
+}
+
 /** Names at the lines of a strip, as many as there is room for. */
 function drawNames(canvas, names, emphasized = -1) {
   const { context, width, height } = fitted(canvas), line = height / names.length, size = Math.min(11, line);
@@ -46,6 +59,6 @@ function drawNames(canvas, names, emphasized = -1) {
   names.forEach((name, i) => {
     context.font = `${i === emphasized ? "700 " : ""}${size}px system-ui, sans-serif`;
     context.fillStyle = styled(i === emphasized ? "--ink" : "--faint");
-    context.fillText(name, width - 5, (i + 0.5) * line, width - 6);
+    context.fillText(fitting(context, name, width - 6), width - 5, (i + 0.5) * line);
   });
 }

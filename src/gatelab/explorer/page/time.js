@@ -20,6 +20,7 @@ function play() {
 
 /** Stop playing. */
 function pause() {
+  if (!playing) return;
   cancelAnimationFrame(playing);
   playing = 0;
   showPlaying();
@@ -39,7 +40,7 @@ function showPlaying() {
 
 /** Move by some steps, and stop playing. */
 function seek(t) {
-  if (playing) pause();
+  pause();
   toStep(t);
 }
 

@@ -26,6 +26,8 @@ function makeTokens(parent) {
     const isUnfinished = isLast && words.some((word) => word.startsWith(unknown[0]));
     problem.textContent = !unknown.length || isUnfinished ? "" : `“${unknown[0]}” is not in the vocabulary.`;
     const known = isUnfinished ? all.slice(0, -1) : all;
+    if (!field.value.trim() && !known.length) problem.textContent = "The sequence is empty.";
+    if (known.length > LONGEST) problem.textContent = `${known.length} steps: expected at most ${LONGEST}.`;
     suggest();
     if (!known.length || problem.textContent) return;
     if (!isRemembered) remember(); // once for all that is typed in one go

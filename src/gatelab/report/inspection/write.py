@@ -10,7 +10,7 @@ from gatelab.analysis import Inspection
 from gatelab.disk import write_text
 from gatelab.errors import GatelabError
 from gatelab.report.inspection import agreement, gates, memory, predictions
-from gatelab.report.links import explorer_of
+from gatelab.report.links import INSPECTION_PAGE, explorer_of
 from gatelab.report.sections import Section, page
 from gatelab.report.words import inspection as words
 from gatelab.training.run import INSPECTION
@@ -18,7 +18,6 @@ from gatelab.training.run import INSPECTION
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PAGE = "inspect.html"
 FILES = {
     "gates.png": "Every gate and state over time",
     "units.png": "Single units over time",
@@ -38,11 +37,12 @@ FILES = {
 def write_inspection(inspection: Inspection, directory: Path) -> Path:
     """Pictures and page into a folder. Returns the page's path."""
     existing = [name for name in FILES if (directory / name).exists()]
-    is_ours = (directory / PAGE).is_file() or directory == inspection.subject.run.path / INSPECTION
+    is_ours = (directory / INSPECTION_PAGE).is_file() or directory == inspection.subject.run.path / INSPECTION
     if existing and not is_ours:
         raise GatelabError(f"{directory} holds {existing[0]} and no inspection: choose another folder with --out")
     drawn = {name: figure for name, figure in _figures(inspection).items() if figure is not None}
-    write_text(directory / PAGE, "This inspection was not finished.\n")  # which marks the folder as an inspection
+    # Which marks the folder as an inspection.
+    write_text(directory / INSPECTION_PAGE, "This inspection was not finished.\n")
     for name in FILES:
         (directory / name).unlink(missing_ok=True)  # of an earlier inspection, which may have had others
     for name, figure in drawn.items():
@@ -58,9 +58,9 @@ def write_inspection(inspection: Inspection, directory: Path) -> Path:
         f"{unfinished} {inspection.subject.note}"
     )
     title = f"Inside {cell.name} on {inspection.subject.task.short_name}"
-    sections, explorer = list(_sections(inspection, drawn)), explorer_of(run.path, directory)
-    write_text(directory / PAGE, page(title, facts.strip(), sections, drawn, directory, explorer))
-    return directory / PAGE
+    sections, explorers = list(_sections(inspection, drawn)), explorer_of(run.path, directory)
+    write_text(directory / INSPECTION_PAGE, page(title, facts.strip(), sections, drawn, directory, explorers))
+    return directory / INSPECTION_PAGE
 
 
 def _figures(inspection: Inspection) -> dict[str, Figure | None]:

@@ -241,6 +241,11 @@ class OwnData(Task):
             return None
         return series.streams(self._scaled(self.scaling, self._series), content.num_targets, self.cuts)
 
+    def first_levels(self, index: int) -> np.ndarray:
+        """For a series: return its target columns (K,) at the first step of a test window."""
+        levels: np.ndarray = self.content.inputs[self.cuts[2] + index, : self.content.num_targets]
+        return levels
+
     def _stored(self) -> np.ndarray:
         """Return the inputs of all sequences: tokens, or scaled numbers padded with zeros."""
         content = self.content
