@@ -937,15 +937,15 @@ def test_reports_link_to_it(cli, tmp_path):
     assert cli("verify", tmp_path / "digits")[0] == 0
 
 
-def test_a_model_that_cannot_be_exported_is_refused_in_words(cli, tmp_path):
+def test_a_model_with_a_stem_is_refused_in_words(cli, tmp_path):
     spec = RunSpec(
-        task="digits:limit=50", model=ModelSpec(hidden_size=4, pool="max", engine="eager"),
+        task="digits:limit=50", model=ModelSpec(hidden_size=4, stem="conv", engine="eager"),
         training=TrainingSpec(num_epochs=1, threads=1),
     )  # fmt: skip
     train(spec, tmp_path / "run")
     code, _, err = cli("explore", tmp_path / "run")
     assert code == 2
-    assert "pool max cannot be exported yet" in err
+    assert "has a stem: its layers read sequences that convolutions have shortened" in err
     assert not (tmp_path / "run" / "explorer.html").exists()
 
 

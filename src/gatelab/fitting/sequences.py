@@ -10,7 +10,8 @@ from gatelab.analysis.predictions import Predictions, predictions_of
 from gatelab.analysis.subject import Subject
 from gatelab.errors import GatelabError
 from gatelab.estimators import defaults, specs
-from gatelab.estimators.parameters import NetworkParameters
+from gatelab.estimators.classifier import RecurrentClassifier
+from gatelab.estimators.regressor import RecurrentRegressor
 from gatelab.fitting.comparison import Comparison, compare
 from gatelab.models import Model
 from gatelab.tasks.own.files import Files
@@ -38,6 +39,7 @@ def spec_of(
     changes: Mapping[Key, Any],
 ) -> RunSpec:
     """Return the spec with the estimators' defaults, as far as they make sense for the data; `changes` override it."""
+    kind = RecurrentRegressor if task.classes is None else RecurrentClassifier
     chosen: dict[str, Any] = {"cell": cell or defaults.CELL, "max_epochs": epochs}
     if task.per_step:
         chosen |= {"pool": "last", "stem": "none"}  # every step has its own answer
@@ -45,11 +47,10 @@ def spec_of(
         chosen |= {"stem": "none"}  # tokens are no signal: a stride would skip words
     try:
         # A checkpoint every minute: epochs of small data take less time than writing one.
-        parameters = NetworkParameters(**chosen)
-        spec = specs.run_spec(parameters, task, seed=seed, threads=threads, keep="best", checkpoint="end")
+        spec = specs.run_spec(kind(**chosen), task, seed=seed, threads=threads, keep="best", checkpoint="end")
     except GatelabError as error:
-        message = str(error).replace("NetworkParameters: max_epochs is", "--epochs is")
-        raise GatelabError(message.replace("NetworkParameters: ", "")) from None
+        message = str(error).replace(f"{kind.__name__}: max_epochs is", "--epochs is")
+        raise GatelabError(message.replace(f"{kind.__name__}: ", "")) from None
     if not changes:
         return spec
     if wrong := [key for key in changes if key[0] == "task"]:
