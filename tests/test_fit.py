@@ -98,6 +98,7 @@ def test_classes(tmp_path, cli, open_page, monkeypatch):
 
     # The run is one as any other.
     assert cli("verify", run)[0] == 0
+    assert cli("export", run, "--to", "json", "--out", tmp_path / "model.json")[0] == 0
     new = wide(tmp_path / "new.csv", 10, seed=1, labels=False)
     code, out, err = cli("predict", run, new)
     assert code == 0, err

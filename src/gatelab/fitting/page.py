@@ -181,7 +181,7 @@ def _stem_note(fit: SequenceFit) -> str:
     if fit.spec.model.stem == "none":
         return ""
     return (
-        "inspect, explore and export need a network without the convolutions before its layers: fit once more with "
+        "inspect and explore need a network without the convolutions before its layers: fit once more with "
         "--set model.stem=none."
     )
 
@@ -192,12 +192,12 @@ def _sequence_commands(fit: SequenceFit, name: Path) -> str:
     commands = {
         f"gatelab predict {run} {new} --out predictions.csv": "new sequences, read as these were",
         f"gatelab verify {run}": "whether all files are intact",
+        f"gatelab export {run} --to onnx --out model.onnx": "for other programs; also c, js, torch, keras, json",
     }
     if fit.spec.model.stem == "none":
         commands |= {
             f"gatelab inspect {run}": "gates, memory and errors",
             f"gatelab explore {run}": "the network on a page, to play with",
-            f"gatelab export {run} --to onnx --out model.onnx": "for other programs; also c, js, torch, keras",
         }
     return _aligned(commands)
 
