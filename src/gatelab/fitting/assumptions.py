@@ -55,6 +55,7 @@ def _network(task: Files, spec: RunSpec) -> Facts:
         "network": ", ".join(parts),
         "optimization": "; ".join(" ".join(fact) for fact in settings.optimization(document["optimization"])),
         "training": f"{counted(training.num_epochs, 'epoch')}{why}, batches of {training.batch_size}",
+        "loss": words["loss"],
         "kept weights": words["tested weights"],
         "random seed": f"{training.seed}; split of the data: {task.seed}",
     }

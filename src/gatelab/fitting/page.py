@@ -166,7 +166,10 @@ def _classes(task: Files) -> list[list[str]]:
 
 def _kept(fit: SequenceFit) -> str:
     count = len(fit.run.metrics())
-    return f"The weights are those of epoch {fit.run.best_epoch()} of {count}, the best on the validation set."
+    kept = f"The weights are those of epoch {fit.run.best_epoch()} of {count}, the best on the validation set."
+    if not fit.spec.training.label_smoothing:
+        return kept
+    return f"{kept} The training loss is that of smoothed labels, and may stay above the validation loss."
 
 
 def _worst(fit: SequenceFit, drawn: Drawn) -> Section:
