@@ -4,7 +4,8 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 
 .PHONY: .venv test lint types imports pytest wheel test-wheel test-cluster test-compiled campaigns test-hostile format clean \
-	bench bench-engine bench-zoo bench-streaming bench-resets bench-scans bench-compiled bench-export test-export
+	bench bench-engine bench-zoo bench-streaming bench-resets bench-scans bench-compiled bench-export bench-estimators \
+	test-export
 
 test: lint types imports pytest
 
@@ -82,6 +83,14 @@ bench-scans: $(INSTALLED)
 # One step of exported networks: C, JavaScript in node, ONNX Runtime, OpenVINO.
 bench-export: $(INSTALLED)
 	$(BIN)/python benchmarks/export.py --save docs/benchmarks.md
+
+# Estimators with their defaults on public data, which comes with aeon and sktime. Without their dependencies: these want an
+# older NumPy, and only the files are read. About an hour on two cores.
+bench-estimators: $(INSTALLED)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt dtaidistance
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt --no-deps aeon sktime
+	$(BIN)/python benchmarks/classifiers.py --save docs/results.md
+	$(BIN)/python benchmarks/forecasts.py --save docs/results.md
 
 # The compiled engine beside the eager one; about half an hour on two cores that do nothing else, most of it compiling.
 bench-compiled: $(INSTALLED)

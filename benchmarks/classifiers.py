@@ -1,7 +1,7 @@
 """Classification with defaults on public sets: prints a table, and saves it in a page with `--save docs/results.md`.
 
-The sets and their published splits come as files of the packages aeon and sktime, which are not imported:
-`pip install --no-deps aeon sktime`. `RecurrentClassifier` has its defaults on all of them; how these were chosen is in
+The sets and their published splits come as files of the packages aeon and sktime, which are not imported
+(`make bench-estimators` installs them). `RecurrentClassifier` has its defaults on all of them; how these were chosen is in
 docs/estimators.md. Beside it: the nearest neighbour by dynamic time warping (`pip install dtaidistance`), logistic
 regression on the flattened series, and the published accuracies that aeon's package has.
 """
