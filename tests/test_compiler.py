@@ -196,7 +196,10 @@ def test_without_a_compiler_only_a_kernel_that_fits_is_loaded(cache, monkeypatch
     if change == "cpu":
         monkeypatch.setattr(compiler, "cpu", lambda: "another")
     if change == "damaged":
-        path.write_bytes(path.read_bytes()[:-100])
+        content = path.read_bytes()
+        path.unlink()  # another file: this process has loaded that one, and would crash at its end
+        path.write_bytes(content[:-100])
+        path.chmod(0o700)
     if change == "writable":
         path.chmod(0o722)
     with pytest.raises(compiler.KernelError, match="neither compiled ahead nor cached"):
@@ -320,7 +323,6 @@ def test_doctor_reports_the_remedy(tmp_path, environment, remedy):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no file ownership on this platform")
 def test_a_world_writable_cache_is_not_used(cache):
-    cache.mkdir(mode=0o700)
     library = compiler.load("answer", SOURCE)
     assert library.answer() == 42
     (kernel,) = cache.glob("*.so")
