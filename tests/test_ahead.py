@@ -197,7 +197,7 @@ def test_the_levels_are_what_the_compiler_takes_them_for():
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "writable"])
-def test_a_library_that_cannot_be_trusted_is_not_used(copied, tmp_path, damage):
+def test_a_library_that_cannot_be_trusted_is_not_used(copied, tmp_path, damage, cli):
     for path in copied.glob("*.so"):
         content = path.read_bytes()
         if damage == "cut":
@@ -210,9 +210,9 @@ def test_a_library_that_cannot_be_trusted_is_not_used(copied, tmp_path, damage):
     done = without_a_compiler(copied, tmp_path / "cache", "gru")
     assert done.stdout.startswith("eager\n")
     assert "neither compiled ahead nor cached" in done.stderr
-    doctor = gatelab_command("doctor", GATELAB_KERNELS=str(copied))
-    assert doctor.returncode == 1
-    assert "damaged or writable by others" in doctor.stderr
+    code, _, err = cli("doctor")
+    assert code == 1
+    assert "damaged or writable by others" in err
 
 
 @pytest.mark.parametrize(
@@ -292,22 +292,36 @@ def test_the_same_cells_give_the_same_files(built, own, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "environment", "message"),
+    ("arguments", "message"),
     [
-        (["gruu", "--out", "out"], {}, "unknown cell 'gruu'; did you mean 'gru'?"),
-        (["gru", "--out", "file"], {}, "--out file is a file: expected a directory"),
-        (["gru", "--out", "out"], {"PATH": "/nowhere", "CXX": ""}, "nothing was compiled: no C++ compiler was found"),
-        (["gru", "--out", "out"], {"CXX": "no-such"}, "nothing was compiled: CXX names 'no-such'"),
+        (["gruu", "--out", "out"], "unknown cell 'gruu'; did you mean 'gru'?"),
+        (["gru", "--out", "file"], "--out file is a file: expected a directory"),
     ],
 )
-def test_errors_of_the_command(tmp_path, monkeypatch, arguments, environment, message):
+def test_errors_of_the_command(tmp_path, monkeypatch, cli, arguments, message):
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
-    done = gatelab_command("compile", *arguments, **environment)
+    code, _, err = cli("compile", *arguments)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"PATH": "/nowhere", "CXX": ""}, "nothing was compiled: no C++ compiler was found"),
+        ({"CXX": "no-such"}, "nothing was compiled: CXX names 'no-such'"),
+    ],
+)
+def test_without_a_compiler_nothing_is_written(tmp_path, environment, message):
+    """In another process: this one knows its compiler."""
+    done = gatelab_command("compile", "gru", "--out", tmp_path / "out", **environment)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
-    assert not Path("out").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_elsewhere_than_on_x86_it_is_refused(monkeypatch, tmp_path):

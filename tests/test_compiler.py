@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,15 +28,38 @@ print(layer.engine_in_use)
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch) -> Path:
+def empty(tmp_path, monkeypatch) -> Path:
+    """A cache of the test's own."""
     monkeypatch.setenv("GATELAB_CACHE", str(tmp_path))
     return tmp_path / "kernels"
 
 
-def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=os.environ | environment, check=False
-    )
+@pytest.fixture
+def cache(monkeypatch, tmp_path) -> Path:
+    """The same with the products, which take longer to compile than a small kernel: a copy of this test run's."""
+    products = compiler._products(compiler._flags())
+    monkeypatch.setenv("GATELAB_CACHE", str(tmp_path))
+    shutil.copy(products, files.cache())
+    return tmp_path / "kernels"
+
+
+@pytest.fixture
+def with_gru(monkeypatch, tmp_path) -> Path:
+    """The same with the kernels that RUN_A_LAYER needs."""
+    kernels = []
+    for name, watch in (("gru", False), ("gru_gates", True)):
+        source = Source(cells.gru, watch).text
+        compiler.load(name, source)
+        kernels.append(compiler.cached(name, source))
+    monkeypatch.setenv("GATELAB_CACHE", str(tmp_path))
+    for path in kernels:
+        shutil.copy(path, files.cache())
+    return tmp_path / "kernels"
+
+
+def run(script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, check=False)
 
 
 def test_compiled_once_then_cached(cache, monkeypatch):
@@ -50,37 +74,47 @@ def test_compiled_once_then_cached(cache, monkeypatch):
 def test_source_and_flags_are_part_of_the_cache_key(cache, monkeypatch):
     compiler.load("test", SOURCE)
     assert compiler.load("test", SOURCE.replace("42", "43")).answer() == 43
-    monkeypatch.setattr(compiler, "FLAGS", (*compiler.FLAGS, "-DOTHER"))
+    monkeypatch.setattr(compiler, "FLAGS", (*compiler.FLAGS, "-O0"))
     compiler.load("test", SOURCE)
     assert len(list(cache.glob("test-*.so"))) == 3
     assert len(list(cache.glob("products-*.o"))) == 2
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "changed", "text"])
-def test_a_damaged_file_is_recompiled(cache, damage):
+def test_a_damaged_file_is_recompiled(tmp_path, monkeypatch):
     """In a subprocess: loading a truncated library could crash it."""
-    script = f"from gatelab.engine.fused import compiler; print(compiler.load('test', {SOURCE!r}).answer())"
-    assert run(script).stdout == "42\n"
-    for path in cache.iterdir():  # the kernel, and the products that are linked to it
-        content = path.read_bytes()
-        middle = len(content) // 2
-        path.write_bytes(
-            {
-                "cut": content[:middle],
-                "empty": b"",
-                "changed": content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :],
-                "text": b"not a library",
-            }[damage]
-        )
-    assert run(script).stdout == "42\n"
-    assert all(map(files.is_usable, cache.iterdir()))
+    monkeypatch.setattr(compiler, "FLAGS", (*compiler.FLAGS, "-O0"))  # compiled sooner
+    damages = {
+        "cut": lambda content, middle: content[:middle],
+        "empty": lambda content, middle: b"",
+        "changed": lambda content, middle: content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :],
+        "text": lambda content, middle: b"not a library",
+    }
+    monkeypatch.setenv("GATELAB_CACHE", str(tmp_path / "intact"))
+    assert compiler.load("test", SOURCE).answer() == 42
+    for damage, damaged in damages.items():
+        folder = shutil.copytree(tmp_path / "intact" / "kernels", tmp_path / damage / "kernels")
+        for path in folder.iterdir():  # the kernel, and the products that are linked to it
+            content = path.read_bytes()
+            path.write_bytes(damaged(content, len(content) // 2))
+    script = f"""
+import os, sys
+from gatelab.engine.fused import compiler
+compiler.FLAGS = (*compiler.FLAGS, "-O0")
+for os.environ["GATELAB_CACHE"] in sys.argv[1:]:
+    print(compiler.load("test", {SOURCE!r}).answer())
+"""
+    assert run(script, *(str(tmp_path / damage) for damage in damages)).stdout == "42\n" * 4
+    for damage in damages:
+        paths = list((tmp_path / damage / "kernels").iterdir())
+        assert len(paths) == 2
+        assert all(map(files.is_usable, paths))
 
 
-def test_several_processes_at_once(cache):
+def test_several_processes_at_once(empty):
     script = f"from gatelab.engine.fused import compiler; print(compiler.load('test', {SOURCE!r}).answer())"
-    processes = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    assert [process.communicate()[0] for process in processes] == ["42\n"] * 4
-    assert len(list(cache.iterdir())) == 2  # the kernel and the products; no temporary files remain
+    processes = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [process.communicate()[0] for process in processes] == ["42\n"] * 3
+    assert len(list(empty.iterdir())) == 2  # the kernel and the products; no temporary files remain
 
 
 def test_a_compile_error_is_reported(cache):
@@ -136,15 +170,13 @@ def test_without_a_compiler_eager_runs_with_one_warning(tmp_path):
     assert "install g++" in done.stderr
 
 
-def test_a_cached_kernel_needs_no_compiler(cache):
-    assert run(RUN_A_LAYER).stdout == "fused\n"
+def test_a_cached_kernel_needs_no_compiler(with_gru):
     done = run(RUN_A_LAYER, PATH="/nowhere", CXX="")
     assert done.stdout == "fused\n"
     assert done.stderr == ""
 
 
-def test_without_a_compiler_a_cell_without_a_kernel_does_not_stop_the_others(cache):
-    run(RUN_A_LAYER)
+def test_without_a_compiler_a_cell_without_a_kernel_does_not_stop_the_others(with_gru):
     done = run(RUN_A_LAYER.replace("gru", "mgu") + RUN_A_LAYER, PATH="/nowhere", CXX="")
     assert done.stdout == "eager\nfused\n"
     assert done.stderr.count("UserWarning") == 1
@@ -164,7 +196,10 @@ def test_without_a_compiler_only_a_kernel_that_fits_is_loaded(cache, monkeypatch
     if change == "cpu":
         monkeypatch.setattr(compiler, "cpu", lambda: "another")
     if change == "damaged":
-        path.write_bytes(path.read_bytes()[:-100])
+        content = path.read_bytes()
+        path.unlink()  # another file: this process has loaded that one, and would crash at its end
+        path.write_bytes(content[:-100])
+        path.chmod(0o700)
     if change == "writable":
         path.chmod(0o722)
     with pytest.raises(compiler.KernelError, match="neither compiled ahead nor cached"):
@@ -187,14 +222,16 @@ def test_of_several_compilers_the_one_used_last(cache, monkeypatch):
     assert compiler.cached("test", SOURCE) == first
 
 
-def test_a_kernel_uses_the_openmp_runtime_of_torch(cache):
+def test_a_kernel_uses_the_openmp_runtime_of_torch(with_gru):
     """It is linked to none, whether the system has one or not."""
     script = RUN_A_LAYER + "print(*{line.split()[-1] for line in open('/proc/self/maps') if 'omp' in line[-20:]})\n"
     if sys.platform == "linux":
         engine, openmp = run(script).stdout.split()
         assert engine == "fused"
         assert "torch" in openmp
-        assert all(b"omp.so" not in path.read_bytes() for path in cache.glob("*.so"))
+        kernels = list(with_gru.glob("*.so"))
+        assert len(kernels) == 2  # those that were loaded
+        assert all(b"omp.so" not in path.read_bytes() for path in kernels)
 
 
 def test_an_unwritable_cache_is_reported(tmp_path):
@@ -234,7 +271,7 @@ def test_without_openmp_the_kernel_is_single_threaded(tmp_path):
     wrapper = tmp_path / "plain"
     wrapper.write_text('#!/bin/sh\nfor a; do [ "$a" = -fopenmp ] && [ ! -e "$0.ok" ] && exit 1; done\nexec g++ "$@"\n')
     wrapper.chmod(0o755)
-    script = RUN_A_LAYER + (
+    script = RUN_A_LAYER.replace("layer(torch.zeros(3, 4, 2), gates=True)\n", "") + (  # one kernel is enough
         "import ctypes; from gatelab.engine.fused import function\n"
         "print(ctypes.c_int.in_dll(function.kernel(layer.cell).library, 'openmp').value)"
     )
@@ -261,8 +298,7 @@ def test_doctor_reports_a_working_engine(cache):
     assert "gru compiled in" in done.stdout
 
 
-def test_doctor_accepts_a_cached_kernel(cache):
-    run(RUN_A_LAYER)
+def test_doctor_accepts_a_cached_kernel(with_gru):
     done = run("import sys; from gatelab.cli import main; sys.argv = ['gatelab', 'doctor']; main()", PATH="/", CXX="")
     assert done.returncode == 0, done.stderr
     assert "none was found" in done.stdout
@@ -287,7 +323,6 @@ def test_doctor_reports_the_remedy(tmp_path, environment, remedy):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no file ownership on this platform")
 def test_a_world_writable_cache_is_not_used(cache):
-    cache.mkdir(mode=0o700)
     library = compiler.load("answer", SOURCE)
     assert library.answer() == 42
     (kernel,) = cache.glob("*.so")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import numpy as np
 import pytest
 import torch
@@ -21,7 +23,12 @@ def here(name: str, **options: object) -> tasks.Task:
     return task
 
 
-def test_digits_are_scikit_learns():
+@pytest.mark.parametrize("file", [True, False], ids=["file", "reader"])
+def test_digits_are_scikit_learns(monkeypatch, file):
+    """Read from its file, or by its reader where a version has no such file."""
+    monkeypatch.setattr(images, "_digits", images._digits.__wrapped__)
+    if not file:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     task = tasks.get("digits")
     known = {
         image.astype(np.uint8).tobytes(): label for image, label in zip(*load_digits(return_X_y=True), strict=True)

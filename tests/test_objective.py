@@ -32,8 +32,17 @@ def test_one_class_a_sequence():
     assert found["loss"] == pytest.approx(float(cross_entropy(prediction, batch.y)), rel=1e-6)
     assert found["accuracy"] == sklearn_metrics.accuracy_score(batch.y, prediction.argmax(1))
     assert objective.score(found) == found["accuracy"]
-    macro = macro_metrics(task, prediction, batch.y, None)
-    assert macro["f1"] == sklearn_metrics.f1_score(batch.y, prediction.argmax(1), average="macro", zero_division=0)
+
+
+@pytest.mark.parametrize(("predicted", "true"), [(10, 10), (4, 10), (10, 3), (2, 2), (1, 1)])
+def test_macro_metrics_are_scikit_learns(predicted, true):
+    """Also where classes occur in the predictions alone, in the targets alone, or nowhere."""
+    targets, prediction = torch.randint(0, true, (40,)), torch.randn(40, 10)
+    prediction[:, predicted:] = -9
+    labels = prediction.argmax(1)
+    metrics = sklearn_metrics.precision_recall_fscore_support(targets, labels, average="macro", zero_division=0)
+    macro = macro_metrics(tasks.get("digits"), prediction, targets, None)
+    assert macro == dict(zip(("precision", "recall", "f1"), metrics, strict=False))
 
 
 def test_labels_are_smoothed_in_training_alone():

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gatelab.experiments.executors.local import LocalExecutor
+
 ROOT = Path(__file__).parent.parent
 NAMES = (
     "layers", "tasks", "text", "training", "bench", "ablation", "cluster", "inspect", "explore", "use",
@@ -36,9 +38,12 @@ def test_python(block, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("commands", SHELL_BLOCKS, ids=lambda commands: commands[0])
-def test_commands(commands, tmp_path, monkeypatch, cli):
-    """Those of a block one after the other in one folder; gatelab's in this process, which starts but once."""
+def test_commands(commands, tmp_path, monkeypatch, cli, here):
+    """Those of a block one after the other in one folder; gatelab's and its runs in this process, which starts but
+    once.
+    """
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(LocalExecutor, "execute", lambda self, *arguments: here.execute(*arguments))
     for command in commands:
         program, *arguments = shlex.split(command)
         if program == "gatelab":

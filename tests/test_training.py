@@ -637,6 +637,8 @@ import sys
 from gatelab.training import config, train
 from pathlib import Path
 train(config.load(Path(sys.argv[1])), sys.argv[2])
+slow = {"torch._dynamo", "sklearn", "scipy", "pandas"} & set(sys.modules)
+assert not slow, f"a run imports {slow}, which takes longer than torch itself"
 """
 
 

@@ -145,11 +145,12 @@ def macro_metrics(task: Task, prediction: Tensor, targets: Tensor, lengths: Tens
     """Macro-averaged precision, recall and F1, for the test set."""
     if task.classes is None or task.bits_metric is not None:
         return {}
-    from sklearn.metrics import precision_recall_fscore_support
-
     predicted, true = (task.counted(v, lengths).numpy() for v in (prediction.argmax(-1), targets))
-    precision, recall, f1, _ = precision_recall_fscore_support(true, predicted, average="macro", zero_division=0)
-    return {"precision": float(precision), "recall": float(recall), "f1": float(f1)}
+    count = prediction.shape[-1]
+    hits, guesses, truths = (np.bincount(v, minlength=count) for v in (true[predicted == true], predicted, true))
+    occurs = guesses + truths > 0  # in the predictions or in the targets; a precision or recall of 0 / 0 is 0
+    scores = {"precision": (hits, guesses), "recall": (hits, truths), "f1": (2 * hits, guesses + truths)}
+    return {name: float((some / np.maximum(all_, 1))[occurs].mean()) for name, (some, all_) in scores.items()}
 
 
 def own_unit_errors(

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
-from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
+from torch import Tensor, nn, optim
+from torch.optim import Optimizer
 
 from gatelab.engine import team
 from gatelab.errors import GatelabError
 from gatelab.training.spec import OptimizationSpec
 
 WORTH_THREADS = 1 << 18  # entries of a parameter; a step over as many takes about 100 microseconds
+
+Kind = TypeVar("Kind", bound=Optimizer)
+
+
+def _uncompiled(kind: type[Kind]) -> type[Kind]:
+    """The same optimizer without the decorators that only torch.compile needs: their first call imports all of that,
+    which takes as long as torch itself.
+    """
+    names = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
+    methods: dict[str, Any] = {name: inspect.unwrap(getattr(kind, name)) for name in names}
+    return type(kind.__name__, (kind,), methods | {"step": torch.no_grad()(inspect.unwrap(kind.step))})
+
+
+Adam, AdamW = _uncompiled(optim.Adam), _uncompiled(optim.AdamW)
+SGD, RMSprop = _uncompiled(optim.SGD), _uncompiled(optim.RMSprop)
 
 
 def optimizer(spec: OptimizationSpec, model: nn.Module) -> Optimizer:

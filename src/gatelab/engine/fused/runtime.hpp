@@ -10,9 +10,6 @@
 #if defined(_OPENMP)
 extern "C" int omp_get_thread_num(), omp_get_num_threads();  // clang has no omp.h without libomp's
 #endif
-#if defined(__SSE__)
-#include <immintrin.h>
-#endif
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -44,11 +41,12 @@ INLINE V only(V v, long count) {
 // ---- functions of vectors, accurate to a few ulp; NaN propagates -----------------------------------------------------
 
 // 1 / v for v of ordinary size. The hardware estimate and one Newton step take a third of the time of a division.
+// Builtins that GCC and clang have in common: reading immintrin.h would take longer than all of this file.
 INLINE V reciprocal(V v) {
 #if defined(__AVX512F__)
-  V r = (V)_mm512_rcp14_ps((__m512)v);
+  V r = __builtin_ia32_rcp14ps512_mask(v, v, (unsigned short)-1);
 #elif defined(__AVX__)
-  V r = (V)_mm256_rcp_ps((__m256)v);
+  V r = __builtin_ia32_rcpps256(v);
 #else
   return 1.0f / v;
 #endif
@@ -236,9 +234,9 @@ INLINE long spread(long floats) { return (floats / 16) % 2 ? floats : floats + 1
 // thread while the kernel runs, and restores the control register afterwards.
 struct FlushDenormals {
 #if defined(__SSE__)
-  unsigned before = _mm_getcsr();
-  FlushDenormals() { _mm_setcsr(before | 0x8040); }
-  ~FlushDenormals() { _mm_setcsr(before); }
+  unsigned before = __builtin_ia32_stmxcsr();
+  FlushDenormals() { __builtin_ia32_ldmxcsr(before | 0x8040); }
+  ~FlushDenormals() { __builtin_ia32_ldmxcsr(before); }
 #elif defined(__aarch64__)
   uint64_t before;
   FlushDenormals() {
