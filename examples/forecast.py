@@ -44,7 +44,7 @@ for coverage, shade in ((0.9, 0.2), (0.5, 0.35)):
     axes.fill_between(forecast.index, bounds["lower"], bounds["upper"], **band)
 axes.plot(forecast.index, forecast, color="tab:blue", label="forecast")
 axes.set(ylabel="CO₂, parts per million", title="Three years ahead")
-axes.legend(ncols=5, loc="upper left", frameon=False)
+axes.legend(ncols=2, loc="lower right", frameon=False)
 figure.savefig("forecast-co2.png", dpi=150)
 bounds = interval["co2", 0.9]
 inside = ((future >= bounds["lower"]) & (future <= bounds["upper"])).mean()
