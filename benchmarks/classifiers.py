@@ -134,7 +134,8 @@ def section(rows: list[Row], verdict: str, seeds: int) -> str:
     text = f"""`RecurrentClassifier(n_jobs=-1)`, one set of defaults, {seeds} seeds (mean, smallest and largest), on the
         published splits. 1-NN-DTW is the nearest neighbour by dynamic time warping without a window; logistic
         regression reads the standardized, flattened series; {" and ".join(PUBLISHED)} are published accuracies on the
-        same split, as aeon's package has them. Seconds are the mean and the longest of the fits, on two cores. {verdict}"""
+        same split, as aeon's package has them. Seconds are the mean and the longest of the fits, on two cores.
+        {verdict}"""
     command = ["```", "python benchmarks/classifiers.py --save docs/results.md", "```"]
     table = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *(each.text for each in rows)]
     return "\n".join([HEADING, "", sections.paragraph(text), "", *command, "", *table, ""])
@@ -149,8 +150,8 @@ def main() -> None:
     rows = [row(name, arguments.seeds) for name in arguments.only or SETS]
     aimed = [each for each in rows if each.reached is not None]
     verdict = (
-        f"The target is reached on {sum(bool(each.reached) for each in aimed)} of {len(aimed)} sets; the longest fit of "
-        f"these took {max((each.seconds for each in aimed), default=0):.0f} s, of {SECONDS} allowed."
+        f"The target is reached on {sum(bool(each.reached) for each in aimed)} of {len(aimed)} sets; the longest fit "
+        f"of these took {max((each.seconds for each in aimed), default=0):.0f} s, of {SECONDS} allowed."
     )
     print(verdict)
     if arguments.save:
