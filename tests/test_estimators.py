@@ -323,9 +323,16 @@ def test_verbose_shows_a_line_per_epoch_or_a_bar(capsys, monkeypatch):
     assert "The run is in" not in shown
 
 
+def test_batches_are_nearly_equal():
+    found = {n: defaults.even_batches(n, 16) for n in (1, 16, 17, 50, 67, 200)}
+    assert found == {1: 1, 16: 16, 17: 9, 50: 13, 67: 14, 200: 16}
+    model = RecurrentClassifier(**{**QUICK, "max_epochs": 1, "batch_size": 32}).fit(X, np.arange(40) % 2)
+    assert model.run_.model.run.spec().training.batch_size == 20
+
+
 def test_the_default_number_of_epochs():
     found = {n: defaults.num_epochs(n, 16) for n in (10, 160, 161, 1000, 100_000)}
-    assert found == {10: 200, 160: 150, 161: 137, 1000: 24, 100_000: 20}
+    assert found == {10: 300, 160: 150, 161: 137, 1000: 24, 100_000: 20}
 
 
 # Any cell.
