@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib.util
+import json
 import pickle
 import subprocess
 import sys
@@ -327,7 +328,7 @@ def test_batches_are_nearly_equal():
     found = {n: defaults.even_batches(n, 16) for n in (1, 16, 17, 50, 67, 200)}
     assert found == {1: 1, 16: 16, 17: 9, 50: 13, 67: 14, 200: 16}
     model = RecurrentClassifier(**{**QUICK, "max_epochs": 1, "batch_size": 32}).fit(X, np.arange(40) % 2)
-    assert model.run_.model.run.spec().training.batch_size == 20
+    assert json.loads(model.run_.files["manifest.json"])["spec"]["training"]["batch_size"] == 20
 
 
 def test_the_default_number_of_epochs():
