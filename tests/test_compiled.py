@@ -162,6 +162,7 @@ def test_gradients_of_the_joint_graph(monkeypatch):
     check(cells.skip_gru, LENGTHS.clamp(max=2), steps=2)
 
 
+@pytest.mark.compiled
 def test_a_layer_on_generated_code(monkeypatch):
     monkeypatch.setattr(compiled, "STEPS", 2)
     layer = Recurrent("agru", 3, H, engine="compiled")

@@ -398,7 +398,7 @@ def many(count: int, terms: str):
     return space["many"]
 
 
-@pytest.mark.parametrize(("count", "terms"), [(70, "b.v{}"), (130, "b.v{0} * h"), (200, "b.v{}"), (70, "U.m{}(h)")])
+@pytest.mark.parametrize(("count", "terms"), [(70, "b.v{}"), (130, "b.v{0} * h"), (70, "U.m{}(h)")])
 def test_any_number_of_parameters(count, terms):
     """More than a machine word has bits, free and frozen."""
     own = many(count, terms)
