@@ -90,11 +90,12 @@ def _fit_sequences(task: Files, path: Path, quiet: bool, given: tuple[Any, ...])
 
 
 def _fit_series(task: Files, path: Path, quiet: bool, given: tuple[Any, ...]) -> None:
+    from gatelab.estimators.forecasting.saving import refuse_place
     from gatelab.fitting import assumptions, forecasts, page, series, words
     from gatelab.formatting import counted
     from gatelab.training.run import REPORT
 
-    forecasts.refuse_place(path)
+    refuse_place(path)
     plan = series.plan(task, *given)
     _say(assumptions.of_series(plan), quiet)
     _note(f"backtest: fitting on the first {counted(plan.train, 'step')} …", quiet)

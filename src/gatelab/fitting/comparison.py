@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import binomtest, norm
+from scipy.stats import binomtest
 
 from gatelab.analysis.predictions import Predictions
 from gatelab.tasks.examples import Examples
@@ -79,10 +78,8 @@ class Comparison:
 
 def wilson(hits: int, count: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Return Wilson's confidence interval for a share of `hits` in `count`."""
-    z, share = float(norm.ppf((1 + confidence) / 2)), hits / count
-    middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
-    half = z / (1 + z**2 / count) * math.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    found = binomtest(hits, count).proportion_ci(confidence, method="wilson")
+    return float(found.low), float(found.high)
 
 
 def compare(task: Files, ours: Predictions) -> Comparison:

@@ -15,11 +15,12 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gatelab import sealed
-from gatelab.disk import TEMPORARY, foreign, within
+from gatelab.disk import TEMPORARY, within
 from gatelab.errors import DataError, GatelabError, first_problem
 from gatelab.estimators.forecasting import frames
 from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
 from gatelab.estimators.forecasting.history import History
+from gatelab.estimators.forecasting.saving import refuse_place
 from gatelab.fitting.series import COVERAGE, SeriesFit, framed
 from gatelab.formatting import counted
 from gatelab.tasks import timestamps
@@ -49,12 +50,6 @@ class FileReading(BaseModel):
 def holds_forecaster(path: Path) -> bool:
     """Return whether a directory holds a forecaster."""
     return (path / FORECASTER).is_file()
-
-
-def refuse_place(path: Path) -> None:
-    """Refuse a directory that is not empty."""
-    if (path.exists() and not path.is_dir()) or foreign(path, []):
-        raise GatelabError(f"{path} exists and is not empty: expected a new or an empty directory; choose another one")
 
 
 def save(fit: SeriesFit, path: Path, write_more: Callable[[Path], None]) -> None:

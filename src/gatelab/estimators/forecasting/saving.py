@@ -80,10 +80,15 @@ class Record(BaseModel):
     networks: int = Field(ge=1)
 
 
+def refuse_place(path: Path) -> None:
+    """Refuse a path at which something is."""
+    if (path.exists() and not path.is_dir()) or foreign(path, []):
+        raise GatelabError(f"{path} exists and is not empty: choose a new directory")
+
+
 def save(forecaster: RecurrentForecaster, path: Path) -> None:
     """Write a new directory."""
-    if foreign(path, []) or path.is_file():
-        raise GatelabError(f"{path} exists and is not empty: choose a new directory")
+    refuse_place(path)
     history, scores = forecaster.history_, forecaster.scores_
     frame, stamps = history.frame, history.frame.stamps
     ensemble = forecaster.ensemble_

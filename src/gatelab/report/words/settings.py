@@ -103,7 +103,7 @@ def training(t: Facts, is_classes: bool, task: Facts) -> list[tuple[str, str]]:
     return [
         ("loss", LOSSES[loss] + (f", labels smoothed by {smoothing:g} in training" if smoothing else "")),
         ("epochs", f"at most {t['num_epochs']}{patience}"),
-        ("tested weights", f"epoch with the best validation {monitor}"),
+        ("tested weights", "last epoch" if t.get("keep") == "last" else f"epoch with the best validation {monitor}"),
         ("batch size", f"{t['batch_size']:,}{', batches of similar length' if t.get('bucket_by_length') else ''}"),
         *([("truncated back-propagation", f"chunks of {counted(bptt, 'step')}, state carried over")] if bptt else []),
     ]
