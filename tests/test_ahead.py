@@ -111,13 +111,13 @@ def test_a_value_of_a_hyperparameter_is_no_part_of_the_kernel(built, tmp_path):
 def test_what_a_kernel_is_compiled_from_is_its_key(tmp_path, monkeypatch):
     text = Source(cells.gru).text
     keys = {compiler.key(text), compiler.key(Source(cells.gru, watch=True).text), compiler.key(text + "\n")}
-    for name in ("RUNTIME", "PRODUCTS", "CLANG"):
+    for name in ("RUNTIME", "PRODUCTS", "STREAMING", "CLANG"):
         path = tmp_path / name
         path.write_text(getattr(compiler, name).read_text() + "\n")
         with monkeypatch.context() as patch:
             patch.setattr(compiler, name, path)
             keys.add(compiler.key(text))
-    assert len(keys) == 6
+    assert len(keys) == 7
     monkeypatch.setattr(compiler, "version", lambda: "another compiler")
     monkeypatch.setattr(compiler, "cpu", lambda: "another CPU")
     assert compiler.key(text) in keys

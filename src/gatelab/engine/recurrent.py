@@ -215,15 +215,11 @@ class Recurrent(nn.Module):
         The state is shaped as in `forward`, (L, B, H) or (L, H). Without gradients (`torch.inference_mode()`,
         `torch.no_grad()`, or frozen parameters) a step takes microseconds; with them it is a sequence of one step.
         """
-        states = None if state is None else (state,) if isinstance(state, Tensor) else tuple(state)
         stepper = self._stepper
-        stepped = None if stepper is None else stepper(self.training, x, states)
-        if stepped is None:  # the first step, or something has changed
-            return self._prepared_step(x, states)
-        output, final = stepped
-        return output, final if len(final) > 1 else final[0]
+        stepped: tuple[Tensor, State] | None = None if stepper is None else stepper.step(self.training, x, state)
+        return self._prepared_step(x, state) if stepped is None else stepped  # the first step, or something has changed
 
-    def _prepared_step(self, x: Tensor, states: tuple[Tensor, ...] | None) -> tuple[Tensor, State]:
+    def _prepared_step(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
         """A step as a sequence of one step; the next ones are prepared if they can be quick."""
         if self.bidirectional:
             raise GatelabError(
@@ -232,7 +228,7 @@ class Recurrent(nn.Module):
             )
         checks.step(x, self.input_size)
         time = 0 if x.dim() == 1 or not self.batch_first else 1
-        output, final = self(x.unsqueeze(time), states)
+        output, final = self(x.unsqueeze(time), state)
         parameters = list(self.cell_parameters())
         drops = self.training and self.dropout > 0 and self.num_layers > 1
         if self.engine_in_use == "fused" and not drops and Stepper.is_possible(parameters):

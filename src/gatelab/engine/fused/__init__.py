@@ -6,7 +6,9 @@
     writer.py     code generation shared by both passes
     forward.py    the C++ of the forward pass
     backward.py   the C++ of the backward pass
-    runtime.hpp   hand-written C++ that every kernel includes: vectors, functions, matrix products
+    runtime.hpp   hand-written C++ that every kernel includes: vectors, functions, threads
+    products.cpp  matrix products, compiled once for all kernels
+    streaming.cpp one step of a stream, as a function that Python calls
     clang.cpp     clang's OpenMP on the runtime that torch has loaded
     files.py      files of compiled kernels: checksums, who may write them, the cache folder
     compiler.py   the compiler; a kernel compiled ahead, from the cache, or compiled now

@@ -323,7 +323,8 @@ class _Backward(Writer):
         """A product for the rows of one step, or of all steps of a chunk."""
         terms = ", ".join(f"{{{self._adjoint_rows(a, of)}, {name}}}" for name, _, a in self._terms(linear))
         columns = f"{out} + {self.columns[linear]} * Hp, ld"
-        size = f"{rows}, Hp, slab.share, slab.shares"
+        order = "false" if out == "linears" else "t & 1"  # as in the forward pass
+        size = f"{rows}, Hp, slab.share, slab.shares, {order}"
         call = f"product({columns}, zeros, 0, terms, {len(linear.products)}, {size});"
         return f"{{\n  const Term terms[] = {{{terms}}};\n  {call}\n}}"
 

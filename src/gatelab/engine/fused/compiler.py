@@ -28,7 +28,8 @@ from gatelab.errors import GatelabError
 
 RUNTIME = Path(__file__).with_name("runtime.hpp")
 PRODUCTS = Path(__file__).with_name("products.cpp")  # compiled once, and linked to every kernel
-CLANG = Path(__file__).with_name("clang.cpp")  # compiled together with it
+STREAMING = Path(__file__).with_name("streaming.cpp")  # compiled together with it, as is
+CLANG = Path(__file__).with_name("clang.cpp")
 
 # No -ffast-math: NaN and infinity must propagate, and before GCC 13 it links start-up code that changes the
 # floating-point control register of the whole process. Its safe sub-options are listed one by one.
@@ -42,7 +43,8 @@ FLAGS = (
     "-ffp-contract=fast",
 )
 OPENMP = ("-fopenmp",)
-LINK = ("-shared", *(() if sys.platform == "linux" else OPENMP))
+# Python's functions, which streaming.cpp calls, are in the process that loads a kernel.
+LINK = ("-shared",) if sys.platform == "linux" else ("-shared", *OPENMP, "-undefined", "dynamic_lookup")
 TIMEOUT = 120  # seconds per compilation; an ordinary cell takes about two
 PROBE_TIMEOUT = 20  # seconds for questions about the compiler
 
@@ -116,7 +118,7 @@ def load(name: str, source: str) -> ctypes.CDLL:
 
 def key(source: str) -> str:
     """The digest of all the text that a kernel is compiled from. It contains neither the compiler nor the CPU."""
-    return _digest(source, *(path.read_text() for path in (RUNTIME, PRODUCTS, CLANG)), length=20)
+    return _digest(source, *(path.read_text() for path in (RUNTIME, PRODUCTS, STREAMING, CLANG)), length=20)
 
 
 def compiled_ahead(source: str) -> Path | None:
@@ -262,8 +264,9 @@ def compile_object(name: str, source: str, flags: tuple[str, ...], path: Path) -
 
 def compile_products(flags: tuple[str, ...], path: Path) -> None:
     """Compile the part that all kernels have in common."""
+    source = "".join(part.read_text() for part in (PRODUCTS, STREAMING, CLANG))
     try:
-        compile_object("products", PRODUCTS.read_text() + CLANG.read_text(), flags, path)
+        compile_object("products", source, flags, path)
     except KernelError as error:  # no kernel can be compiled then
         raise CompilerError(str(error)) from None
 

@@ -17,6 +17,9 @@ def write(source: Source) -> str:
     return _Forward(source).write()
 
 
+SIZES = ("T", "B", "D", "H", "Hp", "x_t", "x_b", "keep", "team", "wanted_threads", "turn")
+
+
 class _Block(NamedTuple):
     """Adjacent columns that one matrix product computes."""
 
@@ -48,7 +51,7 @@ class _Forward(Writer):
         """The C++ of the forward pass."""
         signature, states = self.signature, self.source.states
         sizes = [
-            signature.size(name) for name in ("T", "B", "D", "H", "Hp", "x_t", "x_b", "keep", "team", "wanted_threads")
+            signature.size(name) for name in SIZES
         ]
         pointers = [
             signature.pointer("prepared"),
@@ -91,24 +94,18 @@ class _Forward(Writer):
         return self.text(parameters, sizes, pointers, shared, own, before, "\n".join(body)) + self._one_step()
 
     def _one_step(self) -> str:
-        """A step for streaming: few arguments, and a look at the parameters first."""
+        """A step for streaming: few arguments."""
         states = self.source.states
-        arguments = ["const float* x", "float* output"]
-        arguments += [f"const float* start_{s}, float* final_{s}" for s in states]
-        values = {
-            "prepared": "fixed[0]",
-            "gates": "nullptr",
-            "tape": "nullptr",
-            "lengths": "nullptr",
-            "resets": "nullptr",
-        }
+        values = {name: "nullptr" for name in ("gates", "tape", "lengths", "resets")} | {"prepared": "fixed[0]"}
         values |= {name: f"fixed[{k + 1}]" for k, name in enumerate(self.source.masks)}
+        for k, state in enumerate(states):
+            values |= {f"start_{state}": f"starts[{k}]", f"final_{state}": f"finals[{k}]"}
         listed = ", ".join(f"(void*){values.get(name, name)}" for name in self.signature.pointers)
+        arguments = "const float* x, float* output, const float* const* starts, float* const* finals"
         return f"""
-// Returns 2 if the parameters have changed since they were prepared, otherwise what `forward` returns.
-extern "C" int step(void* const* fixed, const long* n, const Sampled* parameters, {", ".join(arguments)}) {{
-  if (fingerprint(parameters) != parameters->expected) return 2;
+extern "C" int step(void* const* fixed, long* n, {arguments}) {{
   void* const p[] = {{{listed}}};
+  n[{SIZES.index("turn")}] ^= 1;
   return forward(p, n);
 }}
 """
@@ -221,9 +218,11 @@ extern "C" int step(void* const* fixed, const long* n, const Sampled* parameters
     def _product(self, block: _Block, out: str, start: str, rows: str) -> str:
         """A product for the rows of one step, or of all steps of a chunk."""
         at_once = out == "linears"
+        # Every second step takes the panels backwards: of weights that exceed the cache it finds the last ones there.
+        order = "false" if at_once else "(t + turn) & 1"
         terms = ", ".join(f"{{{self._rows(operand, at_once)}, {name}}}" for name, _, operand in block.terms)
         operands = ", ".join(dict.fromkeys(self._described(operand) for *_, operand in block.terms))
-        size = f"{rows}, {block.width} * Hp, slab.share, slab.shares"
+        size = f"{rows}, {block.width} * Hp, slab.share, slab.shares, {order}"
         call = f"product({out} + {block.first} * Hp, ld, {start}, terms, {len(block.terms)}, {size});"
         return f"{{  // products with {operands}\n  const Term terms[] = {{{terms}}};\n  {call}\n}}"
 

@@ -58,12 +58,11 @@ class Kernel:
             function.restype = ctypes.c_long if name.startswith("prepare") else ctypes.c_int
             arrays = ctypes.c_void_p * len(arguments.pointers), ctypes.c_long * len(arguments.sizes)
             self._functions[name] = (function, *arrays)
-        self.library.add_rows.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_long]
         self.fingerprint = self.library.fingerprint
         self.fingerprint.argtypes, self.fingerprint.restype = [ctypes.c_void_p], ctypes.c_uint64
-        # A step takes microseconds, and giving up the interpreter's lock would take a good part of one.
-        step = ctypes.PYFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * (5 + 2 * len(self.source.states)))
-        self.step = step(ctypes.cast(self.library.step, ctypes.c_void_p).value or 0)
+        self.step = ctypes.cast(self.library.step, ctypes.c_void_p).value
+        stepping = ctypes.cast(self.library.stepping, ctypes.c_void_p).value or 0
+        self.stepping = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(stepping)
 
     def call(self, name: str, pointers: Sequence[int | None], sizes: Sequence[int]) -> int:
         """Call a function with addresses and sizes in the order of its arguments (`source.arguments`)."""

@@ -103,7 +103,7 @@ def forward(
     pointers += [first + k * size for k in range(len(source.states))]
     pointers += [address(output), address(gates), address(tape), *[mask.data_ptr() for mask in masks]]
     threads, team = threads_for(source, B, T, weights, is_forward=True)
-    kernel.run("forward", pointers, (T, B, D, H, Hp, *x.stride()[:2], keep, team, threads))
+    kernel.run("forward", pointers, (T, B, D, H, Hp, *x.stride()[:2], keep, team, threads, 0))
     return Results(output, finals, gates, tape)
 
 

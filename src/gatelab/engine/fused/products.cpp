@@ -86,22 +86,24 @@ INLINE void product_panel(float* C, long ldc, const float* start, long ldstart, 
 }
 
 // C = start + the sum of all terms, `rows` x `columns` (whole vectors). With ldstart = 0, start is one row for all.
-// Panel by panel: its weights stay in L1 while all rows are processed. A team splits the panels.
+// Panel by panel: its weights stay in L1 while all rows are processed. A team splits the panels. `backwards`: from the
+// last panel to the first one.
 void product(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows, long columns,
-             int share, int shares) {
-  const long width = NV * VL, panels = columns / width, whole = panels * width, rest = columns - whole;
-  long panel = panels * share / shares;
-  const long last = panels * (share + 1) / shares;
-  if (rows == 1)
-    for (; panel + MR / 2 <= last; panel += MR / 2)
-      product_tile<1, NV, MR / 2>(C, ldc, start, ldstart, terms, count, 0, panel * width);
-  if (rows == 2)
-    for (; panel + MR / 4 <= last; panel += MR / 4)
-      product_tile<2, NV, MR / 4>(C, ldc, start, ldstart, terms, count, 0, panel * width);
-  for (; panel < last; panel++) product_panel<NV>(C, ldc, start, ldstart, terms, count, rows, panel * width);
-  if (share != shares - 1) return;
-  if (rest == 2 * VL) product_panel<2>(C, ldc, start, ldstart, terms, count, rows, whole);
-  if (rest == VL) product_panel<1>(C, ldc, start, ldstart, terms, count, rows, whole);
+             int share, int shares, bool backwards) {
+  const long width = NV * VL, panels = columns / width, rest = columns - panels * width;
+  const long first = panels * share / shares, last = panels * (share + 1) / shares;
+  const long at_once = rows == 1 ? MR / 2 : rows == 2 ? MR / 4 : 1, groups = at_once > 1 ? (last - first) / at_once : 0;
+  const long single = first + groups * at_once, parts = groups + last - single + (rest && share == shares - 1);
+  for (long k = 0; k < parts; k++) {
+    const long part = backwards ? parts - 1 - k : k, panel = single + part - groups;
+    if (part < groups && rows == 1)
+      product_tile<1, NV, MR / 2>(C, ldc, start, ldstart, terms, count, 0, (first + part * at_once) * width);
+    else if (part < groups)
+      product_tile<2, NV, MR / 4>(C, ldc, start, ldstart, terms, count, 0, (first + part * at_once) * width);
+    else if (panel < last) product_panel<NV>(C, ldc, start, ldstart, terms, count, rows, panel * width);
+    else if (rest == 2 * VL) product_panel<2>(C, ldc, start, ldstart, terms, count, rows, panels * width);
+    else product_panel<1>(C, ldc, start, ldstart, terms, count, rows, panels * width);
+  }
 }
 
 template <int R, int N>
@@ -166,10 +168,6 @@ void collect(float* out, const float* sums, long stride, int count, long ld, lon
           for (int t = 1; t < count; t++) sum += sums[t * stride + k * ld + u];
           out[u * K + k] = more ? out[u * K + k] + sum : sum;
         }
-}
-
-extern "C" void add_rows(float* out, const float* a, const float* b, long floats) {
-  for (long i = 0; i < floats; i++) out[i] = a[i] + b[i];
 }
 
 extern "C" uint64_t fingerprint(const Sampled* parameters) {

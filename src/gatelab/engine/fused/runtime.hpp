@@ -319,7 +319,7 @@ INLINE size_t packed_size(long K, long columns) { return (size_t)K * columns; }
 void pack_columns(float* packed, const float* const* M, long count, long H, long Hp, long K, int id, int threads);
 void pack_rows(float* packed, const float* M, long K, long N, long Np, int id, int threads);
 void product(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows, long columns,
-             int share = 0, int shares = 1);
+             int share = 0, int shares = 1, bool backwards = false);
 void outer(float* C, long ldc, const Segment* segments, int count, long lda, long ldg, long K, long columns, int share,
            int shares);
 void collect(float* out, const float* sums, long stride, int count, long ld, long H, long K, bool more, int id, int threads);
@@ -371,6 +371,10 @@ struct Sampled {
 
 // Of 16 numbers of each tensor: notices changes behind torch's back (`p.data.copy_`), which it does not count.
 extern "C" uint64_t fingerprint(const Sampled* parameters);
+
+// One step of a stream: what every kernel has as its function `step`. `fixed`: prepared weights, then masks.
+typedef int Step(void* const* fixed, long* sizes, const float* x, float* output, const float* const* starts,
+                 float* const* finals);
 
 // ---- several steps at once --------------------------------------------------------------------------------------------
 

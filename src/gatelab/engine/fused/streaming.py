@@ -1,37 +1,91 @@
 """One step of a stack of layers, in microseconds: everything but the step itself is done once.
 
 The result is the only memory that a step takes. The parameters are looked at in every step, since something was
-prepared from them: `Prepared` compares what torch knows about changes, and the kernel a sample of the values.
+prepared from them: streaming.cpp compares what torch knows about changes, and a sample of the values.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Sequence
-from operator import is_
+from ctypes import POINTER, Structure, c_long, c_void_p, py_object
+from typing import Any
 
 import torch
-from torch import Size, Tensor, empty_like, float32, is_grad_enabled
+from torch import Tensor
 
 from gatelab.engine.fused import passes
-from gatelab.engine.fused.kernel import kernel, padded
-from gatelab.engine.fused.weights import weights_of
+from gatelab.engine.fused.kernel import Kernel, kernel, padded
+from gatelab.engine.fused.weights import Prepared, weights_of
 from gatelab.engine.masks import draw
 from gatelab.engine.parameters import CellParameters
 
-CHANGED = 2  # what a kernel's step returns if the parameters are not those that were prepared
-Stepped = tuple[Tensor, tuple[Tensor, ...]]  # output, new states
+MOST_STATES = 16  # as in streaming.cpp
+
+
+@functools.cache
+def _exchange() -> int | None:
+    """Where DLPack's functions for reading torch's tensors in C are; None if torch is too old to have them."""
+    capsule = getattr(Tensor, "__dlpack_c_exchange_api__", None)
+    if capsule is None:
+        return None
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.argtypes, get_pointer.restype = [py_object, ctypes.c_char_p], c_void_p
+    place: int = get_pointer(capsule, b"dlpack_exchange_api")
+    major = ctypes.c_uint32.from_address(place).value
+    return place if major == 1 else None
+
+
+class _Parameter(Structure):
+    """A parameter, where its module keeps it, and how it was when something was prepared from it."""
+
+    _fields_ = (
+        ("owner", py_object),
+        ("name", py_object),
+        ("tensor", py_object),
+        ("place", c_void_p),
+        ("version", c_long),
+    )
+
+
+class _Layer(Structure):
+    """A kernel's function `step`, and the arguments that are the same in every step."""
+
+    _fields_ = (("step", c_void_p), ("fixed", c_void_p), ("sizes", c_void_p), ("sampled", c_void_p))
+
+
+class _Stream(Structure):
+    """Everything that streaming.cpp needs."""
+
+    _fields_ = (
+        ("exchange", c_void_p),
+        *((name, py_object) for name in ("tensor_type", "is_grad_enabled", "empty_like", "false", "none")),
+        *((name, py_object) for name in ("version", "requires_grad", "training", "training_name", "output", "state")),
+        ("ndim", c_long),
+        ("shape", c_long * 2),
+        *((name, c_long) for name in ("hidden_size", "states", "layers", "parameters", "residual")),
+        ("layer", POINTER(_Layer)),
+        ("module", POINTER(py_object)),
+        ("parameter", POINTER(_Parameter)),
+    )
 
 
 class Stepper:
-    """A stack of layers, prepared for batches of one size."""
+    """A stack of layers, prepared for batches of one size.
+
+    `step(training, x, state)` returns the output and the new state, or None if anything differs from what was
+    prepared; what is wrong then is said elsewhere.
+    """
 
     @staticmethod
     def is_possible(parameters: Sequence[CellParameters]) -> bool:
         """Whether steps can be quick: no gradients, no masks that are drawn anew, parameters that are stored as they
         are, changes that torch counts.
         """
-        if is_grad_enabled() and any(source.requires_grad for each in parameters for source in each.sources()):
+        if _exchange() is None or len(parameters[0].cell.lowered.states) > MOST_STATES:
+            return False
+        if torch.is_grad_enabled() and any(source.requires_grad for each in parameters for source in each.sources()):
             return False
         if any(each.owner(source) is None for each in parameters for source in each.sources()):
             return False
@@ -39,108 +93,56 @@ class Stepper:
         return not draws and all(weights_of(each, kernel(each.cell)).are_tracked for each in parameters)
 
     def __init__(self, parameters: Sequence[CellParameters], batch: tuple[int, ...], residual: bool) -> None:
-        first, B = parameters[0], batch[0] if batch else 1
-        self._layers, self._residual = [_Step(each, B) for each in parameters], residual
-        self._training, self._last = first.training, len(parameters) - 1
-        self._parameters = parameters
-        self._x_shape = Size((*batch, first.input_size))
-        # `empty_like` takes half of the time of `empty`.
-        self._output = torch.empty((*batch, first.hidden_size), dtype=torch.float32, device="cpu")
-        self._state = torch.empty((len(parameters), *self._output.shape), dtype=torch.float32, device="cpu")
-        self._state_shape, self._zeros = self._state.shape, (None,) * len(first.cell.lowered.states)
-        self._bytes = 4 * self._output.numel()  # of one layer's state
-
-    def __call__(self, training: bool, x: Tensor, states: Sequence[Tensor | None] | None) -> Stepped | None:
-        """Output and new states; None if this is not what was prepared for. What is wrong then is said elsewhere."""
-        grad, shape = is_grad_enabled(), self._state_shape
-        if training is not self._training or self._parameters[0].training is not training:
-            return None
-        if grad and any(source.requires_grad for each in self._parameters for source in each.sources()):
-            return None
-        output = empty_like(self._output)
-        if type(output) is not Tensor:  # under a mode that makes others
-            return None
-        finals: list[Tensor] = []
-        places: list[int | None] = []  # for each state: where it is, and where it is going to be
-        try:
-            if (
-                type(x) is not Tensor
-                or x.shape != self._x_shape
-                or x.dtype is not float32
-                or not x.is_contiguous()
-                or not x.is_cpu
-            ):
-                return None
-            if grad and x.requires_grad:
-                return None
-            for state in self._zeros if states is None else states:
-                if state is not None and (
-                    type(state) is not Tensor
-                    or state.shape != shape
-                    or state.dtype is not float32
-                    or not (state.is_contiguous() and state.is_cpu)
-                    or (grad and state.requires_grad)
-                ):
-                    return None
-                new = empty_like(self._state)
-                finals.append(new)
-                places += (None if state is None else state.data_ptr(), new.data_ptr())
-        except AttributeError:  # no tensors
-            return None
-        if len(finals) != len(self._zeros):
-            return None
-        x_at, out_at = x.data_ptr(), output.data_ptr()
-        run = self._run_stack if self._last else self._layers[0].run
-        return (output, tuple(finals)) if run(x_at, out_at, places) else None
-
-    def _run_stack(self, x_at: int, out_at: int, places: list[int | None]) -> bool:
-        """The output of a layer is its first state; where connections are residual, it is added up in the output."""
-        for number, layer in enumerate(self._layers):
-            adds = self._residual and number > 0
-            if not layer.run(x_at, out_at if number == self._last and not adds else None, places):
-                return False
-            new = places[1]
-            assert new is not None
-            x_at = layer.add(out_at, new, x_at) if adds else new
-            places = [None if place is None else place + self._bytes for place in places]
-        return True
+        first, compiled = parameters[0], kernel(parameters[0].cell)
+        prepared = [weights_of(each, compiled).prepared() for each in parameters]
+        held = [_held(*pair) for pair in zip(parameters, prepared, strict=True)]
+        tensors = [parameter for each in held for parameter in each]
+        layers = [_prepared(compiled, *pair, batch) for pair in zip(parameters, prepared, strict=True)]
+        output = torch.empty((*batch, first.hidden_size), dtype=torch.float32, device="cpu")
+        stream = _Stream(
+            exchange=_exchange(),
+            tensor_type=Tensor,
+            is_grad_enabled=torch.is_grad_enabled,
+            empty_like=torch.empty_like,  # takes half of the time of `empty`
+            false=False,
+            none=None,
+            version="_version",
+            requires_grad="requires_grad",
+            training=first.training,
+            training_name="training",
+            output=output,
+            state=torch.empty((len(parameters), *output.shape), dtype=torch.float32, device="cpu"),
+            ndim=len(batch) + 1,
+            shape=(*batch, first.input_size),
+            hidden_size=first.hidden_size,
+            states=len(compiled.source.states),
+            layers=len(parameters),
+            parameters=len(tensors),
+            residual=residual,
+            layer=(_Layer * len(layers))(*(layer for layer, _ in layers)),
+            module=(py_object * len(parameters))(*(each.__dict__ for each in parameters)),
+            parameter=(_Parameter * len(tensors))(*tensors),
+        )
+        self._kept = stream, layers
+        self.step: Any = compiled.stepping(ctypes.addressof(stream))
 
 
-class _Step:
-    """A kernel, what was prepared of its weights, and the arguments that are the same in every step."""
+def _held(parameters: CellParameters, prepared: Prepared) -> list[_Parameter]:
+    found = zip(map(parameters.owner, prepared.sources), prepared.sources, prepared.places, prepared.versions, strict=True)
+    return [_Parameter(*owner, *rest) for owner, *rest in found if owner is not None]
 
-    def __init__(self, parameters: CellParameters, B: int) -> None:
-        self._kernel = compiled = kernel(parameters.cell)
-        D, H, source = parameters.input_size, parameters.hidden_size, compiled.source
-        weights, self._floats = weights_of(parameters, compiled), B * H
-        prepared = weights.prepared()
-        assert prepared.sampled is not None, "changes of these parameters are not counted"
-        masks = draw(parameters, torch.empty(1, B, D), H).values() if source.masks else ()
-        memory = [prepared.memory, *(passes.whole_rows(mask, padded(H)) for mask in masks)]
-        threads, team = passes.threads_for(source, B, 1, weights.count, is_forward=True)
-        self._sizes = (1, B, D, H, padded(H), B * D, D, False, team, threads)  # as in `passes.forward`
-        fixed = (ctypes.c_void_p * len(memory))(*(each.data_ptr() for each in memory))
-        numbers = (ctypes.c_long * len(self._sizes))(*self._sizes)
-        self._kept = prepared, memory, fixed, numbers
-        self._fixed, self._numbers = ctypes.addressof(fixed), ctypes.addressof(numbers)
-        self._sampled = ctypes.addressof(prepared.sampled)
-        self._sources = parameters.sources()
-        # Where the module keeps each of them: asking there is several times as fast as collecting them anew.
-        owners = [owner for owner in map(parameters.owner, self._sources) if owner is not None]
-        self._owners, self._names = [owner for owner, _ in owners], [name for _, name in owners]
-        self._is_unchanged, self._step = prepared.is_unchanged, compiled.step
 
-    def run(self, x: int, output: int | None, states: list[int | None]) -> bool:
-        """Whether the step was done; not if the parameters have been replaced, or have changed."""
-        sources = self._sources
-        if not (all(map(is_, map(dict.get, self._owners, self._names), sources)) and self._is_unchanged(sources)):
-            return False
-        status = self._step(self._fixed, self._numbers, self._sampled, x, output, *states)
-        if status and status != CHANGED:
-            self._kernel.refuse("forward", self._sizes)
-        return not status
-
-    def add(self, out: int, a: int, b: int) -> int:
-        """The sum of two batches, for residual connections; returns where it is."""
-        self._kernel.library.add_rows(out, a, b, self._floats)
-        return out
+def _prepared(
+    compiled: Kernel, parameters: CellParameters, prepared: Prepared, batch: tuple[int, ...]
+) -> tuple[_Layer, Any]:
+    """The arguments of a layer's step, and what must be kept for them."""
+    B, D, H, source = batch[0] if batch else 1, parameters.input_size, parameters.hidden_size, compiled.source
+    assert prepared.sampled is not None, "changes of these parameters are not counted"
+    masks = draw(parameters, torch.empty(1, B, D), H).values() if source.masks else ()
+    memory = [prepared.memory, *(passes.whole_rows(mask, padded(H)) for mask in masks)]
+    threads, team = passes.threads_for(source, B, 1, weights_of(parameters, compiled).count, is_forward=True)
+    fixed = (c_void_p * len(memory))(*(each.data_ptr() for each in memory))
+    sizes = (1, B, D, H, padded(H), B * D, D, False, team, threads, 0)  # as in `passes.forward`
+    numbers = (c_long * len(sizes))(*sizes)
+    layer = _Layer(compiled.step, *map(ctypes.addressof, (fixed, numbers, prepared.sampled)))
+    return layer, (prepared, memory, fixed, numbers)

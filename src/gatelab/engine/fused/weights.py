@@ -22,25 +22,23 @@ class Prepared:
     """What the forward pass needs of the parameters, and how they were when it was computed."""
 
     def __init__(self, weights: Weights) -> None:
-        self._sources, self._fingerprint = weights.sources, weights.compiled.fingerprint
+        self.sources, self._fingerprint = weights.sources, weights.compiled.fingerprint
         self.sampled: Sampled | None = None
         if weights.are_tracked:
-            self._versions, self._places = list(map(version, self._sources)), list(map(place, self._sources))
-            self.sampled = Sampled.of(self._sources)
+            self.versions, self.places = list(map(version, self.sources)), list(map(place, self.sources))
+            self.sampled = Sampled.of(self.sources)
             self.sampled.expected = self._fingerprint(ctypes.addressof(self.sampled))
         self.memory = passes.prepare(weights.compiled, "forward", weights.tensors, weights.D, weights.H)
 
-    def is_unchanged(self, sources: list[Tensor]) -> bool:
-        """Whether torch knows of no change of these, the same parameters: it counts them, unless somebody changes
-        `p.data`.
-        """
-        is_same = list(map(version, sources)) == self._versions and list(map(place, sources)) == self._places
-        return is_same and all(map(Tensor.is_contiguous, sources))  # `p.data = p.data.t()` is in the same place
-
     def is_current(self) -> bool:
-        """Whether the parameters are as they were; a sample of their values shows other changes."""
-        if self.sampled is None or not self.is_unchanged(self._sources):
+        """Whether the parameters are as they were. Torch counts changes, unless somebody changes `p.data`; a sample of
+        the values shows these.
+        """
+        sources = self.sources
+        if self.sampled is None or list(map(version, sources)) != self.versions:
             return False
+        if list(map(place, sources)) != self.places or not all(map(Tensor.is_contiguous, sources)):
+            return False  # (`p.data = p.data.t()` is in the same place)
         return bool(self._fingerprint(ctypes.addressof(self.sampled)) == self.sampled.expected)
 
 
