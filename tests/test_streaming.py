@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.utils import parametrizations, parametrize, prune
 
 from gatelab import Recurrent, cells
-from gatelab.engine.fused import buffers, passes
+from gatelab.engine.fused import buffers, passes, streaming
 
 CELLS = ["gru", "lstm", "lru", "antisymmetric_rnn", "zoneout_lstm", "layer_norm_gru", "phased_lstm", "indrnn"]
 
@@ -115,6 +115,10 @@ def changes():
         pruned(layer)
         prune.remove(layer.layers[0]["fwd"].b, "r")
 
+    def swapped(layer):
+        parameter = layer.layers[0]["fwd"].U["n"]
+        torch.utils.swap_tensors(parameter, torch.nn.Parameter(torch.randn_like(parameter)))
+
     def parametrized_and_back(layer):
         family = layer.layers[0]["fwd"].b
         parametrize.register_parametrization(family, "r", torch.nn.Tanh())
@@ -123,7 +127,7 @@ def changes():
             family["r"].add_(1.0)
 
     changed = [optimizer, one_entry, behind, assigned, replaced, loaded, parametrized, again]
-    return [*changed, assigned_on_loading, transposed, pruned, pruned_for_good, parametrized_and_back]
+    return [*changed, assigned_on_loading, transposed, pruned, pruned_for_good, swapped, parametrized_and_back]
 
 
 @pytest.mark.parametrize("change", changes(), ids=lambda change: change.__name__)
@@ -213,6 +217,41 @@ def test_fake_tensors_step_too():
         with FakeTensorMode(allow_non_fake_inputs=True) as mode:
             assert layer.step(mode.from_tensor(x))[0].shape == (1, 12)
             assert layer.step(x)[0].shape == (1, 12)
+
+
+def test_states_are_given_in_every_usual_way():
+    layer, x = Recurrent("lstm", 3, 12, 2), torch.randn(5, 3)
+    with torch.no_grad():
+        _, (h, c) = layer.step(x)
+        for state in ((h, c), [h, c]):
+            assert_same(stream(layer, x[:, None], state), layer(x[:, None], (h, c)))
+        single = Recurrent("gru", 3, 12)
+        _, h = single.step(x)
+        assert_same(single.step(x, (h,)), single.step(x, h))
+
+
+def test_results_are_ordinary_tensors():
+    layer, x = Recurrent("gru", 3, 12), torch.randn(5, 3)
+    with torch.inference_mode():
+        for _ in range(2):
+            assert all(type(result) is torch.Tensor and result.is_inference() for result in layer.step(x))
+    with torch.no_grad():
+        output, state = layer.step(x)
+        kept = state.clone()
+        assert not output.is_inference()
+        assert output.is_leaf
+        assert not output.requires_grad
+        assert output.mul_(2)._version == 1
+        assert torch.equal(state, kept)
+    assert (output.requires_grad_(True) * 2).sum().backward() is None
+
+
+def test_a_torch_without_the_functions_that_quick_steps_need(monkeypatch):
+    monkeypatch.setattr(streaming, "_torch", lambda: None)
+    layer, x = Recurrent("gru", 3, 12), torch.randn(2, 5, 3)
+    with torch.no_grad():
+        assert_same(stream(layer, x), layer(x))
+    assert layer._stepper is None
 
 
 def test_batches_of_changing_size_are_prepared_once(monkeypatch):

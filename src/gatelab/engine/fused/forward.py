@@ -50,9 +50,7 @@ class _Forward(Writer):
     def write(self) -> str:
         """The C++ of the forward pass."""
         signature, states = self.signature, self.source.states
-        sizes = [
-            signature.size(name) for name in SIZES
-        ]
+        sizes = [signature.size(name) for name in SIZES]
         pointers = [
             signature.pointer("prepared"),
             signature.pointer("x"),
@@ -96,7 +94,7 @@ class _Forward(Writer):
     def _one_step(self) -> str:
         """A step for streaming: few arguments."""
         states = self.source.states
-        values = {name: "nullptr" for name in ("gates", "tape", "lengths", "resets")} | {"prepared": "fixed[0]"}
+        values = dict.fromkeys(("gates", "tape", "lengths", "resets"), "nullptr") | {"prepared": "fixed[0]"}
         values |= {name: f"fixed[{k + 1}]" for k, name in enumerate(self.source.masks)}
         for k, state in enumerate(states):
             values |= {f"start_{state}": f"starts[{k}]", f"final_{state}": f"finals[{k}]"}

@@ -1,10 +1,9 @@
 // One step of a stream as a function that Python calls: (training, x, state) -> (output, new state), or None if anything
-// differs from what was prepared (streaming.py). Written in C++ because the checks in Python took several times as long as
-// the step itself.
+// differs from what was prepared (streaming.py). In Python the checks took several times as long as the step itself.
 //
-// Tensors are read through DLPack's exchange interface, and Python through its stable one. What is needed of both is
-// declared here: Python's headers are not on every machine that has a compiler.
-#include "runtime.hpp"
+// What is needed of Python's stable interface is declared here: its headers are not on every machine that has a compiler.
+// Torch's functions come as pointers, most of them from its stable C interface ("aoti_torch_…"), which takes a pointer to
+// an at::Tensor. (Compiled together with products.cpp.)
 
 // ---- Python ----------------------------------------------------------------------------------------------------------
 
@@ -53,43 +52,42 @@ struct Reference {
   }
 };
 
-// ---- DLPack ----------------------------------------------------------------------------------------------------------
-
-struct View {  // DLTensor
-  float* data;
-  int32_t device, device_id, ndim;
-  uint8_t code, bits;
-  uint16_t lanes;
-  const int64_t *shape, *strides;
-  uint64_t offset;
-};
-
-struct Exchange {  // DLPackExchangeAPI, of major version 1
-  uint32_t major, minor;
-  const Exchange* previous;
-  void *allocate, *import, *export_;
-  int (*view)(Object*, View*);  // not an error only if 0
-};
-
-constexpr int CPU = 1, FLOAT = 2;
-
-// Whether a tensor consists of floats in the CPU's memory, one after the other.
-bool is_plain(const View& view) {
-  int64_t expected = 1;
-  for (int i = view.ndim - 1; i >= 0; expected *= view.shape[i--])
-    if (view.strides[i] != expected && view.shape[i] != 1) return false;
-  return view.device == CPU && view.code == FLOAT && view.bits == 32 && view.lanes == 1 && view.offset == 0;
-}
-
 // ---- what was prepared -----------------------------------------------------------------------------------------------
 
+struct Tensor;  // at::Tensor
+
+// Torch's functions. Those that return an int return 0 unless there was an error.
+struct Torch {
+  bool (*is_grad_enabled)();
+  int (*data_ptr)(const Tensor*, float**);
+  int (*dim)(const Tensor*, int64_t*);
+  int (*sizes)(const Tensor*, const int64_t**);
+  int (*is_contiguous)(const Tensor*, bool*);
+  int (*dtype)(const Tensor*, int32_t*);
+  int (*device)(const Tensor*, int32_t*);
+  int (*layout)(const Tensor*, int32_t*);
+  int (*empty)(int64_t dim, const int64_t* sizes, const int64_t* strides, int32_t dtype, int32_t device, int32_t index,
+               Tensor**);
+  int (*free)(Tensor*);
+  Object* (*wrap)(const Tensor&);  // a new object of Python for it
+  int64_t (*version)(const Tensor*);
+  int64_t float32, cpu, strided;  // codes
+  int64_t offset;  // of the at::Tensor in its object
+};
+
+struct Shape {
+  int64_t dim, sizes[3], strides[3];
+};
+
 struct Parameter {
-  Object *owner, *name, *tensor;  // where its module keeps it
+  Object *owner, *name, *object;  // where its module keeps it
+  void* implementation;  // what the at::Tensor points to; `torch.utils.swap_tensors` changes it
   const float* place;
-  long version;
+  int64_t version;
 };
 
 struct Layer {
+  Object* module;  // its dictionary
   Step* step;
   void* const* fixed;
   long* sizes;
@@ -99,124 +97,123 @@ struct Layer {
 }  // namespace
 
 struct Stream {
-  const Exchange* exchange;
-  Object *tensor_type, *is_grad_enabled, *empty_like, *false_, *none, *version, *requires_grad;
-  Object *training, *training_name;  // the value that modules have, and its name in their dictionaries
-  Object *output, *state;  // tensors like these are made
-  long ndim, shape[2];  // of x; a state has one dimension more, and a first of `layers`
-  long hidden_size, states, layers, parameters, residual;
+  const Torch* torch;
+  Object *tensor_type, *modes, *zero, *none, *false_, *requires_grad, *training, *training_name;
+  Shape x, output, state;
+  int64_t layers, states, parameters, residual, floats;  // floats: of one layer's state
   const Layer* layer;
-  Object* const* module;  // the dictionary of each layer's module
   const Parameter* parameter;
 };
 
 namespace {
 
+constexpr int MOST_STATES = 16;
+
 struct Stepping {
   const Stream& s;
+  const Torch& torch;
   bool grad;
+
+  const Tensor* tensor_of(Object* object) const { return (const Tensor*)((const char*)object + torch.offset); }
 
   bool is_tensor(Object* object) const {
     const Reference type = PyObject_Type(object);
     return type.object == s.tensor_type;
   }
 
-  bool read(Object* tensor, View& view) const { return s.exchange->view(tensor, &view) == 0 && is_plain(view); }
-
   // Whether no gradient is wanted of it.
-  bool is_constant(Object* tensor) const {
+  bool is_constant(Object* object) const {
     if (!grad) return true;
-    const Reference requires_grad = PyObject_GetAttr(tensor, s.requires_grad);
+    const Reference requires_grad = PyObject_GetAttr(object, s.requires_grad);
     return requires_grad.object == s.false_;
   }
 
-  bool is_input(Object* x, View& view) const {
-    if (!is_tensor(x) || !read(x, view) || view.ndim != s.ndim || !is_constant(x)) return false;
-    for (int i = 0; i < s.ndim; i++)
-      if (view.shape[i] != s.shape[i]) return false;
+  // Whether it is a tensor of this shape, and floats in the CPU's memory, one after the other.
+  bool fits(Object* object, const Shape& shape, const float*& data) const {
+    if (!is_tensor(object)) return false;
+    const Tensor* tensor = tensor_of(object);
+    int64_t dim;
+    const int64_t* sizes;
+    int32_t dtype, device, layout;
+    bool is_contiguous;
+    if (torch.layout(tensor, &layout) || layout != torch.strided) return false;
+    if (torch.dim(tensor, &dim) || dim != shape.dim || torch.sizes(tensor, &sizes)) return false;
+    for (int i = 0; i < dim; i++)
+      if (sizes[i] != shape.sizes[i]) return false;
+    if (torch.dtype(tensor, &dtype) || dtype != torch.float32 || torch.device(tensor, &device) || device != torch.cpu)
+      return false;
+    if (torch.is_contiguous(tensor, &is_contiguous) || !is_contiguous) return false;
+    return torch.data_ptr(tensor, (float**)&data) == 0 && is_constant(object);
+  }
+
+  // Torch counts changes, unless somebody changes `p.data`, which may also move it. (`p.data = p.data.t()` does not.)
+  bool is_unchanged(const Parameter& p) const {
+    if (PyDict_GetItemWithError(p.owner, p.name) != p.object) return false;
+    const Tensor* tensor = tensor_of(p.object);
+    if (*(void* const*)tensor != p.implementation || torch.version(tensor) != p.version) return false;
+    float* place;
+    bool is_contiguous;
+    if (torch.data_ptr(tensor, &place) || place != p.place) return false;
+    return torch.is_contiguous(tensor, &is_contiguous) == 0 && is_contiguous && is_constant(p.object);
+  }
+
+  // A new tensor.
+  Object* made(const Shape& shape, float*& data) const {
+    Tensor* tensor;
+    if (torch.empty(shape.dim, shape.sizes, shape.strides, torch.float32, torch.cpu, 0, &tensor)) return nullptr;
+    Object* object = nullptr;
+    try {
+      if (torch.data_ptr(tensor, &data) == 0) object = torch.wrap(*tensor);
+    } catch (...) {
+    }
+    torch.free(tensor);  // the object has a reference of its own
+    return object;
+  }
+
+  // The states that were given; null for zeros.
+  bool read(Object* state, const float** old) const {
+    if (state == s.none) return true;
+    if (is_tensor(state)) return s.states == 1 && fits(state, s.state, old[0]);
+    if (PySequence_Size(state) != s.states) return false;
+    for (int64_t k = 0; k < s.states; k++) {
+      const Reference one = PySequence_GetItem(state, k);  // the sequence keeps it
+      if (!one.object || !fits(one.object, s.state, old[k])) return false;
+    }
     return true;
   }
 
-  bool is_state(Object* state, View& view) const {
-    if (!is_tensor(state) || !read(state, view) || view.ndim != s.ndim + 1 || !is_constant(state)) return false;
-    for (int i = 1; i < s.ndim; i++)
-      if (view.shape[i] != s.shape[i - 1]) return false;
-    return view.shape[0] == s.layers && view.shape[s.ndim] == s.hidden_size;
-  }
-
-  // Torch counts changes, unless somebody changes `p.data`, which may also move it.
-  bool is_unchanged(const Parameter& p) const {
-    View view;
-    if (PyDict_GetItemWithError(p.owner, p.name) != p.tensor) return false;
-    if (!read(p.tensor, view) || view.data != p.place || !is_constant(p.tensor)) return false;
-    const Reference version = PyObject_GetAttr(p.tensor, s.version);
-    return version.object && PyLong_AsLong(version.object) == p.version;
-  }
-
-  // A new tensor like another one. Under a mode it may be of another kind.
-  Object* made(Object* like, float*& data) const {
-    Reference tensor = PyObject_CallFunctionObjArgs(s.empty_like, like, nullptr);
-    View view;
-    if (!tensor.object || !is_tensor(tensor.object) || !read(tensor.object, view)) return nullptr;
-    data = view.data;
-    return tensor.release();
-  }
-
   Object* run(Object* training, Object* x, Object* state) const {
-    constexpr int MOST = 16;
-    if (training != s.training || s.states > MOST) return nullptr;
-    for (long i = 0; i < s.layers; i++)
-      if (PyDict_GetItemWithError(s.module[i], s.training_name) != training) return nullptr;
-    View input, view;
-    if (!is_input(x, input)) return nullptr;
-    for (long i = 0; i < s.parameters; i++)
+    const float *input, *old[MOST_STATES] = {};
+    if (training != s.training || !fits(x, s.x, input) || !read(state, old)) return nullptr;
+    for (int64_t l = 0; l < s.layers; l++)
+      if (PyDict_GetItemWithError(s.layer[l].module, s.training_name) != training) return nullptr;
+    for (int64_t i = 0; i < s.parameters; i++)
       if (!is_unchanged(s.parameter[i])) return nullptr;
+    const Reference modes = PyObject_CallFunctionObjArgs(s.modes, nullptr);
+    if (modes.object != s.zero) return nullptr;  // they may make other tensors than these
 
-    const float* old[MOST] = {};
-    if (state == s.none) {
-    } else if (s.states == 1 && is_tensor(state)) {
-      if (!is_state(state, view)) return nullptr;
-      old[0] = view.data;
-    } else {
-      if (is_tensor(state) || PySequence_Size(state) != s.states) return nullptr;
-      for (long k = 0; k < s.states; k++) {
-        const Reference one = PySequence_GetItem(state, k);
-        if (!one.object || (one.object != s.none && !is_state(one.object, view))) return nullptr;
-        old[k] = one.object == s.none ? nullptr : view.data;  // the sequence keeps it
-      }
+    float *out, *next[MOST_STATES];
+    const Reference output = made(s.output, out), finals = s.states == 1 ? made(s.state, next[0]) : PyTuple_New(s.states);
+    if (!output.object || !finals.object) return nullptr;
+    for (int64_t k = 0; s.states > 1 && k < s.states; k++) {
+      Object* one = made(s.state, next[k]);
+      if (!one || PyTuple_SetItem(finals.object, k, one)) return nullptr;
     }
-
-    float *out, *next[MOST];
-    Reference output = made(s.output, out), finals = nullptr;
-    if (!output.object) return nullptr;
-    if (s.states == 1) {
-      finals.object = made(s.state, next[0]);
-    } else {
-      finals.object = PyTuple_New(s.states);
-      for (long k = 0; finals.object && k < s.states; k++) {
-        Object* one = made(s.state, next[k]);
-        if (!one) return nullptr;
-        PyTuple_SetItem(finals.object, k, one);
-      }
-    }
-    if (!finals.object || !go(input.data, out, old, next)) return nullptr;
-    return PyTuple_Pack(2, output.object, finals.object);
+    return go(input, out, old, next) ? PyTuple_Pack(2, output.object, finals.object) : nullptr;
   }
 
   // The output of a layer is its first state; where connections are residual, it is added up in the output.
   bool go(const float* x, float* out, const float** old, float** next) const {
-    const long floats = s.hidden_size * (s.ndim == 2 ? s.shape[0] : 1);
-    for (long l = 0; l < s.layers; l++) {
+    for (int64_t l = 0; l < s.layers; l++) {
       const Layer& layer = s.layer[l];
       const bool adds = s.residual && l > 0, is_last = l == s.layers - 1;
       if (fingerprint(layer.sampled) != layer.sampled->expected) return false;
       if (layer.step(layer.fixed, layer.sizes, x, is_last && !adds ? out : nullptr, old, next)) return false;
-      if (adds)
-        for (long i = 0; i < floats; i++) out[i] = next[0][i] + x[i];
+      for (int64_t i = 0; adds && i < s.floats; i++) out[i] = next[0][i] + x[i];
       x = adds ? out : next[0];
-      for (long k = 0; k < s.states; k++) {
-        next[k] += floats;
-        if (old[k]) old[k] += floats;
+      for (int64_t k = 0; k < s.states; k++) {
+        next[k] += s.floats;
+        if (old[k]) old[k] += s.floats;
       }
     }
     return true;
@@ -226,8 +223,7 @@ struct Stepping {
 Object* call(Object* self, Object* const* arguments, intptr_t count) {
   const Stream& s = *(const Stream*)PyCapsule_GetPointer(self, nullptr);
   if (count == 3) {
-    const Reference grad = PyObject_CallFunctionObjArgs(s.is_grad_enabled, nullptr);
-    const Stepping stepping{s, grad.object != s.false_};
+    const Stepping stepping{s, *s.torch, s.torch->is_grad_enabled()};
     if (Object* result = stepping.run(arguments[0], arguments[1], arguments[2])) return result;
   }
   PyErr_Clear();

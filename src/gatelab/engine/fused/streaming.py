@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
-from ctypes import POINTER, Structure, c_long, c_void_p, py_object
+from ctypes import POINTER, Structure, c_int64, c_void_p, py_object
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,52 +24,92 @@ from gatelab.engine.parameters import CellParameters
 
 MOST_STATES = 16  # as in streaming.cpp
 
+# Functions of libtorch_cpu and libtorch_python. All but two are of the stable C interface; these have had their names
+# in C++ for years: THPVariable_Wrap(at::TensorBase const&) and at::TensorBase::_version() const.
+FUNCTIONS = {
+    "is_grad_enabled": "aoti_torch_grad_mode_is_enabled",
+    "data_ptr": "aoti_torch_get_data_ptr",
+    "dim": "aoti_torch_get_dim",
+    "sizes": "aoti_torch_get_sizes",
+    "is_contiguous": "aoti_torch_is_contiguous",
+    "dtype": "aoti_torch_get_dtype",
+    "device": "aoti_torch_get_device_type",
+    "layout": "aoti_torch_get_layout",
+    "empty": "aoti_torch_empty_strided",
+    "free": "aoti_torch_delete_tensor_object",
+    "wrap": "_Z16THPVariable_WrapRKN2at10TensorBaseE",
+    "version": "_ZNK2at10TensorBase8_versionEv",
+}
+CODES = {
+    "float32": "aoti_torch_dtype_float32",
+    "cpu": "aoti_torch_device_type_cpu",
+    "strided": "aoti_torch_layout_strided",
+}
 
-@functools.cache
-def _exchange() -> int | None:
-    """Where DLPack's functions for reading torch's tensors in C are; None if torch is too old to have them."""
-    capsule = getattr(Tensor, "__dlpack_c_exchange_api__", None)
-    if capsule is None:
-        return None
-    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    get_pointer.argtypes, get_pointer.restype = [py_object, ctypes.c_char_p], c_void_p
-    place: int = get_pointer(capsule, b"dlpack_exchange_api")
-    major = ctypes.c_uint32.from_address(place).value
-    return place if major == 1 else None
+
+class _Torch(Structure):
+    """Torch's functions."""
+
+    _fields_ = (*((name, c_void_p) for name in FUNCTIONS), *((name, c_int64) for name in CODES), ("offset", c_int64))
+
+
+class _Shape(Structure):
+    """The shape of a contiguous tensor."""
+
+    _fields_ = (("dim", c_int64), ("sizes", c_int64 * 3), ("strides", c_int64 * 3))
+
+    @classmethod
+    def of(cls, *sizes: int) -> _Shape:
+        return cls(len(sizes), sizes, torch.empty(sizes, device="meta").stride())
 
 
 class _Parameter(Structure):
     """A parameter, where its module keeps it, and how it was when something was prepared from it."""
 
     _fields_ = (
-        ("owner", py_object),
-        ("name", py_object),
-        ("tensor", py_object),
-        ("place", c_void_p),
-        ("version", c_long),
+        *((name, py_object) for name in ("owner", "name", "object")),
+        *((name, c_void_p) for name in ("implementation", "place")),
+        ("version", c_int64),
     )
 
 
 class _Layer(Structure):
     """A kernel's function `step`, and the arguments that are the same in every step."""
 
-    _fields_ = (("step", c_void_p), ("fixed", c_void_p), ("sizes", c_void_p), ("sampled", c_void_p))
+    _fields_ = (("module", py_object), *((name, c_void_p) for name in ("step", "fixed", "sizes", "sampled")))
 
 
 class _Stream(Structure):
     """Everything that streaming.cpp needs."""
 
     _fields_ = (
-        ("exchange", c_void_p),
-        *((name, py_object) for name in ("tensor_type", "is_grad_enabled", "empty_like", "false", "none")),
-        *((name, py_object) for name in ("version", "requires_grad", "training", "training_name", "output", "state")),
-        ("ndim", c_long),
-        ("shape", c_long * 2),
-        *((name, c_long) for name in ("hidden_size", "states", "layers", "parameters", "residual")),
+        ("torch", POINTER(_Torch)),
+        *((name, py_object) for name in ("tensor_type", "modes", "zero", "none", "false")),
+        *((name, py_object) for name in ("requires_grad", "training", "training_name")),
+        *((name, _Shape) for name in ("x", "output", "state")),
+        *((name, c_int64) for name in ("layers", "states", "parameters", "residual", "floats")),
         ("layer", POINTER(_Layer)),
-        ("module", POINTER(py_object)),
         ("parameter", POINTER(_Parameter)),
     )
+
+
+@functools.cache
+def _torch() -> _Torch | None:
+    """Torch's functions; None if this version lacks one of them."""
+    folder, found = Path(torch.__file__).parent / "lib", {}
+    ending = ".so" if (folder / "libtorch_cpu.so").exists() else ".dylib"
+    try:
+        libraries = [ctypes.CDLL(str(folder / f"libtorch_{part}{ending}")) for part in ("cpu", "python")]
+        for field, name in {**FUNCTIONS, **CODES}.items():
+            function = next(library[name] for library in libraries if hasattr(library, name))
+            found[field] = ctypes.cast(function, c_void_p).value if field in FUNCTIONS else function()
+    except (OSError, StopIteration):
+        return None
+    # Where an object of Python has its at::Tensor, which is a pointer to what `_cdata` says.
+    tensor = torch.empty(0)
+    words = range(object.__basicsize__, Tensor.__basicsize__ - 7, 8)
+    offsets = [word for word in words if c_void_p.from_address(id(tensor) + word).value == tensor._cdata]
+    return _Torch(**found, offset=offsets[0]) if len(offsets) == 1 else None
 
 
 class Stepper:
@@ -83,7 +124,7 @@ class Stepper:
         """Whether steps can be quick: no gradients, no masks that are drawn anew, parameters that are stored as they
         are, changes that torch counts.
         """
-        if _exchange() is None or len(parameters[0].cell.lowered.states) > MOST_STATES:
+        if _torch() is None or len(parameters[0].cell.lowered.states) > MOST_STATES:
             return False
         if torch.is_grad_enabled() and any(source.requires_grad for each in parameters for source in each.sources()):
             return False
@@ -93,56 +134,54 @@ class Stepper:
         return not draws and all(weights_of(each, kernel(each.cell)).are_tracked for each in parameters)
 
     def __init__(self, parameters: Sequence[CellParameters], batch: tuple[int, ...], residual: bool) -> None:
-        first, compiled = parameters[0], kernel(parameters[0].cell)
-        prepared = [weights_of(each, compiled).prepared() for each in parameters]
-        held = [_held(*pair) for pair in zip(parameters, prepared, strict=True)]
-        tensors = [parameter for each in held for parameter in each]
-        layers = [_prepared(compiled, *pair, batch) for pair in zip(parameters, prepared, strict=True)]
-        output = torch.empty((*batch, first.hidden_size), dtype=torch.float32, device="cpu")
+        first, compiled, functions = parameters[0], kernel(parameters[0].cell), _torch()
+        assert functions is not None
+        H = first.hidden_size
+        made = [_prepared(compiled, each, batch[0] if batch else 1) for each in parameters]
+        held = [parameter for _, several, _ in made for parameter in several]
         stream = _Stream(
-            exchange=_exchange(),
+            torch=ctypes.pointer(functions),
             tensor_type=Tensor,
-            is_grad_enabled=torch.is_grad_enabled,
-            empty_like=torch.empty_like,  # takes half of the time of `empty`
-            false=False,
+            modes=torch._C._len_torch_dispatch_stack,
+            zero=0,
             none=None,
-            version="_version",
+            false=False,
             requires_grad="requires_grad",
             training=first.training,
             training_name="training",
-            output=output,
-            state=torch.empty((len(parameters), *output.shape), dtype=torch.float32, device="cpu"),
-            ndim=len(batch) + 1,
-            shape=(*batch, first.input_size),
-            hidden_size=first.hidden_size,
-            states=len(compiled.source.states),
+            x=_Shape.of(*batch, first.input_size),
+            output=_Shape.of(*batch, H),
+            state=_Shape.of(len(parameters), *batch, H),
             layers=len(parameters),
-            parameters=len(tensors),
+            states=len(compiled.source.states),
+            parameters=len(held),
             residual=residual,
-            layer=(_Layer * len(layers))(*(layer for layer, _ in layers)),
-            module=(py_object * len(parameters))(*(each.__dict__ for each in parameters)),
-            parameter=(_Parameter * len(tensors))(*tensors),
+            floats=H * (batch[0] if batch else 1),
+            layer=(_Layer * len(made))(*(layer for layer, *_ in made)),
+            parameter=(_Parameter * len(held))(*held),
         )
-        self._kept = stream, layers
+        self._kept = stream, made
         self.step: Any = compiled.stepping(ctypes.addressof(stream))
 
 
-def _held(parameters: CellParameters, prepared: Prepared) -> list[_Parameter]:
-    found = zip(map(parameters.owner, prepared.sources), prepared.sources, prepared.places, prepared.versions, strict=True)
-    return [_Parameter(*owner, *rest) for owner, *rest in found if owner is not None]
-
-
-def _prepared(
-    compiled: Kernel, parameters: CellParameters, prepared: Prepared, batch: tuple[int, ...]
-) -> tuple[_Layer, Any]:
-    """The arguments of a layer's step, and what must be kept for them."""
-    B, D, H, source = batch[0] if batch else 1, parameters.input_size, parameters.hidden_size, compiled.source
+def _prepared(compiled: Kernel, parameters: CellParameters, B: int) -> tuple[_Layer, list[_Parameter], Any]:
+    """A layer's step, its parameters, and what must be kept for them."""
+    D, H, source = parameters.input_size, parameters.hidden_size, compiled.source
+    weights = weights_of(parameters, compiled)
+    prepared = weights.prepared()
     assert prepared.sampled is not None, "changes of these parameters are not counted"
     masks = draw(parameters, torch.empty(1, B, D), H).values() if source.masks else ()
     memory = [prepared.memory, *(passes.whole_rows(mask, padded(H)) for mask in masks)]
-    threads, team = passes.threads_for(source, B, 1, weights_of(parameters, compiled).count, is_forward=True)
+    threads, team = passes.threads_for(source, B, 1, weights.count, is_forward=True)
     fixed = (c_void_p * len(memory))(*(each.data_ptr() for each in memory))
     sizes = (1, B, D, H, padded(H), B * D, D, False, team, threads, 0)  # as in `passes.forward`
-    numbers = (c_long * len(sizes))(*sizes)
-    layer = _Layer(compiled.step, *map(ctypes.addressof, (fixed, numbers, prepared.sampled)))
-    return layer, (prepared, memory, fixed, numbers)
+    numbers = (ctypes.c_long * len(sizes))(*sizes)
+    places = ctypes.addressof(fixed), ctypes.addressof(numbers), ctypes.addressof(prepared.sampled)
+    layer = _Layer(parameters.__dict__, compiled.step, *places)
+    return layer, _held(parameters, prepared), (prepared, memory, fixed, numbers)
+
+
+def _held(parameters: CellParameters, prepared: Prepared) -> list[_Parameter]:
+    rows = zip(prepared.sources, prepared.places, prepared.versions, strict=True)
+    owned = [(parameters.owner(source), source, *rest) for source, *rest in rows]
+    return [_Parameter(*owner, source, source._cdata, *rest) for owner, source, *rest in owned if owner is not None]
