@@ -68,23 +68,24 @@ def step(x: Any, input_size: int) -> None:
         )
 
 
-def state(initial: Any, cell: Cell, shape: tuple[int, ...], x: Tensor) -> tuple[Tensor, ...]:
+def state(initial: Any, cell: Cell, shape: tuple[int, ...], x: Tensor, argument: str = "state") -> tuple[Tensor, ...]:
     """The initial state as a tuple of one tensor per state of the cell."""
     values = tuple(initial) if isinstance(initial, (tuple, list)) else (initial,)
     if len(values) != len(cell.states):
         names = ", ".join(cell.states)
         raise GatelabError(
-            f"state has {len(values)} tensor(s): cell {cell.name!r} has {len(cell.states)} ({names}). "
+            f"{argument} has {len(values)} tensor(s): cell {cell.name!r} has {len(cell.states)} ({names}). "
             "Sequence lengths are passed as lengths="
         )
     for name, value in zip(cell.states, values, strict=True):
         if not isinstance(value, Tensor) or tuple(value.shape) != shape:
             shown = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             axes = "(layers x directions, batch, hidden)" if len(shape) == 3 else "(layers x directions, hidden)"
-            raise GatelabError(f"state {name!r} has shape {shown}: expected {shape}, {axes}")
+            raise GatelabError(f"{argument} {name!r} has shape {shown}: expected {shape}, {axes}")
         if value.dtype != x.dtype or value.device != x.device:
             raise GatelabError(
-                f"state {name!r} is {value.dtype} on {value.device} and x is {x.dtype} on {x.device}: move one of them"
+                f"{argument} {name!r} is {value.dtype} on {value.device} and x is {x.dtype} on {x.device}: move one of "
+                "them"
             )
     return values
 
@@ -100,6 +101,12 @@ def resets(resets: Any, x: Tensor, batch_first: bool, batched: bool) -> Tensor:
         raise GatelabError(f"resets is on {resets.device} and x on {x.device}: move one of them")
     steps = (resets.T if batch_first else resets) if batched else resets.unsqueeze(1)
     return steps.contiguous()
+
+
+def has_resets(resets: Any) -> None:
+    """Refuse a state after resets where there are none."""
+    if resets is None:
+        raise GatelabError("reset_state was given without resets: expected resets=, the steps before which it is set")
 
 
 def lengths(lengths: Tensor | Sequence[int], x: Tensor) -> Tensor:

@@ -37,10 +37,10 @@ class CompilationError(GatelabError):
 def scan(
     parameters: CellParameters,
     x: Tensor,  # (T, B, D)
-    states: States,  # (B, H) each
+    states: States,  # (B, H) each; then those after resets, if they are not the initial ones
     lengths: Tensor | None = None,  # (B,)
     watch: bool = False,
-    resets: Tensor | None = None,  # (T, B): where the state of a row before a step is the initial one again
+    resets: Tensor | None = None,  # (T, B) bool: before these steps sequences begin anew
 ) -> Scan:
     """Run the cell over a sequence; differentiable once."""
     program, T = _program(parameters.cell, watch), x.shape[0]
@@ -52,8 +52,11 @@ def scan(
     keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*states, *shared, *by_step))
     # All chunks are called alike: with tensors that begin at their own memory, and with states that have a gradient if
     # anything has one. Otherwise torch.compile would compile them again.
-    initial = tuple(_copy(state) for state in states) if resets is not None else ()
-    states = tuple(_copy(state).requires_grad_(keep) if not state.requires_grad else _copy(state) for state in states)
+    S = len(parameters.cell.states)
+    initial = tuple(_copy(state) for state in states[-S:]) if resets is not None else ()
+    states = tuple(
+        _copy(state).requires_grad_(keep) if not state.requires_grad else _copy(state) for state in states[:S]
+    )
     values: Any = ()
     if by_step:
         values = torch.split_with_sizes_copy(torch.cat(by_step, 2), [1] * T)  # type: ignore[func-returns-value]

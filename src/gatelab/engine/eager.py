@@ -18,14 +18,15 @@ After = Callable[[int, States], States]  # (step, states after it) → the state
 def scan(
     parameters: CellParameters,
     x: Tensor,  # (T, B, D)
-    states: States,  # (B, H) each
+    states: States,  # (B, H) each; then those after resets, if they are not the initial ones
     lengths: Tensor | None = None,  # (B,)
     watch: bool = False,
-    resets: Tensor | None = None,  # (T, B) bool: the states before this step are the initial ones
+    resets: Tensor | None = None,  # (T, B) bool: before these steps sequences begin anew
     after: After | None = None,
 ) -> Scan:
     """Run the cell over a sequence; `after` may replace the states after each step."""
-    initial = states
+    initial = states[-len(parameters.cell.states) :]
+    states = states[: len(initial)]
     cell, spaces, options = parameters.cell, parameters.spaces(), parameters.scalars()
     masks = draw(parameters, x, states[0].shape[1])
     outputs: list[Tensor] = []

@@ -151,6 +151,7 @@ class Recurrent(nn.Module):
         *,
         lengths: Tensor | Sequence[int] | None = None,
         resets: Tensor | None = None,
+        reset_state: State | None = None,
         gates: bool = False,
         output: bool = True,
     ) -> Any:
@@ -164,6 +165,7 @@ class Recurrent(nn.Module):
             resets: where sequences begin anew inside x, as a bool tensor of x's shape without features: before these
                 steps the state is the initial one (`state`, or zeros). For the backward direction they begin anew at
                 the step before.
+            reset_state: the state after a reset, shaped as `state`, where that is not the initial one.
             gates: whether to return the gates as well.
             output: False if only the final state is needed, which saves memory; the output is then None.
 
@@ -174,12 +176,18 @@ class Recurrent(nn.Module):
         like = next(self.cell_parameters()).like()
         if isinstance(x, Tensor) and x.is_floating_point() and _autocast_enabled(x.device.type):
             with torch.autocast(x.device.type, enabled=False):  # half precision is too coarse for long recurrences
-                x, state = x.to(like.dtype), _cast(state, like.dtype)
-                return self(x, state, lengths=lengths, resets=resets, gates=gates, output=output)
+                x, state, reset_state = x.to(like.dtype), _cast(state, like.dtype), _cast(reset_state, like.dtype)
+                return self(
+                    x, state, lengths=lengths, resets=resets, reset_state=reset_state, gates=gates, output=output
+                )
         checks.sequences(x, self.input_size, self.batch_first, like)
         batched = x.dim() == 3
         steps = (x.transpose(0, 1) if self.batch_first else x) if batched else x.unsqueeze(1)  # (T, B, D)
         states = self._initial(state, steps, batched)
+        if reset_state is not None:
+            checks.has_resets(resets)
+            after = self._initial(reset_state, steps, batched, "reset_state")
+            states = [(*first, *later) for first, later in zip(states, after, strict=True)]
         rows = None if lengths is None else checks.lengths(lengths, steps)
         begins = None if resets is None else checks.resets(resets, steps, self.batch_first, batched)
         engine = choose(self.engine, self.cell, x, watch=gates, resets=resets is not None)
@@ -242,13 +250,15 @@ class Recurrent(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_stepper": None}  # what is prepared belongs to these tensors, not to copies of them
 
-    def _initial(self, state: State | None, x: Tensor, batched: bool) -> list[tuple[Tensor | None, ...]]:
+    def _initial(
+        self, state: State | None, x: Tensor, batched: bool, name: str = "state"
+    ) -> list[tuple[Tensor | None, ...]]:
         """The initial states of each layer and direction, as tuples of (B, H); None for zeros."""
         scans, B = self.num_layers * len(self.directions), x.shape[1]
         if state is None:
             return [(None,) * len(self.cell.states)] * scans
         shape = (scans, B, self.hidden_size) if batched else (scans, self.hidden_size)
-        initial = checks.state(state, self.cell, shape, x)
+        initial = checks.state(state, self.cell, shape, x, name)
         if not batched:
             initial = tuple(value.unsqueeze(1) for value in initial)
         return list(zip(*initial, strict=True))

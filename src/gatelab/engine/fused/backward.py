@@ -38,7 +38,7 @@ class _Backward(Writer):
         """The C++ of the backward pass."""
         signature, states = self.signature, self.source.states
         names = ["T", "B", "D", "H", "Hp", "Dp", "x_t", "x_b", "d_output_t", "d_output_b"]
-        names += ["team", "wanted_threads", "chunk_rows", "most_floats"]
+        names += ["team", "wanted_threads", "chunk_rows", "most_floats", "begins"]
         sizes = [signature.size(name) for name in names]
         pointers = [signature.pointer("prepared"), signature.pointer("x"), signature.pointer("tape", "float*")]
         pointers += [signature.pointer("lengths", "const int64_t*"), signature.pointer("resets", "const uint8_t*")]
@@ -177,17 +177,22 @@ class _Backward(Writer):
         return lines
 
     def _finish(self) -> list[str]:
-        """Gradients of the initial states; those of states that no step reads are zero."""
+        """Gradients of the initial states, and with `begins` also of those after resets, which are not the initial ones
+        then; gradients of states that no step reads are zero.
+        """
         lines = []
         for number, s in enumerate(self.source.states):
             out = f"d_starts + ({number} * B + b) * H"
+            other = f"d_starts + (({len(self.source.states)} + {number}) * B + b) * H"
             if s not in self.source.live:
                 lines.append(f"copy_units({out}, nullptr, first_unit, units);")
+                lines.append(f"if (begins) copy_units({other}, nullptr, first_unit, units);")
                 continue
-            row = f"D_{s} + (b - slab.first) * Hp"
-            add = f"add_to({row} + j, load(S_{s} + (b - slab.first) * Hp + j));"
-            lines.append(f"for (long j = first_unit; resets && j < last_unit; j += VL) {add}")
+            row, sums = f"D_{s} + (b - slab.first) * Hp", f"S_{s} + (b - slab.first) * Hp"
+            add = f"add_to({row} + j, load({sums} + j));"
+            lines.append(f"for (long j = first_unit; resets && !begins && j < last_unit; j += VL) {add}")
             lines.append(f"copy_units({out}, {row}, first_unit, units);")
+            lines.append(f"if (begins) copy_units({other}, resets ? {sums} : nullptr, first_unit, units);")
         return [f"for (long b = slab.first; b < slab.last; b++) {{\n{indented(lines, 2)}\n}}"]
 
     # ---- sums over rows and time ------------------------------------------------------------------------------------

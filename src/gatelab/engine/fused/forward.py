@@ -57,7 +57,7 @@ class _Forward(Writer):
             signature.pointer("lengths", "const int64_t*"),
         ]
         pointers += [signature.pointer("resets", "const uint8_t*")]
-        pointers += [signature.pointer(f"start_{s}") for s in states]
+        pointers += [signature.pointer(f"{name}_{s}") for name in ("start", "begin") for s in states]
         pointers += [signature.pointer(f"final_{s}", "float*") for s in states]
         pointers += [signature.pointer(name, "float*") for name in ("output", "gates", "tape")]
         pointers += [signature.pointer(name) for name in self.source.masks]
@@ -97,7 +97,7 @@ class _Forward(Writer):
         values = dict.fromkeys(("gates", "tape", "lengths", "resets"), "nullptr") | {"prepared": "fixed[0]"}
         values |= {name: f"fixed[{k + 1}]" for k, name in enumerate(self.source.masks)}
         for k, state in enumerate(states):
-            values |= {f"start_{state}": f"starts[{k}]", f"final_{state}": f"finals[{k}]"}
+            values |= {f"start_{state}": f"starts[{k}]", f"begin_{state}": "nullptr", f"final_{state}": f"finals[{k}]"}
         listed = ", ".join(f"(void*){values.get(name, name)}" for name in self.signature.pointers)
         arguments = "const float* x, float* output, const float* const* starts, float* const* finals"
         return f"""
@@ -306,9 +306,9 @@ extern "C" int step(void* const* fixed, long* n, {arguments}) {{
         return lines
 
     def _resets(self) -> list[str]:
-        """Where a sequence begins anew, the old states are the initial ones."""
+        """Where a sequence begins anew, the old states are those it begins with."""
         copies = [
-            f"copy_units(old_{s} + b * Hp, start_{s} ? start_{s} + b * H : nullptr, first_unit, units);"
+            f"copy_units(old_{s} + b * Hp, begin_{s} ? begin_{s} + b * H : nullptr, first_unit, units);"
             for s in self.source.live
         ]
         if not copies:

@@ -120,7 +120,7 @@ def _fake_forward(keep: bool, x: Tensor, states: list[Tensor], *rest: Any) -> tu
     (T, B, _), (_, H) = x.shape, states[0].shape
     results = [
         x.new_empty((T, B, H) if output else (0,)),
-        x.new_empty(len(states), B, H),
+        x.new_empty(len(source.states), B, H),
         x.new_empty((len(source.gates), T, B, padded(H)) if source.gates else (0,)),
     ]
     return (*results, x.new_empty(passes.tape_size(source, T, B, H))) if keep else tuple(results)
@@ -199,7 +199,7 @@ _library.impl("scan", _differentiable, "Autograd")
 def scan(
     parameters: CellParameters,
     x: Tensor,  # (T, B, D)
-    states: tuple[Tensor | None, ...],  # (B, H) each; None for zeros
+    states: tuple[Tensor | None, ...],  # (B, H) each; None for zeros; then those after resets, if they differ
     lengths: Tensor | None = None,  # (B,)
     watch: bool = False,
     resets: Tensor | None = None,  # (T, B) bool
@@ -212,6 +212,6 @@ def scan(
     output, finals, gates = torch.ops.gatelab.scan(
         x, starts, tensors_of(parameters), lengths, resets, masks, parameters.document, watch, with_output
     )
-    final = tuple(finals[k] for k in range(len(starts)))
+    final = tuple(finals[k] for k in range(len(parameters.cell.states)))
     names = parameters.cell.lowered.gates if watch else ()
     return Scan(output, final, {name: gates[k, :, :, :H] for k, name in enumerate(names)})

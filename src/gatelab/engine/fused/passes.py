@@ -31,7 +31,8 @@ class Given(NamedTuple):
     """What a call is given beside parameters."""
 
     x: Tensor  # (T, B, D)
-    starts: Sequence[Tensor | None]  # the initial states, (B, H) each; None for zeros
+    # The initial states, (B, H) each, None for zeros; those after resets follow if they are not the initial ones.
+    starts: Sequence[Tensor | None]
     lengths: Tensor | None  # (B,) int64
     resets: Tensor | None  # (T, B) bool
     masks: Sequence[Tensor]  # (T, B, H) each
@@ -50,7 +51,7 @@ class Gradients(NamedTuple):
     """What the backward pass makes."""
 
     x: Tensor | None  # (T, B, D)
-    starts: Tensor  # (states, B, H)
+    starts: Tensor  # (states, B, H), as many as were given
     parameters: Tensor  # those of all parameters, one after the other; undefined where they are not wanted
 
 
@@ -99,7 +100,7 @@ def forward(
     masks = [whole_rows(mask, Hp) for mask in given.masks]
     first, size = finals.data_ptr(), 4 * B * H
     pointers = [prepared.data_ptr(), x.data_ptr(), address(given.lengths), address(given.resets)]
-    pointers += [address(start) for start in given.starts]
+    pointers += [address(start) for start in (*given.starts, *given.starts)[: 2 * len(source.states)]]
     pointers += [first + k * size for k in range(len(source.states))]
     pointers += [address(output), address(gates), address(tape), *[mask.data_ptr() for mask in masks]]
     threads, team = threads_for(source, B, T, weights, is_forward=True)
@@ -125,7 +126,7 @@ def backward(
     needs_x, weights = wanted[0], sum(p.numel() for p in parameters)
     prepared = prepare(kernel, "backward", parameters, D, H, with_x=needs_x)
     d_x = buffers.empty(T, B, D) if needs_x else None
-    d_starts = buffers.empty(len(source.states), B, H)
+    d_starts = buffers.empty(len(given.starts), B, H)
     gradients = buffers.empty(weights)
     if d_output is not None and d_output.stride(2) != 1:
         d_output = d_output.contiguous()
@@ -137,7 +138,8 @@ def backward(
     pointers += [gradients.data_ptr(), ctypes.addressof(flags), *[mask.data_ptr() for mask in masks]]
     threads, team = threads_for(source, B, T, weights, is_forward=False)
     strides = (*x.stride()[:2], *((0, 0) if d_output is None else d_output.stride()[:2]))
-    sizes = (T, B, D, H, Hp, padded(D) if needs_x else 0, *strides, team, threads, CHUNK_ROWS, SUMS_BYTES // 4)
+    begins = len(given.starts) > len(source.states)
+    sizes = (T, B, D, H, Hp, padded(D) if needs_x else 0, *strides, team, threads, CHUNK_ROWS, SUMS_BYTES // 4, begins)
     kernel.run("backward", pointers, sizes)
     return Gradients(d_x, d_starts, gradients)
 
