@@ -93,9 +93,7 @@ class _Backward(Writer):
             [
                 "const long copy_id = together ? 0 : slab.id;",
                 *self._start(),
-                "if (together) {",
-                "#pragma omp barrier",
-                "}",
+                "if (together) meet(slab);",
                 "for (long after = T, before; after > 0; after = before) {",
                 "  before = after > chunk ? after - chunk : 0;",
                 indented(self._ahead(), 2),
@@ -105,7 +103,7 @@ class _Backward(Writer):
                 "  synchronize(slab);",
                 "}",
                 *self._finish(),
-                "#pragma omp barrier",
+                "meet(slab);",
                 *self._collect(),
             ]
         )
@@ -150,7 +148,6 @@ class _Backward(Writer):
             here = [linear for linear in self.program.at_level(level) if linear in self.ahead]
             lines += ["synchronize(slab);"] if here else []
             lines += [self._product(linear, "linears", "adjoints", "(after - before) * rows") for linear in here]
-            lines += ["synchronize(slab);"] if here else []
             early = [node for node in self.early if self.program.level(node) == level]
             if passes := self._pass(early, level, is_early=True):
                 steps = indented([*self._pointers(), *passes], 2)
@@ -246,16 +243,17 @@ class _Backward(Writer):
                 f"  const int count = segments_of(segments, lda, {address}, {step},\n"
                 "                                adjoints + shift + first * Hp, ldg, from.rows(), after - before);\n"
                 f"  float* const d_by = sums_{operand} + copy_id * {self._size(node)} + first * Hp;\n"
-                f"  outer(d_by, {width}, segments, count, lda, ldg, {K}, (last - first) * Hp,\n"
-                "        pooled ? slab.id : slab.share, pooled ? slab.threads : slab.shares);\n}"
+                f"  outer(d_by, {width}, segments, count, lda, ldg, {K},\n"
+                "        pooled ? columns_of_share((last - first) * Hp, slab.id, slab.threads)\n"
+                "               : columns_of(slab, last - first, Hp));\n}"
             )
         lines = []
         if products:
-            barrier = "if (pooled) {\n#pragma omp barrier\n}"
+            barrier = "if (pooled) meet(slab);"
             lines += [
                 barrier,
                 "for (int k = pooled ? 0 : slab.id; k < (pooled ? slab.threads : slab.id + 1); k++) {\n"
-                "  const Slab from = slab_of(k, slab.threads, B, team);\n"
+                "  const Slab from = slab_of(k, slab.threads, B, team, slab.barrier);\n"
                 "  const long shift = (k - slab.id) * own_floats;  // to the arrays of that thread\n"
                 f"{indented(products, 2)}\n}}",
                 barrier,
@@ -329,7 +327,7 @@ class _Backward(Writer):
         terms = ", ".join(f"{{{self._adjoint_rows(a, of)}, {name}}}" for name, _, a in self._terms(linear))
         columns = f"{out} + {self.columns[linear]} * Hp, ld"
         order = "false" if out == "linears" else "t & 1"  # as in the forward pass
-        size = f"{rows}, Hp, slab.share, slab.shares, {order}"
+        size = f"{rows}, columns_of(slab, 1, Hp), {order}"
         call = f"product({columns}, zeros, 0, terms, {len(linear.products)}, {size});"
         return f"{{\n  const Term terms[] = {{{terms}}};\n  {call}\n}}"
 
@@ -339,20 +337,26 @@ class _Backward(Writer):
         lines, rows = [], "input_rows + i * Dp"
         if self.input_products:
             terms = ", ".join(
-                f"{{{self._adjoint_rows(adjoints[p], 'adjoints')}, packed_x_{i}}}"
+                f"{{{self._adjoint_rows(adjoints[p], 'adjoints + first * ldg')}, packed_x_{i}}}"
                 for i, p in enumerate(self.input_products)
             )
-            start = "direct, Hp" if itself else "zeros, 0"
-            size = f"{len(self.input_products)}, (after - before) * rows, Dp, slab.share, slab.shares"
-            lines = [f"const Term terms[] = {{{terms}}};", f"product(input_rows, Dp, {start}, terms, {size});"]
-            lines.append("synchronize(slab);")
+            start = "direct + first * Hp, Hp" if itself else "zeros, 0"
+            size = f"{len(self.input_products)}, last - first, columns_of_share(Dp, 0, 1)"
+            lines = [
+                f"const Term terms[] = {{{terms}}};",
+                f"product(input_rows + first * Dp, Dp, {start}, terms, {size});",
+            ]
         else:
             rows = "direct + i * Hp" if itself else "zeros"
         lines.append(
-            "for (long i = slab.share; i < (after - before) * rows; i += slab.shares)\n"
+            "for (long i = first; i < last; i++)\n"
             f"  copy(d_x + ((before + i / rows) * B + slab.first + i % rows) * D, {rows}, D);"
         )
-        return [f"if (d_x) {{\n{indented(lines, 2)}\n}}"]
+        own = [  # a team splits the rows, not the columns: there may be few of these
+            "const long all_rows = (after - before) * rows;",
+            "const long first = all_rows * slab.share / slab.shares, last = all_rows * (slab.share + 1) / slab.shares;",
+        ]
+        return [f"if (d_x) {{\n{indented([*own, *lines], 2)}\n}}"]
 
     # ---- the pointwise pass -----------------------------------------------------------------------------------------
 

@@ -84,6 +84,7 @@ class _Forward(Writer):
         body = [
             *(f"float* const all_{s} = keep ? taped_{s} : ring_{s};" for s in states),
             *self._start(),
+            "synchronize(slab);",
             "for (long t0 = 0, t1; t0 < T; t0 = t1) {",
             "  t1 = t0 + chunk < T ? t0 + chunk : T;",
             indented([*self._input_products(), *self._loop(), *self._later()], 2),
@@ -120,8 +121,10 @@ extern "C" int step(void* const* fixed, long* n, {arguments}) {{
         lines = []
         for linear in self.without_input:
             column = f"{self.columns[linear]} * Hp"
-            copy = f"copy(linears + i * ld + {column}, bias + {column}, Hp);"
-            lines.append(f"for (long i = 0; slab.share == 0 && i < (t1 - t0) * rows; i++) {copy}")
+            copy = (
+                f"copy(linears + i * ld + {column} + first_unit, bias + {column} + first_unit, last_unit - first_unit);"
+            )
+            lines.append(f"for (long i = 0; i < (t1 - t0) * rows; i++) {copy}")
         if self.input_blocks:
             rows = "x + t0 * x_t + slab.first * x_b, x_t, x_b, rows, t1 - t0, D, gathered, slab"
             lines.append(f"const Rows inputs = rows_of({rows});")
@@ -129,10 +132,10 @@ extern "C" int step(void* const* fixed, long* n, {arguments}) {{
             self._product(block, "linears", f"bias + {block.first} * Hp, 0", "(t1 - t0) * rows")
             for block in self.input_blocks
         ]
-        return [*lines, "synchronize(slab);"]
+        return lines
 
     def _loop(self) -> list[str]:
-        """The steps, one by one."""
+        """The steps, one by one. A thread of a team needs the units of others only for products, and waits before."""
         lines = [*self._pointers(), *self._resets(), *self._padding()]
         wait = ["synchronize(slab);"] if self.loops_products else []
         for level in range(self.looped):
@@ -140,9 +143,8 @@ extern "C" int step(void* const* fixed, long* n, {arguments}) {{
                 self._product(block, "linear", f"linear + {block.first} * Hp, ld", "rows")
                 for block in self.blocks[level]
             ]
-            lines += [*products, *wait] if products else []
             passes = self._pass(level)
-            lines += [*passes, *wait] if passes else []
+            lines += [*products, *passes, *wait] if passes else products
         lines += self._leave([s for s in self.source.states if not self._is_later(s)])
         return [f"for (long t = t0; t < t1; t++) {{\n{indented(lines, 2)}\n}}"]
 
@@ -163,8 +165,6 @@ extern "C" int step(void* const* fixed, long* n, {arguments}) {{
                     lines.append(
                         self._product(block, "linears", f"linears + {block.first} * Hp, ld", "(t1 - t0) * rows")
                     )
-            if self.blocks[level]:
-                lines.append("synchronize(slab);")
             passes = indented([*self._pointers(), *self._pass(level)], 2)
             lines.append(f"for (long t = t0; t < t1; t++) {{\n{passes}\n}}")
         leave = indented([*self._pointers(), *self._leave([s for s in self.source.states if self._is_later(s)])], 2)
@@ -220,7 +220,7 @@ extern "C" int step(void* const* fixed, long* n, {arguments}) {{
         order = "false" if at_once else "(t + turn) & 1"
         terms = ", ".join(f"{{{self._rows(operand, at_once)}, {name}}}" for name, _, operand in block.terms)
         operands = ", ".join(dict.fromkeys(self._described(operand) for *_, operand in block.terms))
-        size = f"{rows}, {block.width} * Hp, slab.share, slab.shares, {order}"
+        size = f"{rows}, columns_of(slab, {block.width}, Hp), {order}"
         call = f"product({out} + {block.first} * Hp, ld, {start}, terms, {len(block.terms)}, {size});"
         return f"{{  // products with {operands}\n  const Term terms[] = {{{terms}}};\n  {call}\n}}"
 

@@ -37,10 +37,17 @@ void pack_rows(float* packed, const float* M, long K, long N, long Np, int id, i
   }
 }
 
+// A part of a panel: its first column, that of the panel, and the width of the panel.
+struct Place {
+  long column, panel, width;
+};
+
 // P neighbouring panels at once: with few rows one panel has too few sums to keep the multipliers busy. Each sum is
 // formed in the same order whatever R, N and P are.
 template <int R, int N, int P>
-INLINE void product_tile(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long row, long c0) {
+INLINE void product_tile(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long row,
+                         Place place) {
+  const long c0 = place.column, width = place.width;
   V c[R][P][N];
 #pragma GCC unroll 8
   for (int i = 0; i < R; i++)
@@ -50,8 +57,8 @@ INLINE void product_tile(float* C, long ldc, const float* start, long ldstart, c
       for (int v = 0; v < N; v++) c[i][q][v] = load(start + (row + i) * ldstart + c0 + (q * N + v) * VL);
   for (int s = 0; s < count; s++) {
     const long lda = terms[s].lda, K = terms[s].K;
-    const float *a = terms[s].A + row * lda, *b = terms[s].packed + c0 * K;
-    for (long k = 0; k < K; k++, b += N * VL) {
+    const float *a = terms[s].A + row * lda, *b = terms[s].packed + place.panel * K + c0 - place.panel;
+    for (long k = 0; k < K; k++, b += width) {
       V w[P][N];
 #pragma GCC unroll 4
       for (int q = 0; q < P; q++)
@@ -76,33 +83,49 @@ INLINE void product_tile(float* C, long ldc, const float* start, long ldstart, c
 }
 
 template <int N>
-INLINE void product_panel(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows, long c0) {
+INLINE void product_panel(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows,
+                          Place place) {
+  if (N == NV) place.width = NV * VL;  // known to the compiler
   long row = 0;
-  for (; row + MR <= rows; row += MR) product_tile<MR, N, 1>(C, ldc, start, ldstart, terms, count, row, c0);
+  for (; row + MR <= rows; row += MR) product_tile<MR, N, 1>(C, ldc, start, ldstart, terms, count, row, place);
   if (MR > 4)
-    for (; row + 4 <= rows; row += 4) product_tile<4, N, 1>(C, ldc, start, ldstart, terms, count, row, c0);
-  for (; row + 2 <= rows; row += 2) product_tile<2, N, 1>(C, ldc, start, ldstart, terms, count, row, c0);
-  for (; row < rows; row++) product_tile<1, N, 1>(C, ldc, start, ldstart, terms, count, row, c0);
+    for (; row + 4 <= rows; row += 4) product_tile<4, N, 1>(C, ldc, start, ldstart, terms, count, row, place);
+  for (; row + 2 <= rows; row += 2) product_tile<2, N, 1>(C, ldc, start, ldstart, terms, count, row, place);
+  for (; row < rows; row++) product_tile<1, N, 1>(C, ldc, start, ldstart, terms, count, row, place);
 }
 
-// C = start + the sum of all terms, `rows` x `columns` (whole vectors). With ldstart = 0, start is one row for all.
-// Panel by panel: its weights stay in L1 while all rows are processed. A team splits the panels. `backwards`: from the
-// last panel to the first one.
-void product(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows, long columns,
-             int share, int shares, bool backwards) {
-  const long width = NV * VL, panels = columns / width, rest = columns - panels * width;
-  const long first = panels * share / shares, last = panels * (share + 1) / shares;
-  const long at_once = rows == 1 ? MR / 2 : rows == 2 ? MR / 4 : 1, groups = at_once > 1 ? (last - first) / at_once : 0;
-  const long single = first + groups * at_once, parts = groups + last - single + (rest && share == shares - 1);
+// The columns of one range: the end of a panel, whole panels, the beginning of another panel.
+static void product_range(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows,
+                          long columns, long first, long last, bool backwards) {
+  const long width = NV * VL, up = (first + width - 1) / width * width, from = up < last ? up : last;
+  const long down = last / width * width, to = down > from ? down : from, panels = (to - from) / width;
+  const long at_once = rows == 1 ? MR / 2 : rows == 2 ? MR / 4 : 1, groups = at_once > 1 ? panels / at_once : 0;
+  const long begins = from > first, singles = panels - groups * at_once, parts = begins + groups + singles + (last > to);
   for (long k = 0; k < parts; k++) {
-    const long part = backwards ? parts - 1 - k : k, panel = single + part - groups;
-    if (part < groups && rows == 1)
-      product_tile<1, NV, MR / 2>(C, ldc, start, ldstart, terms, count, 0, (first + part * at_once) * width);
-    else if (part < groups)
-      product_tile<2, NV, MR / 4>(C, ldc, start, ldstart, terms, count, 0, (first + part * at_once) * width);
-    else if (panel < last) product_panel<NV>(C, ldc, start, ldstart, terms, count, rows, panel * width);
-    else if (rest == 2 * VL) product_panel<2>(C, ldc, start, ldstart, terms, count, rows, panels * width);
-    else product_panel<1>(C, ldc, start, ldstart, terms, count, rows, panels * width);
+    const long part = (backwards ? parts - 1 - k : k) - begins;
+    if (part >= 0 && part < groups + singles) {
+      const long c0 = from + (part < groups ? part * at_once : groups * at_once + part - groups) * width;
+      const Place place{c0, c0, width};
+      if (part >= groups) product_panel<NV>(C, ldc, start, ldstart, terms, count, rows, place);
+      else if (rows == 1) product_tile<1, NV, MR / 2>(C, ldc, start, ldstart, terms, count, 0, place);
+      else product_tile<2, NV, MR / 4>(C, ldc, start, ldstart, terms, count, 0, place);
+    } else {
+      const long c0 = part < 0 ? first : to, end = part < 0 ? from : last, panel = c0 / width * width;
+      const Place place{c0, panel, columns - panel < width ? columns - panel : width};
+      if (end - c0 == 2 * VL) product_panel<2>(C, ldc, start, ldstart, terms, count, rows, place);
+      else product_panel<1>(C, ldc, start, ldstart, terms, count, rows, place);
+    }
+  }
+}
+
+// C = start + the sum of all terms. With ldstart = 0, start is one row for all. Panel by panel: its weights stay in L1
+// while all rows are processed. `backwards`: from the last panel to the first one.
+void product(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows, Columns columns,
+             bool backwards) {
+  for (long k = 0, ranges = columns.ranges(); k < ranges; k++) {
+    const long range = backwards ? ranges - 1 - k : k;
+    product_range(C, ldc, start, ldstart, terms, count, rows, columns.count, columns.first_of(range), columns.last_of(range),
+                  backwards);
   }
 }
 
@@ -144,16 +167,15 @@ INLINE void outer_panel(float* C, long ldc, const Segment* segments, int count, 
   for (; k < K; k++) outer_tile<1, N>(C, ldc, segments, count, lda, ldg, k, c0);
 }
 
-// C (K x columns) += the sum over all rows of (row of A) x (row of G): a transposed weight gradient. A team splits the
-// panels.
-void outer(float* C, long ldc, const Segment* segments, int count, long lda, long ldg, long K, long columns, int share,
-           int shares) {
-  const long width = NV * VL, panels = columns / width, whole = panels * width, last = panels * (share + 1) / shares;
-  for (long panel = panels * share / shares; panel < last; panel++)
-    outer_panel<NV>(C, ldc, segments, count, lda, ldg, K, panel * width);
-  if (share != shares - 1) return;
-  if (columns - whole == 2 * VL) outer_panel<2>(C, ldc, segments, count, lda, ldg, K, whole);
-  if (columns - whole == VL) outer_panel<1>(C, ldc, segments, count, lda, ldg, K, whole);
+// C (K x columns) += the sum over all rows of (row of A) x (row of G): a transposed weight gradient.
+void outer(float* C, long ldc, const Segment* segments, int count, long lda, long ldg, long K, Columns columns) {
+  for (long range = 0; range < columns.ranges(); range++) {
+    long c = columns.first_of(range);
+    const long last = columns.last_of(range);
+    for (; c + NV * VL <= last; c += NV * VL) outer_panel<NV>(C, ldc, segments, count, lda, ldg, K, c);
+    if (last - c == 2 * VL) outer_panel<2>(C, ldc, segments, count, lda, ldg, K, c);
+    if (last - c == VL) outer_panel<1>(C, ldc, segments, count, lda, ldg, K, c);
+  }
 }
 
 // A weight gradient (H x K) as its parameter has it: the transposed sum over `count` threads of `sums`, which are
@@ -183,6 +205,45 @@ extern "C" uint64_t fingerprint(const Sampled* parameters) {
   }
   return hash;
 }
+
+// OpenMP's own barrier spins for as long as OMP_WAIT_POLICY and GOMP_SPINCOUNT said when torch was imported: by default for
+// milliseconds, which keeps a thread that has lost its core from getting another one. This one sleeps after about 0.1 ms.
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void meet(const Slab& slab) {
+  constexpr int SPINS = 3000;
+  if (slab.threads == 1) return;
+  Barrier& barrier = *slab.barrier;
+  const int generation = __atomic_load_n(&barrier.generation, __ATOMIC_RELAXED);
+  if (__atomic_add_fetch(&barrier.arrived, 1, __ATOMIC_ACQ_REL) == slab.threads) {  // the last one
+    __atomic_store_n(&barrier.arrived, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&barrier.generation, generation + 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&barrier.sleeping, __ATOMIC_SEQ_CST))
+      syscall(SYS_futex, &barrier.generation, FUTEX_WAKE_PRIVATE, slab.threads, nullptr, nullptr, 0);
+    return;
+  }
+  for (int i = 0; i < SPINS; i++) {
+    if (__atomic_load_n(&barrier.generation, __ATOMIC_ACQUIRE) != generation) return;
+#if defined(__SSE2__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+  }
+  __atomic_add_fetch(&barrier.sleeping, 1, __ATOMIC_SEQ_CST);
+  while (__atomic_load_n(&barrier.generation, __ATOMIC_SEQ_CST) == generation)
+    syscall(SYS_futex, &barrier.generation, FUTEX_WAIT_PRIVATE, generation, nullptr, nullptr, 0);
+  __atomic_sub_fetch(&barrier.sleeping, 1, __ATOMIC_SEQ_CST);
+}
+#else
+void meet(const Slab& slab) {
+  if (slab.threads == 1) return;
+#pragma omp barrier
+}
+#endif
 
 // Build properties, read by `gatelab doctor`.
 extern "C" const int lanes = VL;

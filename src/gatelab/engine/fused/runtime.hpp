@@ -253,10 +253,15 @@ struct FlushDenormals {
 // synchronization inside a step. Where there are too few rows to split, the threads may work as a team instead: each
 // processes its share of columns and units for all rows, and they wait for each other around products. That pays if the
 // weights are too large for one core's cache, or if the loop over time has no products.
+struct Barrier {
+  int arrived = 0, generation = 0, sleeping = 0;
+};
+
 struct Slab {
   int id, threads;
   long first, last;  // rows
   int share, shares;  // index and number of shares of columns and units; 0 of 1 outside a team
+  Barrier* barrier;
   long rows() const { return last - first; }
   long first_unit(long Hp) const { return Hp / VL * share / shares * VL; }
   long last_unit(long Hp) const { return Hp / VL * (share + 1) / shares * VL; }
@@ -267,17 +272,17 @@ INLINE long useful_threads(long threads, long B) {
   return threads < most ? threads : most;
 }
 
-INLINE Slab slab_of(int id, int threads, long B, bool team) {
-  if (team) return {id, threads, 0, B, id, threads};
+INLINE Slab slab_of(int id, int threads, long B, bool team, Barrier* barrier) {
+  if (team) return {id, threads, 0, B, id, threads, barrier};
   long unit = B >= 8 * threads ? 8 : 4, blocks = (B + unit - 1) / unit;
   long first = blocks * id / threads * unit, last = blocks * (id + 1) / threads * unit;
-  return {id, threads, first < B ? first : B, last < B ? last : B, 0, 1};
+  return {id, threads, first < B ? first : B, last < B ? last : B, 0, 1, barrier};
 }
 
 INLINE long most_rows(int threads, long B, bool team) {
   long most = 0;
   for (int id = 0; id < threads; id++) {
-    long rows = slab_of(id, threads, B, team).rows();
+    long rows = slab_of(id, threads, B, team, nullptr).rows();
     most = rows > most ? rows : most;
   }
   return most;
@@ -318,10 +323,29 @@ INLINE size_t packed_size(long K, long columns) { return (size_t)K * columns; }
 
 void pack_columns(float* packed, const float* const* M, long count, long H, long Hp, long K, int id, int threads);
 void pack_rows(float* packed, const float* M, long K, long N, long Np, int id, int threads);
-void product(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows, long columns,
-             int share = 0, int shares = 1, bool backwards = false);
-void outer(float* C, long ldc, const Segment* segments, int count, long lda, long ldg, long K, long columns, int share,
-           int shares);
+// Columns that a thread computes, whole vectors: of each group of `width` columns those from `first` to `last`.
+struct Columns {
+  long count, width, first, last;
+  bool are_all() const { return first == 0 && last == width; }
+  long ranges() const { return first == last ? 0 : are_all() ? 1 : count / width; }
+  long first_of(long range) const { return range * width + first; }
+  long last_of(long range) const { return are_all() ? count : range * width + last; }
+};
+
+// Those of a thread's units, for several gates. What it computes of its units then depends on no other thread.
+INLINE Columns columns_of(const Slab& slab, long gates, long Hp) {
+  return {gates * Hp, Hp, slab.first_unit(Hp), slab.last_unit(Hp)};
+}
+
+// An even share of columns that are not units.
+INLINE Columns columns_of_share(long count, int share, int shares) {
+  const long vectors = count / VL;
+  return {count, count, vectors * share / shares * VL, vectors * (share + 1) / shares * VL};
+}
+
+void product(float* C, long ldc, const float* start, long ldstart, const Term* terms, int count, long rows, Columns columns,
+             bool backwards = false);
+void outer(float* C, long ldc, const Segment* segments, int count, long lda, long ldg, long K, Columns columns);
 void collect(float* out, const float* sums, long stride, int count, long ld, long H, long K, bool more, int id, int threads);
 
 // The next range of columns of adjoints whose weight gradient is wanted, from column `last` on.
@@ -337,11 +361,12 @@ INLINE bool any(const uint8_t* flags, long count) {
   return false;
 }
 
-// A barrier for teams; nothing otherwise. All threads of a team must reach it.
+// All threads wait for each other.
+void meet(const Slab& slab);
+
+// The same for teams; nothing otherwise.
 INLINE void synchronize(const Slab& slab) {
-  if (slab.shares > 1) {
-#pragma omp barrier
-  }
+  if (slab.shares > 1) meet(slab);
 }
 
 INLINE void zero(float* p, long floats) { memset(p, 0, floats * 4); }

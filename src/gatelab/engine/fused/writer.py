@@ -200,10 +200,11 @@ extern "C" int {self.name}(void* const* p, const long* n) {{
 {indented([body], 6)}
     }};
     if (threads == 1) {{  // a step of a stream takes hardly longer than the beginning of a parallel region
-      work(slab_of(0, 1, B, team));
+      work(slab_of(0, 1, B, team, nullptr));
     }} else {{
+      Barrier barrier;
 #pragma omp parallel num_threads(threads)
-      work(slab_of(thread_id(), team_size(), B, team));
+      work(slab_of(thread_id(), team_size(), B, team, &barrier));
     }}
     if (granted == threads) return 0;
   }}
