@@ -8,6 +8,7 @@ from pathlib import Path
 import browser
 import pytest
 import torch
+from forked import Forks
 from hypothesis import settings
 
 from gatelab.cli import main
@@ -69,6 +70,14 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         return code, out, err
 
     return call
+
+
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """Other processes that need not import torch once more."""
+    forks = Forks(tmp_path_factory.mktemp("forks"))
+    yield forks
+    forks.close()
 
 
 @pytest.fixture(autouse=True)
