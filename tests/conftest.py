@@ -14,7 +14,7 @@ from hypothesis import settings
 from gatelab.cli import main
 from gatelab.experiments.executors import Executor
 from gatelab.experiments.planned import Planned
-from gatelab.experiments.worker import Finished
+from gatelab.experiments.worker import Finished, Worker
 from gatelab.training import train
 
 # The same examples every time, and no clock: a test run says the same thing on every machine. To look for new ones:
@@ -53,6 +53,16 @@ class Here:
 @pytest.fixture(scope="session")
 def here() -> Executor:
     return Here()
+
+
+@pytest.fixture
+def working_here(monkeypatch: pytest.MonkeyPatch, here: Executor) -> None:
+    """Workers, also those of `gatelab bench` and `gatelab worker`, execute runs in this process."""
+
+    def work(self: Worker, tick: Callable[[], None] = lambda: None) -> Iterator[Finished]:
+        yield from here.execute(list(self.open.values()), self.directory, tick)
+
+    monkeypatch.setattr(Worker, "work", work)
 
 
 @pytest.fixture
