@@ -15,6 +15,7 @@ from gatelab.cli import main
 from gatelab.experiments.executors import Executor
 from gatelab.experiments.planned import Planned
 from gatelab.experiments.worker import Finished, Worker
+from gatelab.report.inspection import write as inspection
 from gatelab.training import train
 
 # The same examples every time, and no clock: a test run says the same thing on every machine. To look for new ones:
@@ -63,6 +64,13 @@ def working_here(monkeypatch: pytest.MonkeyPatch, here: Executor) -> None:
         yield from here.execute(list(self.open.values()), self.directory, tick)
 
     monkeypatch.setattr(Worker, "work", work)
+
+
+@pytest.fixture
+def one_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All figures of an inspection are made and one is drawn, since that takes long: test_inspect.py draws them all."""
+    figures = inspection._figures
+    monkeypatch.setattr(inspection, "_figures", lambda found: {"predictions.png": figures(found)["predictions.png"]})
 
 
 @pytest.fixture

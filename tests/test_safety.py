@@ -24,7 +24,7 @@ from gatelab.experiments.record import read_experiment
 from gatelab.experiments.results import read_results
 from gatelab.experiments.studies import directories
 from gatelab.experiments.studies import execute as execute_studies
-from gatelab.report.inspection import write
+from gatelab.report.inspection.write import write_inspection
 from gatelab.report.words.findings import findings
 from gatelab.report.write import write_reports
 from gatelab.training import ModelSpec, Run, RunSpec, TrainingSpec, train
@@ -391,17 +391,16 @@ def test_our_own_leftovers_do_not_lock_a_directory(tmp_path, here):
 PICTURE = "predictions.png"
 
 
-def test_pictures_of_an_inspection_do_not_replace_others(run, tmp_path, monkeypatch):
-    drawn = write._figures
-    monkeypatch.setattr(write, "_figures", lambda found: {PICTURE: drawn(found)[PICTURE]})  # all of them take long
+@pytest.mark.usefixtures("one_picture")
+def test_pictures_of_an_inspection_do_not_replace_others(run, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / PICTURE).write_bytes(b"my own picture")
     found = inspect(run)
     with pytest.raises(ValueError, match=r"holds predictions\.png and no inspection"):
-        write.write_inspection(found, tmp_path / "mine")
+        write_inspection(found, tmp_path / "mine")
     assert tree(tmp_path / "mine") == {PICTURE: b"my own picture"}
-    write.write_inspection(found, tmp_path / "new")
-    write.write_inspection(found, tmp_path / "new")  # its own may be made again
+    write_inspection(found, tmp_path / "new")
+    write_inspection(found, tmp_path / "new")  # its own may be made again
     assert (tmp_path / "new" / PICTURE).is_file()
 
 
