@@ -19,8 +19,9 @@ types: $(INSTALLED)
 imports: $(INSTALLED)
 	$(BIN)/lint-imports
 
+# With bytecode, whatever the environment says: else all of gatelab is compiled once more in every process of a test.
 pytest: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
 # A wheel with the kernels of all cells, for machines without a compiler (Linux on x86-64); four minutes of CPU time.
 KERNELS := build/kernels

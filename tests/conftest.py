@@ -8,12 +8,14 @@ from pathlib import Path
 import browser
 import pytest
 import torch
+from forked import Forks
 from hypothesis import settings
 
 from gatelab.cli import main
 from gatelab.experiments.executors import Executor
 from gatelab.experiments.planned import Planned
-from gatelab.experiments.worker import Finished
+from gatelab.experiments.worker import Finished, Worker
+from gatelab.report.inspection import write as inspection
 from gatelab.training import train
 
 # The same examples every time, and no clock: a test run says the same thing on every machine. To look for new ones:
@@ -55,6 +57,23 @@ def here() -> Executor:
 
 
 @pytest.fixture
+def working_here(monkeypatch: pytest.MonkeyPatch, here: Executor) -> None:
+    """Workers, also those of `gatelab bench` and `gatelab worker`, execute runs in this process."""
+
+    def work(self: Worker, tick: Callable[[], None] = lambda: None) -> Iterator[Finished]:
+        yield from here.execute(list(self.open.values()), self.directory, tick)
+
+    monkeypatch.setattr(Worker, "work", work)
+
+
+@pytest.fixture
+def one_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All figures of an inspection are made and one is drawn, since that takes long: test_inspect.py draws them all."""
+    figures = inspection._figures
+    monkeypatch.setattr(inspection, "_figures", lambda found: {"predictions.png": figures(found)["predictions.png"]})
+
+
+@pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
     """The command line in this process, since another takes seconds to start: its exit code, and what it said."""
 
@@ -69,6 +88,14 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         return code, out, err
 
     return call
+
+
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """Other processes that need not import torch once more."""
+    forks = Forks(tmp_path_factory.mktemp("forks"))
+    yield forks
+    forks.close()
 
 
 @pytest.fixture(autouse=True)

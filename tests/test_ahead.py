@@ -52,10 +52,10 @@ def own(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory, own) -> Path:
+def built(tmp_path_factory, own, forks) -> Path:
     """A folder with kernels of a cell of the user's, and of gru."""
     folder = tmp_path_factory.mktemp("ahead") / "kernels"
-    done = gatelab_command("compile", f"{own}:leaky", "--out", folder)
+    done = forks.run(GATELAB, "compile", f"{own}:leaky", "--out", str(folder))
     assert done.returncode == 0, done.stderr
     assert f"GATELAB_KERNELS={folder}" in done.stdout
     return folder
@@ -68,9 +68,7 @@ def copied(built, tmp_path, monkeypatch) -> Path:
     return folder
 
 
-def gatelab_command(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    script = "from gatelab.cli import main; main()"
-    return python("-c", script, *map(str, arguments), **environment)
+GATELAB = "from gatelab.cli import main; main()"
 
 
 def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -78,13 +76,13 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, check=False)
 
 
-def without_a_compiler(built: Path, cache: Path, *names: str) -> subprocess.CompletedProcess[str]:
-    hidden = {"PATH": "/nowhere", "CXX": "", "GATELAB_CACHE": str(cache), "GATELAB_KERNELS": str(built)}
-    return python("-c", RUN, *names, **hidden)
+def hidden(built: Path, cache: Path) -> dict[str, str]:
+    """An environment without a compiler."""
+    return {"PATH": "/nowhere", "CXX": "", "GATELAB_CACHE": str(cache), "GATELAB_KERNELS": str(built)}
 
 
 def test_a_machine_without_a_compiler(built, own, tmp_path):
-    done = without_a_compiler(built, tmp_path, f"{own}:leaky", "gru")
+    done = python("-c", RUN, f"{own}:leaky", "gru", **hidden(built, tmp_path))
     assert done.returncode == 0, done.stderr
     *engines, openmp = done.stdout.split()
     assert engines == ["fused", "fused"]
@@ -93,19 +91,19 @@ def test_a_machine_without_a_compiler(built, own, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_edited_cell_is_another(built, own, tmp_path):
+def test_an_edited_cell_is_another(built, own, tmp_path, forks):
     """It has no kernel, and the others keep theirs."""
     edited = tmp_path / "edited.py"
     edited.write_text(OWN.replace("RATE", "0.25").replace("tanh(W", "sigmoid(W"))
-    done = without_a_compiler(built, tmp_path / "cache", f"{edited}:leaky", f"{own}:leaky")
+    done = forks.run(RUN, f"{edited}:leaky", f"{own}:leaky", **hidden(built, tmp_path / "cache"))
     assert done.stdout.splitlines()[:2] == ["eager", "fused"]
     assert "the kernel 'leaky_gates' was neither compiled ahead nor cached, and no C++ compiler" in done.stderr
 
 
-def test_a_value_of_a_hyperparameter_is_no_part_of_the_kernel(built, tmp_path):
+def test_a_value_of_a_hyperparameter_is_no_part_of_the_kernel(built, tmp_path, forks):
     other = tmp_path / "other.py"
     other.write_text(OWN.replace("RATE", "0.25"))
-    assert without_a_compiler(built, tmp_path / "cache", f"{other}:leaky").stdout.startswith("fused\n")
+    assert forks.run(RUN, f"{other}:leaky", **hidden(built, tmp_path / "cache")).stdout.startswith("fused\n")
 
 
 def test_what_a_kernel_is_compiled_from_is_its_key(tmp_path, monkeypatch):
@@ -197,7 +195,7 @@ def test_the_levels_are_what_the_compiler_takes_them_for():
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "writable"])
-def test_a_library_that_cannot_be_trusted_is_not_used(copied, tmp_path, damage, cli):
+def test_a_library_that_cannot_be_trusted_is_not_used(copied, tmp_path, damage, cli, forks):
     for path in copied.glob("*.so"):
         content = path.read_bytes()
         if damage == "cut":
@@ -207,7 +205,7 @@ def test_a_library_that_cannot_be_trusted_is_not_used(copied, tmp_path, damage, 
         if damage == "writable":
             path.chmod(0o777)
     assert compiler.compiled_ahead(Source(cells.gru).text) is None
-    done = without_a_compiler(copied, tmp_path / "cache", "gru")
+    done = forks.run(RUN, "gru", **hidden(copied, tmp_path / "cache"))
     assert done.stdout.startswith("eager\n")
     assert "neither compiled ahead nor cached" in done.stderr
     code, _, err = cli("doctor")
@@ -273,9 +271,8 @@ def test_a_library_that_cannot_be_loaded_says_so(tmp_path, monkeypatch):
         compiler.load("gru", Source(cells.gru).text)
 
 
-def test_doctor_accepts_kernels_compiled_ahead(built, tmp_path):
-    hidden = {"PATH": "/nowhere", "CXX": "", "GATELAB_CACHE": str(tmp_path), "GATELAB_KERNELS": str(built)}
-    done = gatelab_command("doctor", **hidden)
+def test_doctor_accepts_kernels_compiled_ahead(built, tmp_path, forks):
+    done = forks.run(GATELAB, "doctor", **hidden(built, tmp_path))
     assert done.returncode == 0, done.stderr
     for part in ("none was found", f"4 kernels in {built}", "gru compiled ahead", "works for cells that have a kernel"):
         assert part in done.stdout
@@ -315,9 +312,9 @@ def test_errors_of_the_command(tmp_path, monkeypatch, cli, arguments, message):
         ({"CXX": "no-such"}, "nothing was compiled: CXX names 'no-such'"),
     ],
 )
-def test_without_a_compiler_nothing_is_written(tmp_path, environment, message):
+def test_without_a_compiler_nothing_is_written(tmp_path, environment, message, forks):
     """In another process: this one knows its compiler."""
-    done = gatelab_command("compile", "gru", "--out", tmp_path / "out", **environment)
+    done = forks.run(GATELAB, "compile", "gru", "--out", str(tmp_path / "out"), **environment)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

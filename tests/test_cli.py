@@ -114,7 +114,7 @@ def test_train_runs_and_is_not_run_twice(tmp_path):
     assert f"{tmp_path}/run ended before (done, " in again
     assert "test (weights of epoch" in again
     assert "epoch   1/2" not in again
-    different = run(*TRAIN, "--seed", "8", "--output-dir", str(tmp_path / "run"), code=2).stderr
+    different = called(*TRAIN, "--seed", "8", "--output-dir", str(tmp_path / "run"), code=2).stderr
     assert "training.seed is 7 there and 8 now" in different
     assert (
         "leave out all settings but --epochs"

@@ -25,6 +25,7 @@ layer(torch.zeros(3, 4, 2))
 layer(torch.zeros(3, 4, 2), gates=True)
 print(layer.engine_in_use)
 """
+DOCTOR = "import sys; from gatelab.cli import main; sys.argv = ['gatelab', 'doctor']; main()"
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_source_and_flags_are_part_of_the_cache_key(cache, monkeypatch):
     assert len(list(cache.glob("products-*.o"))) == 2
 
 
-def test_a_damaged_file_is_recompiled(tmp_path, monkeypatch):
+def test_a_damaged_file_is_recompiled(tmp_path, monkeypatch, forks):
     """In a subprocess: loading a truncated library could crash it."""
     monkeypatch.setattr(compiler, "FLAGS", (*compiler.FLAGS, "-O0"))  # compiled sooner
     damages = {
@@ -103,7 +104,7 @@ compiler.FLAGS = (*compiler.FLAGS, "-O0")
 for os.environ["GATELAB_CACHE"] in sys.argv[1:]:
     print(compiler.load("test", {SOURCE!r}).answer())
 """
-    assert run(script, *(str(tmp_path / damage) for damage in damages)).stdout == "42\n" * 4
+    assert forks.run(script, *(str(tmp_path / damage) for damage in damages)).stdout == "42\n" * 4
     for damage in damages:
         paths = list((tmp_path / damage / "kernels").iterdir())
         assert len(paths) == 2
@@ -111,7 +112,11 @@ for os.environ["GATELAB_CACHE"] in sys.argv[1:]:
 
 
 def test_several_processes_at_once(empty):
-    script = f"from gatelab.engine.fused import compiler; print(compiler.load('test', {SOURCE!r}).answer())"
+    script = f"""
+from gatelab.engine.fused import compiler
+compiler.FLAGS = (*compiler.FLAGS, "-O0")  # compiled sooner
+print(compiler.load("test", {SOURCE!r}).answer())
+"""
     processes = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert [process.communicate()[0] for process in processes] == ["42\n"] * 3
     assert len(list(empty.iterdir())) == 2  # the kernel and the products; no temporary files remain
@@ -170,14 +175,14 @@ def test_without_a_compiler_eager_runs_with_one_warning(tmp_path):
     assert "install g++" in done.stderr
 
 
-def test_a_cached_kernel_needs_no_compiler(with_gru):
-    done = run(RUN_A_LAYER, PATH="/nowhere", CXX="")
+def test_a_cached_kernel_needs_no_compiler(with_gru, forks):
+    done = forks.run(RUN_A_LAYER, PATH="/nowhere", CXX="")
     assert done.stdout == "fused\n"
     assert done.stderr == ""
 
 
-def test_without_a_compiler_a_cell_without_a_kernel_does_not_stop_the_others(with_gru):
-    done = run(RUN_A_LAYER.replace("gru", "mgu") + RUN_A_LAYER, PATH="/nowhere", CXX="")
+def test_without_a_compiler_a_cell_without_a_kernel_does_not_stop_the_others(with_gru, forks):
+    done = forks.run(RUN_A_LAYER.replace("gru", "mgu") + RUN_A_LAYER, PATH="/nowhere", CXX="")
     assert done.stdout == "eager\nfused\n"
     assert done.stderr.count("UserWarning") == 1
     assert "the kernel 'mgu' was neither compiled ahead nor cached, and no C++ compiler was found" in done.stderr
@@ -222,11 +227,11 @@ def test_of_several_compilers_the_one_used_last(cache, monkeypatch):
     assert compiler.cached("test", SOURCE) == first
 
 
-def test_a_kernel_uses_the_openmp_runtime_of_torch(with_gru):
+def test_a_kernel_uses_the_openmp_runtime_of_torch(with_gru, forks):
     """It is linked to none, whether the system has one or not."""
     script = RUN_A_LAYER + "print(*{line.split()[-1] for line in open('/proc/self/maps') if 'omp' in line[-20:]})\n"
     if sys.platform == "linux":
-        engine, openmp = run(script).stdout.split()
+        engine, openmp = forks.run(script).stdout.split()
         assert engine == "fused"
         assert "torch" in openmp
         kernels = list(with_gru.glob("*.so"))
@@ -234,10 +239,10 @@ def test_a_kernel_uses_the_openmp_runtime_of_torch(with_gru):
         assert all(b"omp.so" not in path.read_bytes() for path in kernels)
 
 
-def test_an_unwritable_cache_is_reported(tmp_path):
+def test_an_unwritable_cache_is_reported(tmp_path, forks):
     blocked = tmp_path / "file"
     blocked.write_text("")
-    done = run(RUN_A_LAYER, GATELAB_CACHE=str(blocked))
+    done = forks.run(RUN_A_LAYER, GATELAB_CACHE=str(blocked))
     assert done.stdout == "eager\n"
     assert done.stderr.count("UserWarning") == 1
     assert "GATELAB_CACHE" in done.stderr
@@ -250,26 +255,26 @@ def test_an_unwritable_cache_is_reported(tmp_path):
         ({"CXX": "no-such-compiler -x"}, "CXX names 'no-such-compiler'"),
     ],
 )
-def test_other_problems_are_reported_once(environment, message):
-    done = run(RUN_A_LAYER, **environment)
+def test_other_problems_are_reported_once(environment, message, forks):
+    done = forks.run(RUN_A_LAYER, **environment)
     assert done.stdout == "eager\n"
     assert done.stderr.count("UserWarning") == 1
     assert message in done.stderr
 
 
-def test_a_library_that_cannot_be_loaded_is_reported(tmp_path):
+def test_a_library_that_cannot_be_loaded_is_reported(tmp_path, forks):
     wrapper = tmp_path / "junk"
     wrapper.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done; echo junk > "$2"\n')
     wrapper.chmod(0o755)
-    done = run(RUN_A_LAYER, CXX=str(wrapper), GATELAB_CACHE=str(tmp_path))
+    done = forks.run(RUN_A_LAYER, CXX=str(wrapper), GATELAB_CACHE=str(tmp_path))
     assert done.stdout == "eager\n"
     assert done.stderr.count("UserWarning") == 1
 
 
-def test_without_openmp_the_kernel_is_single_threaded(tmp_path):
-    """And once OpenMP is available, the kernel is recompiled with it."""
-    wrapper = tmp_path / "plain"
-    wrapper.write_text('#!/bin/sh\nfor a; do [ "$a" = -fopenmp ] && [ ! -e "$0.ok" ] && exit 1; done\nexec g++ "$@"\n')
+def test_without_openmp_the_kernel_is_single_threaded(tmp_path, forks):
+    """And once OpenMP is available, the kernel is recompiled with it. With -O0, which is sooner."""
+    wrapper, refuse = tmp_path / "plain", '[ "$a" = -fopenmp ] && [ ! -e "$0.ok" ] && exit 1'
+    wrapper.write_text(f'#!/bin/sh\nfor a; do {refuse}; done\nexec g++ "$@" -O0\n')
     wrapper.chmod(0o755)
     script = RUN_A_LAYER.replace("layer(torch.zeros(3, 4, 2), gates=True)\n", "") + (  # one kernel is enough
         "import ctypes; from gatelab.engine.fused import function\n"
@@ -277,9 +282,9 @@ def test_without_openmp_the_kernel_is_single_threaded(tmp_path):
     )
     if compiler.command()[0].endswith("g++"):
         environment = {"CXX": str(wrapper), "GATELAB_CACHE": str(tmp_path)}
-        assert run(script, **environment).stdout == "fused\n0\n"
+        assert forks.run(script, **environment).stdout == "fused\n0\n"
         (tmp_path / "plain.ok").touch()
-        assert run(script, **environment).stdout == "fused\n1\n"
+        assert forks.run(script, **environment).stdout == "fused\n1\n"
 
 
 def test_importing_compiles_nothing(tmp_path):
@@ -298,8 +303,8 @@ def test_doctor_reports_a_working_engine(cache):
     assert "gru compiled in" in done.stdout
 
 
-def test_doctor_accepts_a_cached_kernel(with_gru):
-    done = run("import sys; from gatelab.cli import main; sys.argv = ['gatelab', 'doctor']; main()", PATH="/", CXX="")
+def test_doctor_accepts_a_cached_kernel(with_gru, forks):
+    done = forks.run(DOCTOR, PATH="/", CXX="")
     assert done.returncode == 0, done.stderr
     assert "none was found" in done.stdout
     assert "gru from the cache" in done.stdout
@@ -311,10 +316,8 @@ def test_doctor_accepts_a_cached_kernel(with_gru):
     [({"PATH": "/nowhere", "CXX": ""}, "install g++"), ({"GATELAB_CACHE": "/dev/null"}, "GATELAB_CACHE")],
     ids=["no compiler", "no cache"],
 )
-def test_doctor_reports_the_remedy(tmp_path, environment, remedy):
-    command = [str(Path(sys.executable).with_name("gatelab")), "doctor"]
-    environment = os.environ | {"GATELAB_CACHE": str(tmp_path)} | environment
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+def test_doctor_reports_the_remedy(tmp_path, environment, remedy, forks):
+    done = forks.run(DOCTOR, **{"GATELAB_CACHE": str(tmp_path), **environment})
     assert done.returncode == 1
     assert "NO " in done.stdout
     assert "What to do:" in done.stderr
@@ -369,11 +372,8 @@ def test_doctor_reports_a_compiler_that_hangs(tmp_path):
     wrapper = tmp_path / "hanging"
     wrapper.write_text("#!/bin/sh\nsleep 600\n")
     wrapper.chmod(0o755)
-    script = (
-        "import sys; from gatelab.engine.fused import compiler; from gatelab.cli import main\n"
-        "compiler.PROBE_TIMEOUT = 2; sys.argv = ['gatelab', 'doctor']; main()"
-    )
+    script = "from gatelab.engine.fused import compiler; compiler.PROBE_TIMEOUT = 1\n" + DOCTOR
     done = run(script, CXX=str(wrapper))
     assert done.returncode == 1
     assert "NO  compiler" in done.stdout
-    assert "did not end within 2 seconds" in done.stderr
+    assert "did not end within 1 seconds" in done.stderr

@@ -56,8 +56,9 @@ def classifier() -> RecurrentClassifier:
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path, monkeypatch):
-    """Nothing that is temporary stays behind."""
+    """Nothing that is temporary stays behind. It is in no repository, whose state every fit would ask git for."""
     (tmp_path / "temporary").mkdir()
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     yield
     left = [path.name for path in (tmp_path / "temporary").iterdir() if path.name.startswith("gatelab-run")]
@@ -71,8 +72,8 @@ def own_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "estimator",
     [
-        RecurrentClassifier(hidden_size=8, max_epochs=6, batch_size=32, learning_rate=0.02),
-        RecurrentRegressor(hidden_size=8, max_epochs=12, batch_size=32, learning_rate=0.02),
+        RecurrentClassifier(hidden_size=8, max_epochs=4, batch_size=32, learning_rate=0.04),
+        RecurrentRegressor(hidden_size=8, max_epochs=6, batch_size=32, learning_rate=0.04),
     ],
     ids=lambda estimator: type(estimator).__name__,
 )

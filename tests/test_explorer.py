@@ -921,6 +921,7 @@ def test_inspections_link_to_it(cli, runs, monkeypatch):
     assert page.read_text().count('href="../explorer.html"') == 1
 
 
+@pytest.mark.usefixtures("working_here")
 def test_reports_link_to_it(cli, tmp_path):
     config = tmp_path / "bench.yaml"
     config.write_text(BENCH)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -196,9 +194,9 @@ train(config.parse(eval(sys.argv[1]), "here"), sys.argv[2], Kill())
 """
 
 
-def test_killed_between_epochs_it_is_the_same_record(tmp_path):
+def test_killed_between_epochs_it_is_the_same_record(tmp_path, forks):
     whole = train(spec(), tmp_path / "whole").run
-    killed = subprocess.run([sys.executable, "-c", SCRIPT, repr(spec().document()), str(tmp_path / "pieces")])
+    killed = forks.run(SCRIPT, repr(spec().document()), str(tmp_path / "pieces"))
     assert killed.returncode == -signal.SIGKILL
     assert gradients.read(tmp_path / "pieces").epochs.tolist() == [0, 1]
     pieces = train(spec(), tmp_path / "pieces").run

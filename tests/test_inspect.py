@@ -235,7 +235,7 @@ def test_windows_that_are_shown_do_not_overlap():
 def test_a_stem_is_refused_in_words(tmp_path, cli):
     spec = RunSpec(
         task="digits:limit=50",
-        model=ModelSpec(hidden_size=4, stem="conv", pool="attention"),
+        model=ModelSpec(hidden_size=4, stem="conv", pool="attention", engine="eager"),
         training=TrainingSpec(num_epochs=1, threads=1),
     )
     train(spec, tmp_path / "run")

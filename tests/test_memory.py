@@ -52,7 +52,7 @@ def measured(task: str, batch_size: int, **model: object) -> list[int]:
         ("digits", 512, {"cell": "gru", "hidden_size": 1000}),  # parameters
         ("digits:order=pixels,limit=600", 600, {"cell": "gru", "hidden_size": 256}),  # activations
         ("digits:order=pixels,limit=600", 600, {"cell": "lstm", "hidden_size": 256, "engine": "eager"}),
-        ("copy:size=1500,pause=2000", 32, {"cell": "lstm", "hidden_size": 64}),  # data, and a target per step
+        ("copy:size=1500,pause=2000", 64, {"cell": "lstm", "hidden_size": 32}),  # data, and a target per step
     ],
 )
 def test_estimates_are_near_what_is_measured(task, batch_size, model):

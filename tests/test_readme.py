@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from gatelab.experiments.executors.local import LocalExecutor
-
 ROOT = Path(__file__).parent.parent
 NAMES = (
     "layers", "tasks", "text", "training", "bench", "ablation", "cluster", "inspect", "explore", "use",
@@ -31,6 +29,10 @@ SHELL_BLOCKS = [
 ]
 
 
+# More epochs are more of the same: this trains for many, and in NumPy.
+BRIEFLY = {"python -m gatelab.scratch": ["--epochs", "5"]}
+
+
 @pytest.mark.parametrize("block", PYTHON_BLOCKS)
 def test_python(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -38,17 +40,18 @@ def test_python(block, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("commands", SHELL_BLOCKS, ids=lambda commands: commands[0])
-def test_commands(commands, tmp_path, monkeypatch, cli, here):
+@pytest.mark.usefixtures("working_here")
+def test_commands(commands, tmp_path, monkeypatch, cli):
     """Those of a block one after the other in one folder; gatelab's and its runs in this process, which starts but
     once.
     """
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(LocalExecutor, "execute", lambda self, *arguments: here.execute(*arguments))
     for command in commands:
         program, *arguments = shlex.split(command)
         if program == "gatelab":
             code, out, err = cli(*arguments)
         else:
+            arguments += BRIEFLY.get(command, [])
             done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
             code, out, err = done.returncode, done.stdout, done.stderr
         assert code == 0, err
@@ -56,6 +59,7 @@ def test_commands(commands, tmp_path, monkeypatch, cli, here):
 
 
 def test_there_is_something_to_run():
+    assert BRIEFLY.keys() <= {command for block in SHELL_BLOCKS for command in block}
     assert len(PYTHON_BLOCKS) >= 2
     assert sum(map(len, SHELL_BLOCKS)) >= 3
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import gatelab
-from gatelab import sealed, style
+from gatelab import sealed
 from gatelab.analysis import inspect
 from gatelab.errors import DataError
 from gatelab.experiments import config
@@ -388,16 +388,20 @@ def test_our_own_leftovers_do_not_lock_a_directory(tmp_path, here):
     assert not list((tmp_path / "train").glob(".gatelab-tmp*"))
 
 
-def test_pictures_of_an_inspection_do_not_replace_others(run, tmp_path, monkeypatch):
-    monkeypatch.setitem(style.SETTINGS, "savefig.dpi", 40)  # small ones are drawn faster
+PICTURE = "predictions.png"
+
+
+@pytest.mark.usefixtures("one_picture")
+def test_pictures_of_an_inspection_do_not_replace_others(run, tmp_path):
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "predictions.png").write_bytes(b"my own picture")
+    (tmp_path / "mine" / PICTURE).write_bytes(b"my own picture")
     found = inspect(run)
     with pytest.raises(ValueError, match=r"holds predictions\.png and no inspection"):
         write_inspection(found, tmp_path / "mine")
-    assert tree(tmp_path / "mine") == {"predictions.png": b"my own picture"}
+    assert tree(tmp_path / "mine") == {PICTURE: b"my own picture"}
     write_inspection(found, tmp_path / "new")
     write_inspection(found, tmp_path / "new")  # its own may be made again
+    assert (tmp_path / "new" / PICTURE).is_file()
 
 
 # Threads.

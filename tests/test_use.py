@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import gatelab
-from gatelab import style, tasks
+from gatelab import tasks
 from gatelab.analysis import inspect
 from gatelab.errors import DataError
 from gatelab.experiments import config
@@ -319,8 +319,8 @@ def test_a_series_that_drifts_is_differenced_and_beats_persistence(tmp_path):
     assert not tasks.get("files", path=tmp_path / "d.csv", length=24, difference=False).is_differenced
 
 
-def test_a_series_can_be_inspected_when_its_file_is_gone(tmp_path, monkeypatch):
-    monkeypatch.setitem(style.SETTINGS, "savefig.dpi", 40)
+@pytest.mark.usefixtures("one_picture")
+def test_a_series_can_be_inspected_when_its_file_is_gone(tmp_path):
     (tmp_path / "d.csv").write_text("v\n" + "\n".join(map(str, np.random.RandomState(0).normal(size=300))))
     run = trained(tmp_path / "run", f"files:path={tmp_path}/d.csv,length=10", 1)
     (tmp_path / "d.csv").unlink()
@@ -519,6 +519,7 @@ def test_workers_need_neither_the_file_nor_the_folder(tmp_path, monkeypatch):
     assert "z" not in gatelab.load(tmp_path / "out" / "runs" / "ungated" / "seed-0").cell.gates
 
 
+@pytest.mark.usefixtures("one_picture")
 def test_a_change_is_named_and_refused_unless_one_insists(tmp_path, monkeypatch, cli):
     (tmp_path / "mine.py").write_text(CELL)
     np.savez(tmp_path / "gestures.npz", **gestures(60))
@@ -557,6 +558,7 @@ def test_a_change_is_named_and_refused_unless_one_insists(tmp_path, monkeypatch,
     trained(tmp_path / "run", "files:path=gestures.npz", 2, cell="mine.py:leaky")  # named anew it is the same run
 
 
+@pytest.mark.usefixtures("one_picture")
 def test_inspect_shows_what_was_kept_when_the_data_is_gone(own, cli, tmp_path):
     code, _, err = cli("inspect", own, "--out", tmp_path / "page")
     assert code == 0

@@ -47,6 +47,8 @@ SETTINGS: Any = {
     "legend.frameon": False,
     "lines.linewidth": 1.4,
     "text.usetex": False,  # names are no TeX, whatever a user's settings say
+    "figure.autolayout": False,  # a figure says itself how it is laid out
+    "figure.constrained_layout.use": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "gatelab",  # the same picture is the same file
 }
@@ -106,10 +108,10 @@ def for_page(figure: Figure, path: Path) -> tuple[bytes, bytes]:
 
 def dark_png(figure: Figure) -> bytes:
     """The figure as PNG for dark pages, after it was saved: its layout is that of the saved one, and it stays dark."""
-    figure.set_layout_engine("none")
     _darken(figure)
     content = io.BytesIO()
     with house():
+        figure.set_layout_engine()  # none at all: with "none", which stands for the one there was, it is drawn twice
         figure.savefig(content, format="png", metadata=None, facecolor=figure.get_facecolor())
     return content.getvalue()
 
