@@ -4,7 +4,7 @@ The last quarter of each series is forecast from every step of it (`RecurrentFor
 fitted once, on what is before, and then see every value as it comes. Nothing was chosen on these parts; how defaults
 were chosen is in docs/forecasting.md. `--series short` are twelve series that come with statsmodels and sktime, which
 is not imported: its files are read. `--series long` are those of long_series.py, long enough for their coverage to be
-told from the ends of the range that is asked for.
+told from the ends of the range that is asked for; `--series further` are long ones that were left for confirmation.
 """
 
 from __future__ import annotations
@@ -28,8 +28,12 @@ from gatelab.estimators.forecasting.backtest import OURS, Backtest
 from gatelab.estimators.forecasting.intervals import Scores
 from gatelab.sklearn import RecurrentForecaster
 
-HEADINGS = {"short": "## Forecasts with prediction intervals", "long": "## Forecasts of long series"}
-SEEDS = {"short": 5, "long": 3}
+HEADINGS = {
+    "short": "## Forecasts with prediction intervals",
+    "long": "## Forecasts of long series",
+    "further": "## Forecasts of further long series",
+}
+SEEDS = {"short": 5, "long": 3, "further": 3}
 COVERAGE = 0.9
 CYCLES = {"sunspots": 11, "lynx": 10}  # years, roughly: what nobody told the forecaster
 TARGET = ("airline", "co2", "elnino", "sunspots", "lynx", "seatbelts")  # the series that the target is for
@@ -197,13 +201,13 @@ def row(name: str, y: pd.Series, seeds: int, ets: bool) -> Row:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--series", choices=["short", "long"], help="one of the two sets; by default both")
+    parser.add_argument("--series", choices=list(HEADINGS), help="one of the sets; by default all")
     parser.add_argument("--seeds", type=int, help="by default 5, and 3 for long series")
     parser.add_argument("--only", nargs="*", help="names of series")
     parser.add_argument("--save", type=Path, help="page that gets the tables, as docs/results.md")
     arguments = parser.parse_args()
-    for kind in ["short", "long"] if arguments.series is None else [arguments.series]:
-        chosen = series() if kind == "short" else long_series.series()
+    for kind in HEADINGS if arguments.series is None else [arguments.series]:
+        chosen = series() if kind == "short" else long_series.series(left=kind == "further")
         seeds = arguments.seeds or SEEDS[kind]
         only = [(name, y) for name, y in chosen if not arguments.only or name in arguments.only]
         rows = [row(name, y, seeds, ets=kind == "short") for name, y in only]
@@ -240,20 +244,22 @@ def section(kind: str, rows: list[Row], verdict: str, seeds: int) -> str:
     ets = "ETS is chosen by AICc and fitted once, as ours is." if kind == "short" else (
         "Missing values are interpolated, and count as others do. ETS takes too long on these lengths."
     )  # fmt: skip
-    rule = (
-        ""
-        if kind == "short"
-        else f"""Which series these are was settled before any of them was forecast, by the
-        rule in benchmarks/long_series.py: at most {long_series.PER_FREQUENCY} of each frequency, in the order of their
-        files, of packages that carry series, and long enough that exact intervals would be measured within
-        {100 * WITHIN[0]:.0f} to {100 * WITHIN[1]:.0f} % in {100 * long_series.OFTEN:.0f} % of cases (below, random
-        walk); the last {long_series.LONGEST} steps of each. This is the second measurement on these parts: after the
-        first, the intervals were changed ([how](forecasting.md#after-the-long-series)), the series and forecasts were
-        not. """
-    )
+    rules = {
+        "short": "",
+        "long": f"""Which series these are was settled before any of them was forecast, by the rule in
+            benchmarks/long_series.py: at most {long_series.PER_FREQUENCY} of each frequency, in the order of their
+            files, of packages that carry series, and long enough that exact intervals would be measured within
+            {100 * WITHIN[0]:.0f} to {100 * WITHIN[1]:.0f} % in {100 * long_series.OFTEN:.0f} % of cases (below, random
+            walk); the last {long_series.LONGEST} steps of each. This is the second measurement on these parts: after
+            the first, the intervals were changed ([how](forecasting.md#after-the-long-series)), the series and
+            forecasts were not.""",
+        "further": f"""These are all series that are long enough by the rule of the
+            [long ones](#forecasts-of-long-series) and were left out there, because {long_series.PER_FREQUENCY} of their frequency were taken: they were
+            forecast once, after the intervals had been changed, and nothing was changed since.""",
+    }
     text = f"""`RecurrentForecaster` with its defaults, {seeds} seeds (mean ± standard deviation; for the coverage the
-        smallest and largest), on the last quarter of public series, forecast from every step of it. {rule}MASE is over
-        all steps ahead; its unit is the error of the seasonal naive forecast, one season ahead, within the training
+        smallest and largest), on the last quarter of public series, forecast from every step of it. {rules[kind]}
+        MASE is over all steps ahead; its unit is the error of the seasonal naive forecast, one season ahead, within the training
         part. A yearly series has no season: its seasonal naive forecast is persistence. {ets} Intervals of
         {100 * COVERAGE:.0f} % adapt; beside their coverage is that of plain split conformal ones on the same
         forecasts, and the mean width and interval score (less is better) relative to those; then the coverage of plain

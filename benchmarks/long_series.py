@@ -15,6 +15,9 @@ The rule, which looks at files' names, columns and lengths only:
    these packages have fewer than 1,000 rows.)
 
 None is dropped afterwards, whatever comes out. `python benchmarks/long_series.py` lists candidates and decisions.
+
+After the first measurement the intervals were changed, and the same parts cannot confirm that. What is long enough and
+was only left out by rule 4 can: these series had not been forecast when that was settled.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ COVERAGE, WITHIN = 0.9, (0.87, 0.93)
 OFTEN = 0.9  # how often exact intervals have to be measured within that range
 LONGEST = 12_000  # steps that are used, the last ones
 PER_FREQUENCY = 4  # series
+LEFT = f"{PER_FREQUENCY} of its frequency are taken"
 
 
 class Candidate(NamedTuple):
@@ -99,19 +103,19 @@ def decisions() -> Iterator[tuple[Candidate, str]]:
     """Yield the candidates, and why one is not taken; "" if it is."""
     taken = Counter[str]()
     for each in CANDIDATES:
-        if taken[each.kind] == PER_FREQUENCY:
-            yield each, f"{PER_FREQUENCY} of {each.kind} are taken"
-        elif (share := often(each)) < OFTEN:
+        if (share := often(each)) < OFTEN:
             yield each, f"too short: {steps_of(each)} steps, exact intervals within the range in {share:.0%}"
+        elif taken[each.kind] == PER_FREQUENCY:
+            yield each, LEFT
         else:
             taken[each.kind] += 1
             yield each, ""
 
 
-def series() -> Iterator[tuple[str, pd.Series]]:
-    """Yield the series that are taken. Steps that are missing are NaN."""
+def series(left: bool = False) -> Iterator[tuple[str, pd.Series]]:
+    """Yield the series that are taken, or those that are long enough and left. Steps that are missing are NaN."""
     for each, reason in decisions():
-        if not reason:
+        if reason == (LEFT if left else ""):
             yield each.name, read(each).iloc[-LONGEST:]
 
 
