@@ -254,13 +254,14 @@ def section(kind: str, rows: list[Row], verdict: str, seeds: int) -> str:
             the first, the intervals were changed ([how](forecasting.md#after-the-long-series)), the series and
             forecasts were not.""",
         "further": f"""These are all series that are long enough by the rule of the
-            [long ones](#forecasts-of-long-series) and were left out there, because {long_series.PER_FREQUENCY} of their frequency were taken: they were
-            forecast once, after the intervals had been changed, and nothing was changed since.""",
+            [long ones](#forecasts-of-long-series) and were left out there, because
+            {long_series.PER_FREQUENCY} of their frequency were taken: they were forecast once, after the intervals
+            had been changed, and nothing was changed since.""",
     }
     text = f"""`RecurrentForecaster` with its defaults, {seeds} seeds (mean ± standard deviation; for the coverage the
         smallest and largest), on the last quarter of public series, forecast from every step of it. {rules[kind]}
-        MASE is over all steps ahead; its unit is the error of the seasonal naive forecast, one season ahead, within the training
-        part. A yearly series has no season: its seasonal naive forecast is persistence. {ets} Intervals of
+        MASE is over all steps ahead; its unit is the error of the seasonal naive forecast, one season ahead, within the
+        training part. A yearly series has no season: its seasonal naive forecast is persistence. {ets} Intervals of
         {100 * COVERAGE:.0f} % adapt; beside their coverage is that of plain split conformal ones on the same
         forecasts, and the mean width and interval score (less is better) relative to those; then the coverage of plain
         split conformal intervals of the seasonal naive forecast, and the width of ours relative to these. Seconds are
