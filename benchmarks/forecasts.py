@@ -181,12 +181,13 @@ def row(name: str, y: pd.Series, seeds: int, ets: bool) -> Row:
     repeated_covered = replace(repeated[0], lower=repeated[0].plain_lower, upper=repeated[0].plain_upper).covered()
     repeated_width = np.mean([each.relative_width() for each in repeated])
     spread = f" ± {ours.std(ddof=1):.3f}" if seeds > 1 else ""
+    extremes = f" ({100 * covered.min():.1f} to {100 * covered.max():.1f})" if seeds > 1 else ""
     chosen = sorted({str(o.fitted.ensemble_.combination) for o in outcomes})
     cells = [
         name, f"{first.train} + {len(first.observed)}", f"{first.season}", f"{first.steps[-1]}",
         f"{ours.mean():.3f}{spread}", f"{seasonal:.3f}" + (f" ({cycle} years: {told:.3f})" if name in CYCLES else ""),
         f"{first.mase('persistence'):.3f}", smoothed(first, filled) if ets else f"{100 * y.isna().mean():.1f}",
-        f"{100 * covered.mean():.1f} ({100 * covered.min():.1f} to {100 * covered.max():.1f})" + infinite,
+        f"{100 * covered.mean():.1f}" + extremes + infinite,
         f"{100 * np.mean(plain):.1f}", ratio(width), ratio(score), f"{100 * repeated_covered:.1f}",
         ratio(repeated_width), f"{seconds:.0f}", "; or ".join(chosen),
     ]  # fmt: skip
@@ -258,15 +259,17 @@ def section(kind: str, rows: list[Row], verdict: str, seeds: int) -> str:
             {long_series.PER_FREQUENCY} of their frequency were taken: they were forecast once, after the intervals
             had been changed, and nothing was changed since.""",
     }
-    text = f"""`RecurrentForecaster` with its defaults, {seeds} seeds (mean ± standard deviation; for the coverage the
-        smallest and largest), on the last quarter of public series, forecast from every step of it. {rules[kind]}
+    spread = "seeds (mean ± standard deviation; for the coverage the smallest and largest)" if seeds > 1 else "seed"
+    text = f"""`RecurrentForecaster` with its defaults, {seeds} {spread}, on the last quarter of public series, forecast
+        from every step of it. {rules[kind]}
         MASE is over all steps ahead; its unit is the error of the seasonal naive forecast, one season ahead, within the
         training part. A yearly series has no season: its seasonal naive forecast is persistence. {ets} Intervals of
         {100 * COVERAGE:.0f} % adapt; beside their coverage is that of plain split conformal ones on the same
         forecasts, and the mean width and interval score (less is better) relative to those; then the coverage of plain
         split conformal intervals of the seasonal naive forecast, and the width of ours relative to these. Seconds are
         for fit and backtest, on two cores that were shared with other work. {verdict}"""
-    command = f"python benchmarks/forecasts.py --series {kind} --save docs/results.md"
+    given = f" --seeds {seeds}" if seeds != SEEDS[kind] else ""
+    command = f"python benchmarks/forecasts.py --series {kind}{given} --save docs/results.md"
     lines = [HEADINGS[kind], "", sections.paragraph(text), "", "```", command, "```"]
     errors = f"""The sampling error of these coverages. Intervals from neighbouring origins hit and miss together:
         beside the number of origins is the autocorrelation of their shares of hits, to the next one and to the first
