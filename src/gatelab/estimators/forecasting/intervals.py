@@ -2,7 +2,8 @@
 
 Adaptive intervals are the conformal quantile of recent errors, times a factor that rises after a miss and falls after a
 hit: quantile tracking (Angelopoulos, Candès and Tibshirani, 2023), on the logarithm of the width. So intervals can
-become wider than the largest error so far.
+become wider than the largest error so far. Its steps become smaller as more errors are known (Angelopoulos, Barber and
+Bates, 2024).
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import numpy as np
 
 from gatelab.models.forecaster import conformal_rank
 
-RECENT = 60  # the last errors, which adaptive intervals are made of; more for a high coverage
+RECENT, HORIZONS = 60, 20  # the last errors, which adaptive intervals are made of, and at least so many horizons
 TRACKED = 0.9  # the coverage that the factor follows; it is the same for all, so that narrow intervals are in wide ones
-RATE = 0.4  # the step of the factor's logarithm: a miss multiplies it by exp(0.36), a hit by exp(−0.04)
+# The step of the factor's logarithm: at first a miss multiplies it by exp(0.36), a hit by exp(−0.04). From FAST errors
+# on it is in inverse proportion to their number: misses of far steps are known late, and large steps would overshoot.
+RATE, FAST, SLOWEST = 0.4, 60, 0.1
 SHARED = 0.5  # how much of a step is the mean over all steps ahead: what is near is known early
 LOWEST, HIGHEST = 0.5, 2.5  # of the factor: misses of far steps become known long after it rose, and it would rise on
 
@@ -77,7 +80,7 @@ class Scores:
         for step, delay in enumerate(delays):
             count = max(N + behind - delay, 0)
             news[length - count :, step] = self.errors[:count, step]
-        window = max(RECENT, math.ceil(2 * coverage / (1 - coverage))) if adaptive else length
+        window = max(_recent(H), math.ceil(2 * coverage / (1 - coverage))) if adaptive else length
         found = np.stack([quantiles(_last(news, now, window), coverage) for now in range(length - times, length)])
         return found * tracked_factors(news, delays)[length - times :] if adaptive else found
 
@@ -102,9 +105,12 @@ def tracked_factors(news: np.ndarray, delays: np.ndarray) -> np.ndarray:
 
     news: (length, H, K), NaN for none. delays: (H,), how long after its origin an error is known. Every interval is
     judged as it was at its origin. Within the bounds, the logarithms of the factors of all steps ahead add up to the
-    excess of misses times the rate: it stays limited whatever the errors are. Beyond them, the quantile has to follow.
+    excess of misses times the rate, of each time: it stays limited whatever the errors are. Beyond them, the quantile
+    has to follow.
     """
     length, H, K = news.shape
+    counts = np.cumsum((~np.isnan(news)).any((1, 2)))
+    rates = np.maximum(RATE * FAST / np.maximum(counts, FAST), SLOWEST)
     widths, factors, log_factor = np.empty((length, H, K)), np.empty((length, H, K)), np.zeros((H, K))
     for now in range(length):
         origins = now - delays
@@ -112,11 +118,16 @@ def tracked_factors(news: np.ndarray, delays: np.ndarray) -> np.ndarray:
         judged = ~np.isnan(news[now]) & np.isfinite(then)
         excess = np.where(judged, (news[now] > then) - (1 - TRACKED), 0)  # of misses
         mean = excess.sum(0) / np.maximum(judged.sum(0), 1)
-        log_factor += RATE * np.where(judged, (1 - SHARED) * excess + SHARED * mean, 0)
+        log_factor += rates[now] * np.where(judged, (1 - SHARED) * excess + SHARED * mean, 0)
         log_factor = np.clip(log_factor, math.log(LOWEST), math.log(HIGHEST))
         factors[now] = np.exp(log_factor)
-        widths[now] = factors[now] * quantiles(_last(news, now, RECENT), TRACKED)
+        widths[now] = factors[now] * quantiles(_last(news, now, _recent(H)), TRACKED)
     return factors
+
+
+def _recent(horizon: int) -> int:
+    """Return how many of the last errors adaptive intervals are made of: neighbouring ones are much the same."""
+    return max(RECENT, HORIZONS * horizon)
 
 
 def _last(news: np.ndarray, now: int, window: int) -> np.ndarray:
