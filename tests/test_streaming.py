@@ -230,6 +230,16 @@ def test_states_are_given_in_every_usual_way():
         assert_same(single.step(x, (h,)), single.step(x, h))
 
 
+def test_numbers_with_the_other_sign_in_memory():
+    layer = Recurrent("gru", 1, 12)
+    x = torch.complex(torch.randn(1, 5, 1), torch.randn(1, 5, 1)).conj().imag
+    assert x.is_neg()
+    with torch.no_grad():
+        wanted = layer(x.clone())
+        assert_same(layer(x), wanted)
+        assert_same(stream(layer, x), wanted)
+
+
 def test_results_are_ordinary_tensors():
     layer, x = Recurrent("gru", 3, 12), torch.randn(5, 3)
     with torch.inference_mode():

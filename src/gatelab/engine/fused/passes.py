@@ -63,6 +63,7 @@ def tape_size(source: Source, T: Any, B: Any, H: Any) -> Any:
 
 def readable(x: Tensor) -> Tensor:
     """With features that lie side by side, as a kernel reads them; copied only if necessary."""
+    x = x.resolve_neg()  # `z.conj().imag` has the other sign in memory
     return x if x.stride(2) == 1 or x.shape[2] == 1 else x.contiguous()
 
 

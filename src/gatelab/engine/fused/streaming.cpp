@@ -98,7 +98,7 @@ struct Layer {
 
 struct Stream {
   const Torch* torch;
-  Object *tensor_type, *modes, *zero, *none, *false_, *requires_grad, *training, *training_name;
+  Object *tensor_type, *is_neg, *modes, *zero, *none, *false_, *requires_grad, *training, *training_name;
   Shape x, output, state;
   int64_t layers, states, parameters, residual, floats;  // floats: of one layer's state
   const Layer* layer;
@@ -128,6 +128,14 @@ struct Stepping {
     return requires_grad.object == s.false_;
   }
 
+  // Whether the value in memory has the other sign, as in `z.conj().imag`, which is contiguous if it is one number.
+  bool is_negated(Object* object, const Shape& shape) const {
+    for (int i = 0; i < shape.dim; i++)
+      if (shape.sizes[i] != 1) return false;
+    const Reference negated = PyObject_CallFunctionObjArgs(s.is_neg, object, nullptr);
+    return negated.object != s.false_;
+  }
+
   // Whether it is a tensor of this shape, and floats in the CPU's memory, one after the other.
   bool fits(Object* object, const Shape& shape, const float*& data) const {
     if (!is_tensor(object)) return false;
@@ -142,7 +150,7 @@ struct Stepping {
       if (sizes[i] != shape.sizes[i]) return false;
     if (torch.dtype(tensor, &dtype) || dtype != torch.float32 || torch.device(tensor, &device) || device != torch.cpu)
       return false;
-    if (torch.is_contiguous(tensor, &is_contiguous) || !is_contiguous) return false;
+    if (torch.is_contiguous(tensor, &is_contiguous) || !is_contiguous || is_negated(object, shape)) return false;
     return torch.data_ptr(tensor, (float**)&data) == 0 && is_constant(object);
   }
 

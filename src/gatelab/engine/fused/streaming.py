@@ -84,7 +84,7 @@ class _Stream(Structure):
 
     _fields_ = (
         ("torch", POINTER(_Torch)),
-        *((name, py_object) for name in ("tensor_type", "modes", "zero", "none", "false")),
+        *((name, py_object) for name in ("tensor_type", "is_neg", "modes", "zero", "none", "false")),
         *((name, py_object) for name in ("requires_grad", "training", "training_name")),
         *((name, _Shape) for name in ("x", "output", "state")),
         *((name, c_int64) for name in ("layers", "states", "parameters", "residual", "floats")),
@@ -142,6 +142,7 @@ class Stepper:
         stream = _Stream(
             torch=ctypes.pointer(functions),
             tensor_type=Tensor,
+            is_neg=torch.is_neg,
             modes=torch._C._len_torch_dispatch_stack,
             zero=0,
             none=None,
