@@ -63,7 +63,8 @@ def initial_states(each, rows=B) -> tuple[torch.Tensor, ...]:
 
 def stepwise(parameters, x, states, lengths=None, watch=False, resets=None) -> Scan:
     """The eager engine, one step at a time, with the resets between them."""
-    initial, scans = states, []
+    initial, scans = states[-len(parameters.cell.states) :], []
+    states = states[: len(initial)]
     for t in range(len(x)):
         if resets is not None:
             states = tuple(torch.where(resets[t, :, None], a, b) for a, b in zip(initial, states, strict=True))
@@ -128,15 +129,18 @@ def test_the_graphs_without_lengths(each):
 
 
 @pytest.mark.parametrize("each", [cells.lstm, cells.zoneout_lstm, cells.qrnn, cells.exprnn, awkward], ids=str)
-@pytest.mark.parametrize(("lengths", "watch"), [(None, False), (LENGTHS, True)])
+@pytest.mark.parametrize(
+    ("lengths", "watch", "another"), [(None, False, False), (LENGTHS, True, False), (LENGTHS, False, True)]
+)
 @pytest.mark.usefixtures("only_written")
-def test_resets_begin_again_at_the_initial_state(each, lengths, watch):
+def test_resets_begin_again_at_the_initial_state_or_another(each, lengths, watch, another):
     torch.manual_seed(0)
     parameters = parameters_of(each).eval()
     features = H if each.graph.uses_input_itself else 3
     x = torch.randn(T, B, features, dtype=torch.float64, requires_grad=True)
     resets = torch.rand(T, B) < 0.4
-    assert_same(parameters, x, initial_states(each), lengths, watch, resets, reference=stepwise)
+    states = initial_states(each) + (initial_states(each) if another else ())
+    assert_same(parameters, x, states, lengths, watch, resets, reference=stepwise)
 
 
 def test_nothing_is_compiled_again_for_other_lengths_and_batches(monkeypatch):

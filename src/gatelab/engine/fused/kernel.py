@@ -61,8 +61,7 @@ class Kernel:
         self.fingerprint = self.library.fingerprint
         self.fingerprint.argtypes, self.fingerprint.restype = [ctypes.c_void_p], ctypes.c_uint64
         self.step = ctypes.cast(self.library.step, ctypes.c_void_p).value
-        stepping = ctypes.cast(self.library.stepping, ctypes.c_void_p).value or 0
-        self.stepping = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(stepping)
+        self.stepping = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(("stepping", self.library))
 
     def call(self, name: str, pointers: Sequence[int | None], sizes: Sequence[int]) -> int:
         """Call a function with addresses and sizes in the order of its arguments (`source.arguments`)."""

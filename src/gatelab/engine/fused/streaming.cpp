@@ -29,7 +29,6 @@ Object* PySequence_GetItem(Object*, intptr_t);
 Object* PyTuple_New(intptr_t);
 int PyTuple_SetItem(Object*, intptr_t, Object*);  // takes the reference
 Object* PyTuple_Pack(intptr_t, ...);
-long PyLong_AsLong(Object*);
 void PyErr_Clear();
 void Py_IncRef(Object*);
 void Py_DecRef(Object*);
