@@ -63,7 +63,7 @@ INLINE void product_tile(float* C, long ldc, const float* start, long ldstart, c
 #pragma GCC unroll 4
       for (int q = 0; q < P; q++)
 #pragma GCC unroll 3
-        for (int v = 0; v < N; v++) w[q][v] = load(b + q * K * N * VL + v * VL);
+        for (int v = 0; v < N; v++) w[q][v] = R > 1 ? load_once(b + q * K * N * VL + v * VL) : load(b + q * K * N * VL + v * VL);
 #pragma GCC unroll 8
       for (int i = 0; i < R; i++) {
         V x = all(a[i * lda + k]);
@@ -141,7 +141,7 @@ INLINE void outer_tile(float* C, long ldc, const Segment* segments, int count, l
     for (long m = 0; m < segments[s].rows; m++, a += lda, g += ldg) {
       V w[N];
 #pragma GCC unroll 3
-      for (int v = 0; v < N; v++) w[v] = load(g + v * VL);
+      for (int v = 0; v < N; v++) w[v] = load_once(g + v * VL);
 #pragma GCC unroll 8
       for (int i = 0; i < R; i++) {
         V x = all(a[i]);

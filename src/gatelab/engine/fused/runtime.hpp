@@ -31,6 +31,17 @@ INLINE void store(float* p, V v) { *(Vu*)p = v; }
 INLINE void add_to(float* p, V v) { store(p, load(p) + v); }
 INLINE V all(float x) { return x - V{}; }
 
+// The vector at p, in a register: GCC would rather read it again for every use, and then loads limit a product.
+INLINE V load_once(const float* p) {
+  V v = load(p);
+#if defined(__x86_64__)
+  __asm__("" : "+v"(v));
+#elif defined(__aarch64__)
+  __asm__("" : "+w"(v));
+#endif
+  return v;
+}
+
 // Zeroes the lanes from `count` on: sums over units must not include the padding.
 INLINE V only(V v, long count) {
   if (count >= VL) return v;
