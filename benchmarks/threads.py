@@ -11,22 +11,24 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 
-WAYS = {  # threads, environment
-    "one thread": (1, {"GOMP_SPINCOUNT": "3000"}),
-    "two threads, spinning as torch would": (2, {"GOMP_SPINCOUNT": "300000"}),
-    "two threads, sleeping soon": (2, {"GOMP_SPINCOUNT": "3000"}),
-    "two threads, sleeping at once": (2, {"OMP_WAIT_POLICY": "passive"}),
+WAYS = {  # threads, and what is imported first; "divided": torch has one thread, as in runs of gatelab
+    "one thread": (1, "gatelab", ""),
+    "two threads, in a run of gatelab": (2, "gatelab", "divided"),
+    "two threads, gatelab imported first": (2, "gatelab", ""),
+    "two threads, torch imported first": (2, "torch", ""),
 }
 BUSY = "while True: pass"
 
 
-def measure(threads: int) -> None:
+def measure(threads: int, first: str, divided: str) -> None:
     """Print the seconds of three epochs."""
+    __import__(first)  # decides how idle threads of OpenMP wait
     import torch
 
     from gatelab.models import SequenceClassifier
-    from gatelab.training import optimizers
+    from gatelab.training import optimizers, process
 
     torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
@@ -43,29 +45,30 @@ def measure(threads: int) -> None:
             optimizers.step(optimizer)
             loss.item()
 
-    epoch(30)
-    for _ in range(3):
-        begin = time.perf_counter()
-        epoch(len(x))
-        print(f"{time.perf_counter() - begin:.2f}", end=" ", flush=True)
+    with process.divided(model) if divided else nullcontext():
+        epoch(30)
+        for _ in range(3):
+            begin = time.perf_counter()
+            epoch(len(x))
+            print(f"{time.perf_counter() - begin:.2f}", end=" ", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        return measure(options.measure)
+        return measure(int(options.measure[0]), *options.measure[1:])
     clean = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
     for busy in (0, 1):
         print(f"{busy} other busy processes")
         others = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(busy)]
         try:
             for _ in range(options.rounds):
-                for name, (threads, environment) in WAYS.items():
-                    command = [sys.executable, __file__, "--measure", str(threads)]
-                    done = subprocess.run(command, env=clean | environment, capture_output=True, text=True, check=True)
+                for name, way in WAYS.items():
+                    command = [sys.executable, __file__, "--measure", *map(str, way)]
+                    done = subprocess.run(command, env=clean, capture_output=True, text=True, check=True)
                     print(f"  {name:40} {done.stdout}", flush=True)
         finally:
             for other in others:

@@ -38,7 +38,7 @@ def empty(tmp_path, monkeypatch) -> Path:
 @pytest.fixture
 def cache(monkeypatch, tmp_path) -> Path:
     """The same with the products, which take longer to compile than a small kernel: a copy of this test run's."""
-    products = compiler._products(compiler._flags())
+    products = compiler._products()
     monkeypatch.setenv("GATELAB_CACHE", str(tmp_path))
     shutil.copy(products, files.cache())
     return tmp_path / "kernels"
@@ -137,7 +137,7 @@ def test_generated_code_has_no_warnings(tmp_path):
         functions = re.findall(r'^extern "C" \w+ (\w+)\(', text, re.MULTILINE)
         kernels.append(re.sub(rf"\b({'|'.join(functions)})\((?=void|p, n)", rf"\1_{name}(", text))
     path.write_text("\n".join(kernels))
-    flags = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-fopenmp", "-march=native"]
+    flags = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-march=native"]
     done = subprocess.run(
         [*compiler.command(), *flags, f"-I{compiler.RUNTIME.parent}", str(path)],
         capture_output=True,
@@ -194,7 +194,7 @@ def test_without_a_compiler_only_a_kernel_that_fits_is_loaded(cache, monkeypatch
     (path,) = cache.glob("test-*.so")
     monkeypatch.setenv("CXX", "")
     monkeypatch.setenv("PATH", "/nowhere")
-    for cached in (compiler.command, compiler.version, compiler._has_openmp):
+    for cached in (compiler.command, compiler.version):
         monkeypatch.setattr(compiler, cached.__name__, cached.__wrapped__)
     assert compiler.cached("test", SOURCE) == path
     source = SOURCE.replace("42", "43") if change == "source" else SOURCE
@@ -227,18 +227,6 @@ def test_of_several_compilers_the_one_used_last(cache, monkeypatch):
     assert compiler.cached("test", SOURCE) == first
 
 
-def test_a_kernel_uses_the_openmp_runtime_of_torch(with_gru, forks):
-    """It is linked to none, whether the system has one or not."""
-    script = RUN_A_LAYER + "print(*{line.split()[-1] for line in open('/proc/self/maps') if 'omp' in line[-20:]})\n"
-    if sys.platform == "linux":
-        engine, openmp = forks.run(script).stdout.split()
-        assert engine == "fused"
-        assert "torch" in openmp
-        kernels = list(with_gru.glob("*.so"))
-        assert len(kernels) == 2  # those that were loaded
-        assert all(b"omp.so" not in path.read_bytes() for path in kernels)
-
-
 def test_an_unwritable_cache_is_reported(tmp_path, forks):
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -269,22 +257,6 @@ def test_a_library_that_cannot_be_loaded_is_reported(tmp_path, forks):
     done = forks.run(RUN_A_LAYER, CXX=str(wrapper), GATELAB_CACHE=str(tmp_path))
     assert done.stdout == "eager\n"
     assert done.stderr.count("UserWarning") == 1
-
-
-def test_without_openmp_the_kernel_is_single_threaded(tmp_path, forks):
-    """And once OpenMP is available, the kernel is recompiled with it. With -O0, which is sooner."""
-    wrapper, refuse = tmp_path / "plain", '[ "$a" = -fopenmp ] && [ ! -e "$0.ok" ] && exit 1'
-    wrapper.write_text(f'#!/bin/sh\nfor a; do {refuse}; done\nexec g++ "$@" -O0\n')
-    wrapper.chmod(0o755)
-    script = RUN_A_LAYER.replace("layer(torch.zeros(3, 4, 2), gates=True)\n", "") + (  # one kernel is enough
-        "import ctypes; from gatelab.engine.fused import function\n"
-        "print(ctypes.c_int.in_dll(function.kernel(layer.cell).library, 'openmp').value)"
-    )
-    if compiler.command()[0].endswith("g++"):
-        environment = {"CXX": str(wrapper), "GATELAB_CACHE": str(tmp_path)}
-        assert forks.run(script, **environment).stdout == "fused\n0\n"
-        (tmp_path / "plain.ok").touch()
-        assert forks.run(script, **environment).stdout == "fused\n1\n"
 
 
 def test_importing_compiles_nothing(tmp_path):

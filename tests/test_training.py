@@ -20,6 +20,7 @@ from sklearn import metrics as sklearn_metrics
 
 import gatelab
 from gatelab import tasks
+from gatelab.engine import team
 from gatelab.errors import DataError
 from gatelab.report.words.baseline import against_baseline, own_units
 from gatelab.training import (
@@ -689,7 +690,7 @@ def test_a_continued_run_has_the_threads_it_began_with(tmp_path, monkeypatch):
 
     class Watch(StopAfter):
         def batch(self, *arguments):
-            seen.append(torch.get_num_threads())
+            seen.append(team.of_kernels())
             super().batch(*arguments)
 
     torch.set_num_threads(2)

@@ -124,16 +124,17 @@ def _kernel() -> list[Finding]:
     origin = origin or f"compiled in {seconds:.1f} s"
     details = f"gru {origin}, largest error {output_error:.1e}, of gradients {gradient_error:.1e} (relative)"
     remedy = "delete the cache folder and try again; if it persists, report it with the output of this command"
-    threads = (
-        f"{torch.get_num_threads()} (OpenMP)"
-        if _constant(compiled, "openmp")
-        else "1 (the compiler does not support OpenMP)"
-    )
     return [
         Finding("vectors", True, f"{_constant(compiled, 'lanes')} floats wide"),
-        Finding("threads", True, threads),
+        Finding("threads", True, _threads()),
         Finding("kernel", output_error < OUTPUTS and gradient_error < GRADIENTS, details, remedy),
     ]
+
+
+def _threads() -> str:
+    """How many threads kernels have, and whose."""
+    whose = "of OpenMP, since torch's own spin for long" if kernel.uses_openmp() else "of gatelab's own"
+    return f"{torch.get_num_threads()}, {whose}"
 
 
 def _denormals() -> list[Finding]:

@@ -1,7 +1,7 @@
-"""The number of threads that OpenMP actually grants; torch only knows how many it requests.
+"""How many threads there are: for fused kernels, which have a pool of their own, and for torch's operations.
 
-Sums over a different number of threads differ in the last bits, so a resumed run has to know. The question goes to the
-OpenMP library that torch has loaded, which the compiled kernels share.
+Torch only knows how many it requests of OpenMP. Sums over a different number of threads differ in the last bits, so a
+resumed run has to know how many are granted.
 """
 
 from __future__ import annotations
@@ -35,6 +35,29 @@ def granted(requested: int) -> int:
 
     library.GOMP_parallel(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(member), None, requested, 0)
     return sizes[0]
+
+
+_of_kernels: int | None = None
+
+
+def of_kernels() -> int:
+    """The number of threads of fused kernels: as many as torch has, or had before `for_kernels`."""
+    return _of_kernels or torch.get_num_threads()
+
+
+@contextmanager
+def for_kernels() -> Iterator[None]:
+    """Inside this context all threads are for fused kernels, and torch has one. It starts threads for the smallest
+    matrix products, and waiting for them takes longer than the products do, much longer on a busy machine.
+    """
+    global _of_kernels
+    before = _of_kernels
+    _of_kernels = of_kernels()
+    try:
+        with alone():
+            yield
+    finally:
+        _of_kernels = before
 
 
 @contextmanager

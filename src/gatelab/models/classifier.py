@@ -129,6 +129,12 @@ class SequenceClassifier(nn.Module):
         return self.pooling.kind
 
     @property
+    def is_mostly_recurrent(self) -> bool:
+        """Whether nothing but the recurrent layers has much to compute: the rest is done once per sequence."""
+        drops = self.recurrent.dropout and self.recurrent.num_layers > 1
+        return self._reads_state and self.stem is None and self.input_layer.weight is None and not drops
+
+    @property
     def _reads_state(self) -> bool:
         """Whether the final state is all that is read: it is the output at the end if nothing is added to that."""
         return self.pool == "last" and not (self.recurrent.residual and self.recurrent.num_layers > 1)

@@ -23,7 +23,7 @@ from gatelab.training.evaluation import evaluate, run_chunk
 from gatelab.training.identity import changed_cell, identity, refuse
 from gatelab.training.manifest import Status, now
 from gatelab.training.objective import DIVERGED, Metrics, Objective, Tally, macro_metrics, own_unit_errors
-from gatelab.training.process import Stop, alone_in, prepared, refuse_foreign, stoppable
+from gatelab.training.process import Stop, alone_in, divided, prepared, refuse_foreign, stoppable
 from gatelab.training.reporter import Reporter
 from gatelab.training.run import Run
 from gatelab.training.schedule import Schedule
@@ -121,7 +121,8 @@ def train(
         try:
             report.start(spec, work.manifest, work.place)
             _note_batch_size(work)
-            facts = _until_the_end(work)
+            with divided(work.model):
+                facts = _until_the_end(work)
         except BaseException as error:
             stopped = isinstance(error, (KeyboardInterrupt, SystemExit))
             _end(work, {"status": "interrupted"} if stopped else {"status": "failed", "error": _in_words(error)})

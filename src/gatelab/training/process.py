@@ -5,18 +5,20 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 import torch
+from torch import nn
 
 from gatelab import sealed
 from gatelab.disk import clear_unfinished, foreign, read_regular, within
-from gatelab.engine import team
+from gatelab.engine import Recurrent, team
+from gatelab.engine.choose import choose
 from gatelab.errors import BusyError, DataError, GatelabError
-from gatelab.training import devices, kept
+from gatelab.training import devices, kept, optimizers
 from gatelab.training.run import CELL, CELL_HEADING, CHECKPOINT, LOG, MODEL, PROGRESS, Run
 from gatelab.training.spec import TrainingSpec
 
@@ -92,6 +94,15 @@ def prepared(spec: TrainingSpec, run: Run, device: str = "cpu") -> Iterator[int]
             yield team.granted(torch.get_num_threads())
     finally:
         torch.set_num_threads(before)
+
+
+def divided(model: nn.Module) -> AbstractContextManager[None]:
+    """A context in which all threads are for the kernels of recurrent layers, if torch itself has little to do."""
+    layer: Recurrent = model.recurrent  # type: ignore[assignment]
+    is_small = max(p.numel() for p in model.parameters()) < optimizers.WORTH_THREADS
+    is_fused = choose(layer.engine, layer.cell, next(layer.parameters()), watch=False) == "fused"
+    is_recurrent = getattr(model, "is_mostly_recurrent", False)
+    return team.for_kernels() if is_small and is_recurrent and is_fused else nullcontext()
 
 
 @contextmanager

@@ -8,8 +8,8 @@
     backward.py   the C++ of the backward pass
     runtime.hpp   hand-written C++ that every kernel includes: vectors, functions, threads
     products.cpp  matrix products, compiled once for all kernels
+    threads.cpp   the threads of all kernels, compiled with it
     streaming.cpp one step of a stream, as a function that Python calls
-    clang.cpp     clang's OpenMP on the runtime that torch has loaded
     files.py      files of compiled kernels: checksums, who may write them, the cache folder
     compiler.py   the compiler; a kernel compiled ahead, from the cache, or compiled now
     prebuilt.py   kernels compiled ahead: where they are, which the CPU supports

@@ -28,7 +28,7 @@ def build(cells: Iterable[Cell], folder: Path, levels: Sequence[str] = tuple(pre
             "kernels are compiled ahead for Linux on x86-64, which this machine does not run: compile them on one that "
             "does. On other systems they are compiled on first use"
         )
-    compiler.require_openmp()
+    compiler.command()  # there is one
     sources = {compiler.key(text): (name, text) for cell in cells for name, text in _sources(cell).items()}
     identity = hashlib.sha256("".join(sorted(sources)).encode()).hexdigest()[:10]
     folder.mkdir(mode=MODE, parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def _sources(cell: Cell) -> dict[str, str]:
 def _built(sources: dict[str, tuple[str, str]], level: str, work: Path, pool: ThreadPoolExecutor) -> Path:
     """The library for one level, in a temporary folder."""
     work.mkdir()
-    flags = tuple(f"-march={level}" if flag == "-march=native" else flag for flag in compiler.FLAGS + compiler.OPENMP)
+    flags = tuple(f"-march={level}" if flag == "-march=native" else flag for flag in compiler.FLAGS)
     compiler.precompile_runtime(flags, work)
 
     def compiled(key: str) -> Path:

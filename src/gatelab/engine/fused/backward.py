@@ -8,6 +8,7 @@ from gatelab.engine.fused.source import Source
 from gatelab.engine.fused.writer import Writer, indented
 from gatelab.lang.graph import Matrix, Node, Transpose
 
+WORTH_THREADS = 1 << 16  # floats of weight gradients that one thread would take longer to add up than several
 CHUNK = 128  # maximum number of steps per weight-gradient product
 
 
@@ -38,7 +39,7 @@ class _Backward(Writer):
         """The C++ of the backward pass."""
         signature, states = self.signature, self.source.states
         names = ["T", "B", "D", "H", "Hp", "Dp", "x_t", "x_b", "d_output_t", "d_output_b"]
-        names += ["team", "wanted_threads", "chunk_rows", "most_floats", "begins"]
+        names += ["wanted_team", "wanted_threads", "chunk_rows", "most_floats", "begins"]
         sizes = [signature.size(name) for name in names]
         pointers = [signature.pointer("prepared"), signature.pointer("x"), signature.pointer("tape", "float*")]
         pointers += [signature.pointer("lengths", "const int64_t*"), signature.pointer("resets", "const uint8_t*")]
@@ -85,13 +86,15 @@ class _Backward(Writer):
             f"const bool pooled = !team && threads > 1 && threads * ({sizes_of_sums}) > most_floats;",
             "const bool together = team || pooled;",
             "const long copies = together ? 1 : threads, turns = together ? threads : 1;",
+            f"[[maybe_unused]] const long collectors = copies * ({sizes_of_sums}) < {WORTH_THREADS} ? 1 : threads;",
         ]
-        return self.text(parameters, sizes, pointers, shared, own, before, self._body())
+        meeting = "pooled ? Meeting::NEEDED : team ? Meeting::OPTIONAL : Meeting::NONE"
+        return self.text(parameters, sizes, pointers, shared, own, before, self._body(), self._collect(shared), meeting)
 
     def _body(self) -> str:
         return "\n".join(
             [
-                "const long copy_id = together ? 0 : slab.id;",
+                "const long copy_id = together ? 0 : id;",
                 *self._start(),
                 "if (together) meet(slab);",
                 "for (long after = T, before; after > 0; after = before) {",
@@ -103,8 +106,6 @@ class _Backward(Writer):
                 "  synchronize(slab);",
                 "}",
                 *self._finish(),
-                "meet(slab);",
-                *self._collect(),
             ]
         )
 
@@ -253,7 +254,7 @@ class _Backward(Writer):
             lines += [
                 barrier,
                 "for (int k = pooled ? 0 : slab.id; k < (pooled ? slab.threads : slab.id + 1); k++) {\n"
-                "  const Slab from = slab_of(k, slab.threads, B, team, slab.barrier);\n"
+                "  const Slab from = slab_of(k, slab.threads, B, team, nullptr);\n"
                 "  const long shift = (k - slab.id) * own_floats;  // to the arrays of that thread\n"
                 f"{indented(products, 2)}\n}}",
                 barrier,
@@ -268,24 +269,24 @@ class _Backward(Writer):
             f"  for (long j = first_unit; j < last_unit; j += VL) {add}, store(small + k * Hp + j, V{{}});"
         ]
 
-    def _collect(self) -> list[str]:
+    def _collect(self, shared: dict[str, str]) -> list[str]:
         """Add the threads' sums in a fixed order, so that results are deterministic."""
-        lines, done = [], set[int]()
+        matrices, sums, done = [], [], set[int]()
         offsets = self._offsets()
         operands = {operand: node for node, operand in self.source.operands.items()}
         for matrix, operand, column in self.source.weight_gradients:
             node = operands[operand]
-            sums = f"sums_{operand} + {column} * Hp, {self._size(node)}, copies, {len(self.adjoints)} * Hp"
-            more = str(matrix in done).lower()
-            size = f"H, {self._length(node)}, {more}, slab.id, slab.threads"
-            lines.append(f"if (wanted[{matrix}]) collect(gradients + {offsets[matrix]}, {sums}, {size});")
+            of = f"sums_{operand} + {column} * Hp, {self._size(node)}, copies, {len(self.adjoints)} * Hp"
+            size = f"H, {self._length(node)}, {str(matrix in done).lower()}, id, collectors"
+            matrices.append(f"if (wanted[{matrix}]) collect(gradients + {offsets[matrix]}, {of}, {size});")
             done.add(matrix)
         for k, (name, _, over_units) in enumerate(self.sums):
             flag = self.source.flags[name]
-            sums = f"small_sums + {k} * Hp, {len(self.sums)} * Hp, slab.threads, H"
-            add = f"add_up(gradients + {offsets[flag]}, {sums}, {str(over_units).lower()});"
-            lines.append(f"if (slab.id == 0 && wanted[{flag}]) {add}")
-        return lines
+            of = f"small_sums + {k} * Hp, {len(self.sums)} * Hp, threads, H"
+            add = f"add_up(gradients + {offsets[flag]}, {of}, {str(over_units).lower()});"
+            sums.append(f"if (wanted[{flag}]) {add}")
+        by_all = f"in_parallel(collectors, Meeting::NONE, [&](const int id) {{\n{indented(matrices, 2)}\n}});"
+        return [self._pieces("shared", shared, "memory"), *([by_all] if matrices else []), *sums]
 
     def _offsets(self) -> list[str]:
         """Where the gradient of each parameter begins: matrices, vectors, scalars, one after the other."""

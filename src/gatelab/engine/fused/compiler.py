@@ -1,7 +1,6 @@
 """Compile C++ source to a shared library, cache it on disk, and load it.
 
-Kernels are linked to no OpenMP runtime: they use the one that torch has loaded, also where the system has none. A
-second one would have a thread pool of its own, and both would compete for the same cores.
+Kernels need neither OpenMP nor its runtime: they have threads of their own (threads.cpp).
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from gatelab.errors import GatelabError
 
 RUNTIME = Path(__file__).with_name("runtime.hpp")
 PRODUCTS = Path(__file__).with_name("products.cpp")  # compiled once, and linked to every kernel
-STREAMING = Path(__file__).with_name("streaming.cpp")  # compiled together with it, as is
-CLANG = Path(__file__).with_name("clang.cpp")
+THREADS = Path(__file__).with_name("threads.cpp")  # compiled together with it, as is
+STREAMING = Path(__file__).with_name("streaming.cpp")
 
 # No -ffast-math: NaN and infinity must propagate, and before GCC 13 it links start-up code that changes the
 # floating-point control register of the whole process. Its safe sub-options are listed one by one.
@@ -42,9 +41,8 @@ FLAGS = (
     "-fno-trapping-math",
     "-ffp-contract=fast",
 )
-OPENMP = ("-fopenmp",)
 # Python's functions, which streaming.cpp calls, are in the process that loads a kernel.
-LINK = ("-shared",) if sys.platform == "linux" else ("-shared", *OPENMP, "-undefined", "dynamic_lookup")
+LINK = ("-shared", "-pthread", *(("-undefined", "dynamic_lookup") if sys.platform == "darwin" else ()))
 TIMEOUT = 120  # seconds per compilation; an ordinary cell takes about two
 PROBE_TIMEOUT = 20  # seconds for questions about the compiler
 
@@ -118,12 +116,12 @@ def load(name: str, source: str) -> ctypes.CDLL:
 
 def key(source: str) -> str:
     """The digest of all the text that a kernel is compiled from. It contains neither the compiler nor the CPU."""
-    return _digest(source, *(path.read_text() for path in (RUNTIME, PRODUCTS, STREAMING, CLANG)), length=20)
+    return _digest(source, *(path.read_text() for path in (RUNTIME, PRODUCTS, THREADS, STREAMING)), length=20)
 
 
 def compiled_ahead(source: str) -> Path | None:
     """The library that was compiled ahead and contains the kernel of this source; None if there is none."""
-    return prebuilt.find(key(source)) if _openmp_is_loaded() else None
+    return prebuilt.find(key(source))
 
 
 def cached(name: str, source: str) -> Path | None:
@@ -131,10 +129,7 @@ def cached(name: str, source: str) -> Path | None:
     compiled on such a CPU will do: that of the compiler used last.
     """
     try:
-        # Apple's clang has no OpenMP; whether the compiler has it is only asked where there is no kernel that uses it.
-        paths = [_library_path(name, source, FLAGS + OPENMP)]
-        if not files.is_usable(paths[0]):
-            paths = [_library_path(name, source, _flags())]
+        paths = [_library_path(name, source)]
     except NoCompilerError:
         paths = [path for path in files.cache().glob(f"{_stem(name, source)}-*.so") if files.is_usable(path)]
         paths.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
@@ -144,34 +139,28 @@ def cached(name: str, source: str) -> Path | None:
 def _compiled(name: str, source: str) -> Path:
     """Compile into the cache."""
     try:
-        flags = _flags()
+        path = _library_path(name, source)
     except NoCompilerError as error:
         if prebuilt.folders() or any(files.cache().glob("*.so")):  # other cells may have kernels
             raise KernelError(f"the kernel {name!r} was neither compiled ahead nor cached, and {error}") from error
         raise
-    path = _library_path(name, source, flags)
     with _work(path.parent) as folder:
-        compile_object(name, source, (*flags, *_precompiled(flags)), folder / "kernel.o")
-        link([folder / "kernel.o", _products(flags)], folder / "kernel.so")
+        compile_object(name, source, (*FLAGS, *_precompiled()), folder / "kernel.o")
+        link([folder / "kernel.o", _products()], folder / "kernel.so")
         files.seal(folder / "kernel.so")
         os.replace(folder / "kernel.so", path)
     return path
 
 
-def _products(flags: tuple[str, ...]) -> Path:
+def _products() -> Path:
     """The object file of products.cpp in the cache; compiled first if it is missing or damaged."""
-    path = _library_path("products", "", flags).with_suffix(".o")
+    path = _library_path("products", "").with_suffix(".o")
     if not files.is_usable(path):
         with _work(path.parent) as folder:
-            compile_products(flags, folder / "products.o")
+            compile_products(FLAGS, folder / "products.o")
             files.seal(folder / "products.o")
             os.replace(folder / "products.o", path)
     return path
-
-
-def _flags() -> tuple[str, ...]:
-    """The flags of this machine's compiler; without OpenMP kernels are single-threaded."""
-    return FLAGS + (OPENMP if _has_openmp() and _openmp_is_loaded() else ())
 
 
 def _stem(name: str, source: str) -> str:
@@ -179,44 +168,12 @@ def _stem(name: str, source: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9_]+', '_', name)[:60]}-{key(source)}-{_digest(cpu())}"
 
 
-def _library_path(name: str, source: str, flags: tuple[str, ...]) -> Path:
-    return files.cache() / f"{_stem(name, source)}-{_digest(version(), ' '.join(flags))}.so"
+def _library_path(name: str, source: str) -> Path:
+    return files.cache() / f"{_stem(name, source)}-{_digest(version(), ' '.join(FLAGS))}.so"
 
 
 def _digest(*texts: str, length: int = 10) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:length]
-
-
-@functools.cache
-def _has_openmp() -> bool:
-    """Whether the compiler supports OpenMP."""
-    with tempfile.TemporaryDirectory() as folder:
-        probe = Path(folder) / "probe.cpp"
-        probe.write_text("#if !defined(_OPENMP)\n#error no OpenMP\n#endif\n")
-        output = ["-fsyntax-only"] if sys.platform == "linux" else [*LINK, "-o", str(Path(folder) / "probe")]
-        return _run([*OPENMP, str(probe), *output], PROBE_TIMEOUT).returncode == 0
-
-
-def require_openmp() -> None:
-    """Raise `CompilerError` if there is no compiler, or if it does not support OpenMP."""
-    if not _has_openmp():
-        raise CompilerError(
-            f"{version()} does not support -fopenmp, which kernels need to use all cores: set CXX to g++ or clang++"
-        )
-
-
-@functools.cache
-def _openmp_is_loaded() -> bool:
-    """Whether kernels find the functions of an OpenMP runtime in this process: torch's, or else the system's."""
-    import torch  # noqa: F401 (loads it)
-
-    if sys.platform != "linux" or hasattr(ctypes.CDLL(None), "GOMP_parallel"):
-        return True
-    try:
-        ctypes.CDLL("libgomp.so.1", mode=ctypes.RTLD_GLOBAL)  # if it is loaded already, it only becomes visible
-    except OSError:
-        return False
-    return True
 
 
 def _run(arguments: list[str], seconds: float) -> subprocess.CompletedProcess[str]:
@@ -264,33 +221,32 @@ def compile_object(name: str, source: str, flags: tuple[str, ...], path: Path) -
 
 def compile_products(flags: tuple[str, ...], path: Path) -> None:
     """Compile the part that all kernels have in common."""
-    source = "".join(part.read_text() for part in (PRODUCTS, STREAMING, CLANG))
+    source = "".join(part.read_text() for part in (PRODUCTS, THREADS, STREAMING))
     try:
         compile_object("products", source, flags, path)
     except KernelError as error:  # no kernel can be compiled then
         raise CompilerError(str(error)) from None
 
 
-_compiled_before: set[tuple[str, ...]] = set()  # flags with which this process has compiled a kernel
+_has_compiled = False  # a kernel, in this process
 
 
-def _precompiled(flags: tuple[str, ...]) -> tuple[str, ...]:
+def _precompiled() -> tuple[str, ...]:
     """Where the precompiled header is, from the second kernel on: for one alone it would not pay."""
-    if flags in _compiled_before:
-        return _header(flags)
-    _compiled_before.add(flags)
-    return ()
+    global _has_compiled
+    is_first, _has_compiled = not _has_compiled, True
+    return () if is_first else _header()
 
 
 @functools.cache
-def _header(flags: tuple[str, ...]) -> tuple[str, ...]:
+def _header() -> tuple[str, ...]:
     """In a folder of this process, where nobody can damage it."""
     if "clang" in version():
         return ()
     folder = Path(tempfile.mkdtemp(prefix="gatelab-header-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     try:
-        precompile_runtime(flags, folder)
+        precompile_runtime(FLAGS, folder)
     except CompilerError:  # then without
         return ()
     return (f"-I{folder}",)

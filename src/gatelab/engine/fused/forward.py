@@ -17,7 +17,7 @@ def write(source: Source) -> str:
     return _Forward(source).write()
 
 
-SIZES = ("T", "B", "D", "H", "Hp", "x_t", "x_b", "keep", "team", "wanted_threads", "turn")
+SIZES = ("T", "B", "D", "H", "Hp", "x_t", "x_b", "keep", "wanted_team", "wanted_threads", "turn")
 
 
 class _Block(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from gatelab import waiting
 from gatelab.engine.fused import compiler
 from gatelab.engine.fused.source import Source
 from gatelab.errors import GatelabError
@@ -51,6 +52,7 @@ class Kernel:
         except RecursionError as error:
             raise compiler.KernelError(f"cell {cell.name!r} is nested too deeply") from error
         self.library = compiler.load(cell.name + ("_gates" if watch else ""), self.source.text)
+        _share_pool(self.library)
         self._functions = {}
         for name, arguments in self.source.arguments.items():
             function = getattr(self.library, name)
@@ -81,6 +83,39 @@ class Kernel:
             f"there is not enough memory for the {name} pass of cell {self.source.cell.name!r} with {shape}: "
             "make the batch or the hidden size smaller, or use fewer threads (torch.set_num_threads)"
         )
+
+
+class _OpenMP(ctypes.Structure):
+    """Functions of the OpenMP runtime that torch has loaded (threads.cpp)."""
+
+    _fields_ = (("parallel", ctypes.c_void_p), ("team_size", ctypes.c_void_p))
+
+    @classmethod
+    def if_it_spins(cls) -> _OpenMP:
+        """Null unless idle threads of that runtime spin for long, and keep others off their cores."""
+        library, names = ctypes.CDLL(None), ("GOMP_parallel", "omp_get_num_threads")
+        if waiting.description()[0] or not all(hasattr(library, name) for name in names):
+            return cls(None, None)
+        return cls(*(ctypes.cast(library[name], ctypes.c_void_p) for name in names))
+
+
+def uses_openmp() -> bool:
+    """Whether kernels use the threads of torch's OpenMP runtime instead of their own."""
+    return _OpenMP.if_it_spins().parallel is not None
+
+
+_pool: int | None = None  # the threads of all kernels (threads.cpp)
+
+
+def _share_pool(library: ctypes.CDLL) -> None:
+    """Let a kernel use the threads that all others use."""
+    global _pool
+    library.new_pool.restype, library.use_pool.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    if _pool is None:
+        _pool = library.new_pool(ctypes.byref(_OpenMP.if_it_spins()))
+        if _pool is None:
+            raise MemoryError("there is no memory for a pool of threads")
+    library.use_pool(_pool)
 
 
 def address(tensor: Tensor | None) -> int | None:

@@ -11,10 +11,10 @@ import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from gatelab.engine import team
 from gatelab.engine.fused import buffers
 from gatelab.engine.fused.kernel import Kernel, address, padded
 from gatelab.engine.fused.source import Source
@@ -72,7 +72,7 @@ def prepare(kernel: Kernel, pass_: str, parameters: Sequence[Tensor], D: int, H:
     name, Dp = f"prepare_{pass_}", padded(D) if with_x else 0
     floats = _prepared_size(kernel, name, D, H, Dp)
     memory = buffers.empty(floats)
-    threads = max(1, min(torch.get_num_threads(), floats // PACKING_WORK))
+    threads = max(1, min(team.of_kernels(), floats // PACKING_WORK))
     pointers = [*[tensor.data_ptr() for tensor in parameters], memory.data_ptr()]
     kernel.call(name, pointers, (D, H, padded(H), Dp, threads))
     return memory
@@ -104,8 +104,8 @@ def forward(
     pointers += [address(start) for start in (*given.starts, *given.starts)[: 2 * len(source.states)]]
     pointers += [first + k * size for k in range(len(source.states))]
     pointers += [address(output), address(gates), address(tape), *[mask.data_ptr() for mask in masks]]
-    threads, team = threads_for(source, B, T, weights, is_forward=True)
-    kernel.run("forward", pointers, (T, B, D, H, Hp, *x.stride()[:2], keep, team, threads, 0))
+    threads, as_team = threads_for(source, B, T, weights, is_forward=True)
+    kernel.run("forward", pointers, (T, B, D, H, Hp, *x.stride()[:2], keep, as_team, threads, 0))
     return Results(output, finals, gates, tape)
 
 
@@ -137,10 +137,11 @@ def backward(
     pointers = [prepared.data_ptr(), x.data_ptr(), tape.data_ptr(), address(given.lengths), address(given.resets)]
     pointers += [address(d_output), address(d_finals), address(d_gates), address(d_x), d_starts.data_ptr()]
     pointers += [gradients.data_ptr(), ctypes.addressof(flags), *[mask.data_ptr() for mask in masks]]
-    threads, team = threads_for(source, B, T, weights, is_forward=False)
+    threads, as_team = threads_for(source, B, T, weights, is_forward=False)
     strides = (*x.stride()[:2], *((0, 0) if d_output is None else d_output.stride()[:2]))
     begins = len(given.starts) > len(source.states)
-    sizes = (T, B, D, H, Hp, padded(D) if needs_x else 0, *strides, team, threads, CHUNK_ROWS, SUMS_BYTES // 4, begins)
+    sizes = (T, B, D, H, Hp, padded(D) if needs_x else 0, *strides, as_team, threads)
+    sizes += (CHUNK_ROWS, SUMS_BYTES // 4, begins)
     kernel.run("backward", pointers, sizes)
     return Gradients(d_x, d_starts, gradients)
 
@@ -148,7 +149,7 @@ def backward(
 def threads_for(source: Source, B: int, T: int, weights: int, *, is_forward: bool) -> tuple[int, bool]:
     """The number of threads that the work is worth, and whether they split units instead of rows (see `Slab`)."""
     work = B * T * weights * (1 if is_forward else 2)
-    threads = max(1, min(torch.get_num_threads(), work // THREAD_WORK))
+    threads = max(1, min(team.of_kernels(), work // THREAD_WORK))
     if threads == 1 or SPLIT_ROWS * threads <= B:
         return threads, False
     # Weights that are too large for one core's cache; sums over the units would be in parts.

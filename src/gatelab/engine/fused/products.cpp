@@ -206,55 +206,10 @@ extern "C" uint64_t fingerprint(const Sampled* parameters) {
   return hash;
 }
 
-// OpenMP's own barrier spins for as long as OMP_WAIT_POLICY and GOMP_SPINCOUNT said when torch was imported: by default for
-// milliseconds, which keeps a thread that has lost its core from getting another one. This one sleeps after about 0.1 ms.
-#if defined(__linux__)
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-void meet(const Slab& slab) {
-  constexpr int SPINS = 3000;
-  if (slab.threads == 1) return;
-  Barrier& barrier = *slab.barrier;
-  const int generation = __atomic_load_n(&barrier.generation, __ATOMIC_RELAXED);
-  if (__atomic_add_fetch(&barrier.arrived, 1, __ATOMIC_ACQ_REL) == slab.threads) {  // the last one
-    __atomic_store_n(&barrier.arrived, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&barrier.generation, generation + 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&barrier.sleeping, __ATOMIC_SEQ_CST))
-      syscall(SYS_futex, &barrier.generation, FUTEX_WAKE_PRIVATE, slab.threads, nullptr, nullptr, 0);
-    return;
-  }
-  for (int i = 0; i < SPINS; i++) {
-    if (__atomic_load_n(&barrier.generation, __ATOMIC_ACQUIRE) != generation) return;
-#if defined(__SSE2__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-  }
-  __atomic_add_fetch(&barrier.sleeping, 1, __ATOMIC_SEQ_CST);
-  while (__atomic_load_n(&barrier.generation, __ATOMIC_SEQ_CST) == generation)
-    syscall(SYS_futex, &barrier.generation, FUTEX_WAIT_PRIVATE, generation, nullptr, nullptr, 0);
-  __atomic_sub_fetch(&barrier.sleeping, 1, __ATOMIC_SEQ_CST);
-}
-#else
-void meet(const Slab& slab) {
-  if (slab.threads == 1) return;
-#pragma omp barrier
-}
-#endif
-
 // Build properties, read by `gatelab doctor`.
 extern "C" const int lanes = VL;
 #if defined(__SSE__) || defined(__aarch64__)
 extern "C" const int flushes = 1;
 #else
 extern "C" const int flushes = 0;
-#endif
-
-#if defined(_OPENMP)
-extern "C" const int openmp = 1;
-#else
-extern "C" const int openmp = 0;
 #endif

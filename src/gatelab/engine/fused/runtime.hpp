@@ -7,9 +7,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#if defined(_OPENMP)
-extern "C" int omp_get_thread_num(), omp_get_num_threads();  // clang has no omp.h without libomp's
-#endif
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -258,14 +255,31 @@ struct FlushDenormals {
 #endif
 };
 
-// ---- threads --------------------------------------------------------------------------------------------------------
+// ---- threads (threads.cpp) --------------------------------------------------------------------------------------------
+
+typedef void Share(void* context, int share);
+
+// Whether shares wait for each other, so that each needs a thread of its own; where that is optional, the caller can do
+// without, and is told to where the machine is busy.
+enum class Meeting { NONE, OPTIONAL, NEEDED };
+
+// Runs all shares, each once; false if nothing was run, for want of threads.
+bool run_shares(int shares, Meeting meeting, Share* run, void* context);
+
+template <class Work>
+INLINE bool in_parallel(int shares, Meeting meeting, const Work& work) {
+  if (shares > 1)
+    return run_shares(shares, meeting, [](void* context, int share) { (*(const Work*)context)(share); }, (void*)&work);
+  work(0);  // a step of a stream takes hardly longer than the search for threads
+  return true;
+}
 
 // The rows of a batch are independent, so each thread processes a slab of rows through the whole sequence, without
 // synchronization inside a step. Where there are too few rows to split, the threads may work as a team instead: each
 // processes its share of columns and units for all rows, and they wait for each other around products. That pays if the
 // weights are too large for one core's cache, or if the loop over time has no products.
 struct Barrier {
-  int arrived = 0, generation = 0, sleeping = 0;
+  int arrived = 0, round = 0;
 };
 
 struct Slab {
@@ -297,21 +311,6 @@ INLINE long most_rows(int threads, long B, bool team) {
     most = rows > most ? rows : most;
   }
   return most;
-}
-
-INLINE int thread_id() {
-#if defined(_OPENMP)
-  return omp_get_thread_num();
-#else
-  return 0;
-#endif
-}
-INLINE int team_size() {
-#if defined(_OPENMP)
-  return omp_get_num_threads();
-#else
-  return 1;
-#endif
 }
 
 // ---- products (products.cpp, compiled once for all kernels) -----------------------------------------------------------

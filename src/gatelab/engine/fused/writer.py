@@ -141,6 +141,8 @@ class Writer:
         own: dict[str, str],
         before: list[str],
         body: str,
+        after: Iterable[str] = (),
+        meeting: str = "team ? Meeting::OPTIONAL : Meeting::NONE",
     ) -> str:
         """Both functions. `shared` are arrays of all threads; `own` are arrays of rows, each thread's for its slab, or
         the team's together.
@@ -159,12 +161,10 @@ extern "C" long prepare_{self.name}(void* const* p, const long* n) {{
   const long floats = lay_out(prepared);
   if (!prepared) return floats;
 {indented(self.initialization, 2)}
-#pragma omp parallel num_threads(wanted_threads)
-  {{
-    const int id = thread_id(), threads = team_size();
-    (void)id, (void)threads;
+  const int threads = wanted_threads;
+  in_parallel(threads, Meeting::NONE, [&]([[maybe_unused]] const int id) {{
 {indented(self.packing, 4)}
-  }}
+  }});
   return floats;
 }}
 
@@ -174,10 +174,9 @@ extern "C" int {self.name}(void* const* p, const long* n) {{
 {indented(pointers, 2)}
   {declared}
 {indented([lay_out, "lay_out((float*)prepared);", *self.read], 2)}
-  long threads = team ? wanted_threads : useful_threads(wanted_threads, B);
-  // Memory for all threads is taken before they begin, so that they need not wait for it. If fewer of them are granted,
-  // their slabs are larger: then once again with as many as there are.
-  for (long granted;; threads = granted) {{
+  long team = wanted_team, threads = team ? wanted_threads : useful_threads(wanted_threads, B);
+  // Memory for all threads is taken before they begin, so that they need not wait for it.
+  for (;; team = 0, threads = 1) {{  // once, or again if threads that have to meet are not to be had
     const long most = most_rows(threads, B, team);
 {indented(before, 4)}
 {indented(self._arrays("shared", shared), 4)}
@@ -185,28 +184,20 @@ extern "C" int {self.name}(void* const* p, const long* n) {{
     const long shared_floats = lay_out_shared(nullptr), own_floats = lay_out_own(nullptr);
     float* const memory = arena.get(shared_floats + (team ? 1 : threads) * own_floats);
     if (!memory) return 1;
-    granted = threads;
-    auto work = [&](const Slab slab) __attribute__((noinline)) {{
-      if (slab.threads != threads) {{
-        if (slab.id == 0) granted = slab.threads;
-        return;
-      }}
+    Barrier barrier;
+    auto work = [&](const int id) __attribute__((noinline)) {{
+      const Slab slab = slab_of(id, threads, B, team, &barrier);
       FlushDenormals flush;
       [[maybe_unused]] const long rows = slab.rows();
       [[maybe_unused]] const long first_unit = slab.first_unit(Hp), last_unit = slab.last_unit(Hp);
       [[maybe_unused]] const long units = last_unit < H ? last_unit - first_unit : H > first_unit ? H - first_unit : 0;
 {indented([self._pieces("shared", shared, "memory")], 6)}
-{indented([self._pieces("own", own, "memory + shared_floats + (team ? 0 : slab.id) * own_floats")], 6)}
+{indented([self._pieces("own", own, "memory + shared_floats + (team ? 0 : id) * own_floats")], 6)}
 {indented([body], 6)}
     }};
-    if (threads == 1) {{  // a step of a stream takes hardly longer than the beginning of a parallel region
-      work(slab_of(0, 1, B, team, nullptr));
-    }} else {{
-      Barrier barrier;
-#pragma omp parallel num_threads(threads)
-      work(slab_of(thread_id(), team_size(), B, team, &barrier));
-    }}
-    if (granted == threads) return 0;
+    if (!in_parallel(threads, {meeting}, work)) continue;
+{indented(after, 4)}
+    return 0;
   }}
 }}
 """

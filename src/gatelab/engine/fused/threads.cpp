@@ -1,0 +1,275 @@
+// The threads of all kernels of a process. (Compiled together with products.cpp.)
+//
+// Work is divided into shares, and whoever is free takes the next one: the calling thread, or one of a pool. What a share
+// computes does not depend on who runs it, so that results have the same bits on a busy machine, where the caller may run
+// all of them itself. A thread that waits spins at first, and lets others have its core while it does; one that has lost
+// its core or has waited for long sleeps.
+//
+// Torch has a pool too, OpenMP's. Where its idle threads spin for long, they would keep ours off the cores: then kernels
+// use it instead.
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <time.h>
+
+#include <initializer_list>
+#include <new>
+
+namespace {
+
+constexpr long MICROSECOND = 1000, MILLISECOND = 1000 * MICROSECOND;
+constexpr long SPIN_IDLE = 5 * MILLISECOND;  // until the next call: longer than what a training loop does between two of them
+constexpr long SPIN_INSIDE = 100 * MICROSECOND;  // until the others are done
+constexpr long LOST = 50 * MICROSECOND;  // away for as long as this: another process has the core
+constexpr long LATE = 200 * MICROSECOND;  // longer than a sleeping thread takes to wake up
+constexpr long ALONE_FIRST = 5 * MILLISECOND, ALONE_MOST = 320 * MILLISECOND;
+
+long now() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1000000000L + time.tv_nsec;
+}
+
+template <class T>
+T read(const T& value) {
+  return __atomic_load_n(&value, __ATOMIC_SEQ_CST);
+}
+
+template <class T>
+void write(T& value, T to) {
+  __atomic_store_n(&value, to, __ATOMIC_SEQ_CST);
+}
+
+// Spins until `is_done`; false if it was not in time, or if the core was lost meanwhile.
+template <class Done>
+bool spun(long most, Done is_done) {
+  for (long begin = 0, last = 0;;) {
+    for (int i = 0; i < 32; i++) {  // a microsecond; most waits inside a kernel are over by then
+      if (is_done()) return true;
+#if defined(__SSE2__)
+      __builtin_ia32_pause();
+#elif defined(__aarch64__)
+      __asm__ volatile("yield");
+#endif
+    }
+    sched_yield();
+    const long time = now();
+    if (begin == 0) begin = last = time;
+    if (time - last > LOST || time - begin > most) return is_done();
+    last = time;
+  }
+}
+
+// Where threads sleep until something has changed.
+struct Bed {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+  int sleeping = 0;
+
+  template <class Done>
+  void sleep_until(Done is_done) {
+    pthread_mutex_lock(&mutex);
+    write(sleeping, sleeping + 1);  // before it looks: whoever changes something looks here afterwards
+    while (!is_done()) pthread_cond_wait(&changed, &mutex);
+    write(sleeping, sleeping - 1);
+    pthread_mutex_unlock(&mutex);
+  }
+
+  void wake() {
+    if (!read(sleeping)) return;
+    pthread_mutex_lock(&mutex);
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&mutex);
+  }
+};
+
+constexpr int MOST_WORKERS = 1023;
+constexpr uint32_t CLOSED = ~0u;
+
+struct alignas(64) Worker {
+  int calls = 0;  // for which it is wanted
+  Bed bed;
+};
+
+struct Job {
+  Share* run;
+  void* context;
+  uint32_t shares;
+};
+
+}  // namespace
+
+struct OpenMP {
+  void (*parallel)(void (*body)(void*), void* data, unsigned threads, unsigned flags);  // GOMP_parallel
+  int (*team_size)();  // omp_get_num_threads
+};
+
+struct Pool {
+  pthread_mutex_t in_use = PTHREAD_MUTEX_INITIALIZER;
+  OpenMP openmp;  // null: threads of our own
+  int workers = 0;
+  // When threads made the caller wait for longer than the work would have taken it alone, it does without them: for a
+  // while, twice as long if it happens again.
+  long alone_until = 0, alone_for = ALONE_FIRST;
+  bool overslept = false;  // whether anybody had to sleep at a barrier
+  pthread_t caller;
+  uint32_t callers_shares = 0;
+  long callers_end = 0;
+  Bed bed;  // of the caller, and of threads at a barrier
+  alignas(64) Job job;
+  // The number of the job, and its next share. A share is taken by adding 1, which fails if the job is another one by
+  // then: `job` is written only while the ticket is closed.
+  alignas(64) uint64_t ticket = CLOSED;
+  alignas(64) uint32_t left = 0;  // shares that are not done
+  Worker worker[MOST_WORKERS];
+};
+
+namespace {
+
+Pool* pool;  // of all kernels (`use_pool`)
+
+// Takes the next share and runs it; false if there is none.
+bool run_next() {
+  for (;;) {
+    uint64_t ticket = read(pool->ticket);
+    const Job job{__atomic_load_n(&pool->job.run, __ATOMIC_RELAXED), __atomic_load_n(&pool->job.context, __ATOMIC_RELAXED),
+                  __atomic_load_n(&pool->job.shares, __ATOMIC_RELAXED)};
+    const uint32_t share = (uint32_t)ticket;
+    if (share == CLOSED || share >= job.shares) return false;
+    if (!__atomic_compare_exchange_n(&pool->ticket, &ticket, ticket + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+      continue;
+    job.run(job.context, share);
+    if (__atomic_sub_fetch(&pool->left, 1, __ATOMIC_SEQ_CST) == 0) pool->bed.wake();
+    return true;
+  }
+}
+
+void run_as_caller() {
+  while (run_next()) pool->callers_shares++;
+  pool->callers_end = now();
+}
+
+void* work(void* which) {
+  Worker& self = *(Worker*)which;
+  for (int seen = 0;;) {
+    const auto is_called = [&] { return read(self.calls) != seen; };
+    if (!spun(SPIN_IDLE, is_called)) self.bed.sleep_until(is_called);
+    seen = read(self.calls);  // before it looks for work: a call that comes later counts
+    while (run_next()) {}
+  }
+}
+
+// Whether there are as many workers as this, new ones among them.
+bool has_workers(int wanted) {
+  for (; pool->workers < wanted && pool->workers < MOST_WORKERS; pool->workers++) {
+    pthread_t thread;
+    pthread_attr_t detached;
+    sigset_t all, before;
+    sigfillset(&all);  // signals are for the program's own threads, but for those of a crash
+    for (int crash : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, crash);
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const bool has_failed = pthread_create(&thread, &detached, work, &pool->worker[pool->workers]);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_attr_destroy(&detached);
+    if (has_failed) break;
+  }
+  return pool->workers >= wanted;
+}
+
+// A member of an OpenMP team; `together` if it has to be complete.
+void join(void* together) {
+  if (together && (uint32_t)pool->openmp.team_size() != pool->job.shares) return;
+  if (pthread_equal(pthread_self(), pool->caller)) return run_as_caller();
+  while (run_next()) {}
+}
+
+void run_with_others(int shares, bool together) {
+  if (pool->openmp.parallel) return pool->openmp.parallel(join, together ? pool : nullptr, shares, 0);
+  has_workers(shares - 1);  // fewer will do
+  for (int i = 0; i < shares - 1 && i < pool->workers; i++) {
+    __atomic_add_fetch(&pool->worker[i].calls, 1, __ATOMIC_SEQ_CST);
+    pool->worker[i].bed.wake();
+  }
+  run_as_caller();
+  const auto is_done = [] { return read(pool->left) == 0; };
+  if (!spun(SPIN_INSIDE, is_done)) pool->bed.sleep_until(is_done);
+}
+
+// Whether others were too late, or slower than the caller would have been.
+bool has_lost(int shares, bool together, long begin, long end) {
+  if (together) return pool->overslept;
+  const long mine = pool->callers_shares, alone = mine ? (pool->callers_end - begin) / mine * shares : end - begin;
+  return end - begin > alone + alone / 8 + LOST || (mine == shares && end - begin > LATE);
+}
+
+void learn(bool has_lost, long time) {
+  if (has_lost) pool->alone_until = time + pool->alone_for;
+  const long next = has_lost ? pool->alone_for * 2 : pool->alone_for / 2;
+  pool->alone_for = next < ALONE_FIRST ? ALONE_FIRST : next > ALONE_MOST ? ALONE_MOST : next;
+}
+
+// The threads of a process do not exist in one that it forks.
+void begin_again() {
+  const OpenMP openmp = pool->openmp;
+  new (pool) Pool;
+  pool->openmp = openmp;
+}
+
+}  // namespace
+
+bool run_shares(int shares, Meeting meeting, Share* run, void* context) {
+  const bool together = meeting != Meeting::NONE;
+  // Another thread of the program may have the pool.
+  const bool has_pool = together ? !pthread_mutex_lock(&pool->in_use) : !pthread_mutex_trylock(&pool->in_use);
+  const long begin = now();
+  const bool is_alone = !has_pool || (begin < pool->alone_until && meeting != Meeting::NEEDED);
+  if (is_alone || (together && !pool->openmp.parallel && !has_workers(shares - 1))) {
+    if (has_pool) pthread_mutex_unlock(&pool->in_use);
+    for (int share = 0; !together && share < shares; share++) run(context, share);
+    return !together;
+  }
+  const uint64_t number = (pool->ticket >> 32) + 1;
+  __atomic_store_n(&pool->job.run, run, __ATOMIC_RELAXED);
+  __atomic_store_n(&pool->job.context, context, __ATOMIC_RELAXED);
+  __atomic_store_n(&pool->job.shares, (uint32_t)shares, __ATOMIC_RELAXED);
+  pool->overslept = false, pool->caller = pthread_self(), pool->callers_shares = 0;
+  write(pool->left, (uint32_t)shares);
+  write(pool->ticket, number << 32);
+  run_with_others(shares, together);
+  const bool is_complete = read(pool->left) == 0;  // or nothing was run
+  write(pool->ticket, number << 32 | CLOSED);
+  const long end = now();
+  learn(has_lost(shares, together, begin, end), end);
+  pthread_mutex_unlock(&pool->in_use);
+  return is_complete;
+}
+
+void meet(const Slab& slab) {
+  if (slab.threads == 1) return;
+  Barrier& barrier = *slab.barrier;
+  const int round = read(barrier.round);
+  if (__atomic_add_fetch(&barrier.arrived, 1, __ATOMIC_SEQ_CST) == slab.threads) {  // the last one
+    write(barrier.arrived, 0);
+    write(barrier.round, round + 1);
+    pool->bed.wake();
+    return;
+  }
+  const auto is_over = [&] { return read(barrier.round) != round; };
+  if (spun(SPIN_INSIDE, is_over)) return;
+  write(pool->overslept, true);
+  pool->bed.sleep_until(is_over);
+}
+
+extern "C" void use_pool(Pool* shared) { pool = shared; }
+
+// Of the first kernel that is loaded: all others are told to use it. Null if there is no memory.
+extern "C" Pool* new_pool(const OpenMP* openmp) {
+  void* const memory = aligned_alloc(alignof(Pool), sizeof(Pool));
+  if (!memory) return nullptr;
+  pool = new (memory) Pool;
+  pool->openmp = *openmp;
+  pthread_atfork(nullptr, nullptr, begin_again);
+  return pool;
+}

@@ -1,0 +1,137 @@
+"""The threads of kernels: their own, or those of torch's OpenMP runtime. Bits depend on their number alone."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+from gatelab import Recurrent
+from gatelab.engine import team
+from gatelab.engine.fused import kernel as kernels
+from gatelab.engine.fused import passes
+from gatelab.models import SequenceClassifier
+from gatelab.training import process
+
+
+@pytest.fixture(params=["own", "openmp"])
+def layer_in_pool(request, monkeypatch):
+    """Makes layers whose kernels have a new pool of threads."""
+    before = torch.get_num_threads()
+    pools = []
+
+    def make(cell: str, *sizes: int) -> Recurrent:
+        layer = Recurrent(cell, *sizes, engine="fused")
+        library = kernels.kernel(layer.cell).library
+        if not pools:
+            monkeypatch.setattr("gatelab.waiting.description", lambda: (request.param == "own", ""))
+            library.new_pool.restype = ctypes.c_void_p
+            pools.append(library.new_pool(ctypes.byref(kernels._OpenMP.if_it_spins())))
+        library.use_pool(pools[0])
+        return layer
+
+    yield make
+    torch.set_num_threads(before)
+    kernels.kernel.__globals__["_kernel"].cache_clear()  # with their pool
+
+
+def results(layer: Recurrent, x: torch.Tensor) -> list[torch.Tensor]:
+    layer.zero_grad()
+    output = layer(x)[0]
+    output.sin().sum().backward()
+    return [output.detach(), *(p.grad.clone() for p in layer.parameters())]
+
+
+def assert_same(found: list[torch.Tensor], expected: list[torch.Tensor]) -> None:
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("threads", [2, 3, 17])
+def test_the_caller_alone_computes_the_same_bits(layer_in_pool, threads):
+    """Two threads of the program at once: one of them has the pool, the other does without."""
+    layer, x = layer_in_pool("gru", 7, 40), torch.randn(70, 30, 7)
+    torch.set_num_threads(threads)
+    expected = results(layer, x)
+    for _ in range(20):
+        assert_same(results(layer, x), expected)
+    # The weights are copied: gradients of one module in two threads would be added up.
+    others = [layer_in_pool("gru", 7, 40) for _ in range(2)]
+    found: list[list[list[torch.Tensor]]] = [[], []]
+
+    def compute(k: int) -> None:
+        torch.set_num_threads(threads)
+        found[k] += [results(others[k], x) for _ in range(30)]
+
+    for other in others:
+        other.load_state_dict(layer.state_dict())
+    running = [threading.Thread(target=compute, args=(k,)) for k in range(2)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    assert [len(each) for each in found] == [30, 30]
+    for each in found:
+        for again in each:
+            assert_same(again, expected)
+
+
+@pytest.mark.parametrize("cell", ["mingru", "gru"])
+def test_a_team_computes_the_bits_of_one_thread(layer_in_pool, cell, monkeypatch):
+    """So it may be dissolved on a busy machine."""
+    monkeypatch.setattr(passes, "TEAM_BYTES", 0)
+    monkeypatch.setattr(passes, "THREAD_WORK", 1)
+    layer, x = layer_in_pool(cell, 7, 70), torch.randn(2, 60, 7)
+    torch.set_num_threads(1)
+    expected = results(layer, x)
+    for threads in (2, 3, 5):
+        torch.set_num_threads(threads)
+        assert_same(results(layer, x), expected)
+
+
+def test_a_forked_process_has_threads_of_its_own(tmp_path):
+    """Those of its parent do not exist there."""
+    code = """
+import os, gatelab, torch
+torch.set_num_threads(3)
+layer, x = gatelab.Recurrent("gru", 7, 40, engine="fused").requires_grad_(False), torch.randn(70, 30, 7)
+expected = layer(x)[0]
+if (child := os.fork()) == 0:
+    ours = all(torch.equal(layer(x)[0], expected) for _ in range(20))
+    names = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 3
+    os._exit(0 if ours and names >= 3 else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert torch.equal(layer(x)[0], expected)
+print("done")
+"""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    done = subprocess.run([sys.executable, "-c", code], env=clean, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "done\n", done.stderr
+
+
+@pytest.mark.parametrize(("first", "expected"), [("gatelab", "False"), ("torch", "True")])
+def test_openmp_is_used_where_its_threads_spin(first, expected):
+    code = f"import {first}; from gatelab.engine.fused import kernel; print(kernel.uses_openmp())"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    done = subprocess.run([sys.executable, "-c", code], env=clean, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "of_torch"),
+    [({}, 1), ({"pool": "mean"}, 2), ({"num_layers": 2, "dropout": 0.5}, 2), ({"engine": "eager"}, 2)],
+)
+def test_threads_are_for_kernels_where_torch_has_little_to_do(options, of_torch):
+    before = torch.get_num_threads()
+    model = SequenceClassifier("gru", 4, 16, 3, **{"num_layers": 1, "dropout": 0.0, **options})
+    torch.set_num_threads(2)
+    try:
+        with process.divided(model):
+            assert (team.of_kernels(), torch.get_num_threads()) == (2, of_torch)
+        assert (team.of_kernels(), torch.get_num_threads()) == (2, 2)
+    finally:
+        torch.set_num_threads(before)
