@@ -31,7 +31,7 @@ def layer_in_pool(request, monkeypatch):
         if not pools:
             monkeypatch.setattr("gatelab.waiting.description", lambda: (request.param == "own", ""))
             library.new_pool.restype = ctypes.c_void_p
-            pools.append(library.new_pool(ctypes.byref(kernels._OpenMP.if_it_spins())))
+            pools.append(library.new_pool(ctypes.byref(kernels.Given.here())))
         library.use_pool(pools[0])
         return layer
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from gatelab.engine.fused import kernel
+
 
 def _openmp() -> Any | None:
     """The loaded OpenMP library; None if it is neither GNU's nor LLVM's, or not visible."""
@@ -51,13 +53,13 @@ def for_kernels() -> Iterator[None]:
     matrix products, and waiting for them takes longer than the products do, much longer on a busy machine.
     """
     global _of_kernels
-    before = _of_kernels
-    _of_kernels = of_kernels()
+    before, patience = _of_kernels, kernel.patience.value
+    _of_kernels, kernel.patience.value = of_kernels(), kernel.LONG_PATIENCE
     try:
         with alone():
             yield
     finally:
-        _of_kernels = before
+        _of_kernels, kernel.patience.value = before, patience
 
 
 @contextmanager

@@ -85,23 +85,29 @@ class Kernel:
         )
 
 
-class _OpenMP(ctypes.Structure):
-    """Functions of the OpenMP runtime that torch has loaded (threads.cpp)."""
+# Microseconds for which an idle thread of ours spins. Torch's threads want the same cores.
+PATIENCE, LONG_PATIENCE = 200, 5000  # the latter is more than what a training loop does between two calls
+patience = ctypes.c_long(PATIENCE)
 
-    _fields_ = (("parallel", ctypes.c_void_p), ("team_size", ctypes.c_void_p))
+
+class Given(ctypes.Structure):
+    """What a pool of threads is given (threads.cpp)."""
+
+    _fields_ = (("patience", ctypes.c_void_p), ("parallel", ctypes.c_void_p), ("team_size", ctypes.c_void_p))
 
     @classmethod
-    def if_it_spins(cls) -> _OpenMP:
-        """Null unless idle threads of that runtime spin for long, and keep others off their cores."""
+    def here(cls) -> Given:
+        """With functions of torch's OpenMP runtime if its idle threads spin for long, and keep others off the cores."""
         library, names = ctypes.CDLL(None), ("GOMP_parallel", "omp_get_num_threads")
-        if waiting.description()[0] or not all(hasattr(library, name) for name in names):
-            return cls(None, None)
-        return cls(*(ctypes.cast(library[name], ctypes.c_void_p) for name in names))
+        does_sleep, _ = waiting.description()
+        if does_sleep or not all(hasattr(library, name) for name in names):
+            return cls(ctypes.addressof(patience), None, None)
+        return cls(ctypes.addressof(patience), *(ctypes.cast(library[name], ctypes.c_void_p) for name in names))
 
 
 def uses_openmp() -> bool:
     """Whether kernels use the threads of torch's OpenMP runtime instead of their own."""
-    return _OpenMP.if_it_spins().parallel is not None
+    return Given.here().parallel is not None
 
 
 _pool: int | None = None  # the threads of all kernels (threads.cpp)
@@ -112,7 +118,7 @@ def _share_pool(library: ctypes.CDLL) -> None:
     global _pool
     library.new_pool.restype, library.use_pool.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
     if _pool is None:
-        _pool = library.new_pool(ctypes.byref(_OpenMP.if_it_spins()))
+        _pool = library.new_pool(ctypes.byref(Given.here()))
         if _pool is None:
             raise MemoryError("there is no memory for a pool of threads")
     library.use_pool(_pool)

@@ -18,7 +18,6 @@
 namespace {
 
 constexpr long MICROSECOND = 1000, MILLISECOND = 1000 * MICROSECOND;
-constexpr long SPIN_IDLE = 5 * MILLISECOND;  // until the next call: longer than what a training loop does between two of them
 constexpr long SPIN_INSIDE = 100 * MICROSECOND;  // until the others are done
 constexpr long LOST = 50 * MICROSECOND;  // away for as long as this: another process has the core
 constexpr long LATE = 200 * MICROSECOND;  // longer than a sleeping thread takes to wake up
@@ -99,17 +98,19 @@ struct Job {
 
 }  // namespace
 
-struct OpenMP {
-  void (*parallel)(void (*body)(void*), void* data, unsigned threads, unsigned flags);  // GOMP_parallel
+// What Python gives to a pool (kernel.py).
+struct Given {
+  const long* patience;  // microseconds for which an idle thread spins
+  void (*parallel)(void (*body)(void*), void* data, unsigned threads, unsigned flags);  // GOMP_parallel; null: threads of our own
   int (*team_size)();  // omp_get_num_threads
 };
 
 struct Pool {
   pthread_mutex_t in_use = PTHREAD_MUTEX_INITIALIZER;
-  OpenMP openmp;  // null: threads of our own
+  Given given;
   int workers = 0;
   // When threads made the caller wait for longer than the work would have taken it alone, it does without them: for a
-  // while, twice as long if it happens again.
+  // while, twice as long if it happens again. That is forgotten slowly: one such wait takes more than a few calls gain.
   long alone_until = 0, alone_for = ALONE_FIRST;
   bool overslept = false;  // whether anybody had to sleep at a barrier
   pthread_t caller;
@@ -153,7 +154,7 @@ void* work(void* which) {
   Worker& self = *(Worker*)which;
   for (int seen = 0;;) {
     const auto is_called = [&] { return read(self.calls) != seen; };
-    if (!spun(SPIN_IDLE, is_called)) self.bed.sleep_until(is_called);
+    if (!spun(*pool->given.patience * MICROSECOND, is_called)) self.bed.sleep_until(is_called);
     seen = read(self.calls);  // before it looks for work: a call that comes later counts
     while (run_next()) {}
   }
@@ -180,13 +181,13 @@ bool has_workers(int wanted) {
 
 // A member of an OpenMP team; `together` if it has to be complete.
 void join(void* together) {
-  if (together && (uint32_t)pool->openmp.team_size() != pool->job.shares) return;
+  if (together && (uint32_t)pool->given.team_size() != pool->job.shares) return;
   if (pthread_equal(pthread_self(), pool->caller)) return run_as_caller();
   while (run_next()) {}
 }
 
 void run_with_others(int shares, bool together) {
-  if (pool->openmp.parallel) return pool->openmp.parallel(join, together ? pool : nullptr, shares, 0);
+  if (pool->given.parallel) return pool->given.parallel(join, together ? pool : nullptr, shares, 0);
   has_workers(shares - 1);  // fewer will do
   for (int i = 0; i < shares - 1 && i < pool->workers; i++) {
     __atomic_add_fetch(&pool->worker[i].calls, 1, __ATOMIC_SEQ_CST);
@@ -197,7 +198,7 @@ void run_with_others(int shares, bool together) {
   if (!spun(SPIN_INSIDE, is_done)) pool->bed.sleep_until(is_done);
 }
 
-// Whether others were too late, or slower than the caller would have been.
+// Whether others were too late, or all slower than the caller would have been alone.
 bool has_lost(int shares, bool together, long begin, long end) {
   if (together) return pool->overslept;
   const long mine = pool->callers_shares, alone = mine ? (pool->callers_end - begin) / mine * shares : end - begin;
@@ -206,15 +207,15 @@ bool has_lost(int shares, bool together, long begin, long end) {
 
 void learn(bool has_lost, long time) {
   if (has_lost) pool->alone_until = time + pool->alone_for;
-  const long next = has_lost ? pool->alone_for * 2 : pool->alone_for / 2;
+  const long next = has_lost ? pool->alone_for * 2 : pool->alone_for - pool->alone_for / 16;
   pool->alone_for = next < ALONE_FIRST ? ALONE_FIRST : next > ALONE_MOST ? ALONE_MOST : next;
 }
 
 // The threads of a process do not exist in one that it forks.
 void begin_again() {
-  const OpenMP openmp = pool->openmp;
+  const Given given = pool->given;
   new (pool) Pool;
-  pool->openmp = openmp;
+  pool->given = given;
 }
 
 }  // namespace
@@ -225,7 +226,7 @@ bool run_shares(int shares, Meeting meeting, Share* run, void* context) {
   const bool has_pool = together ? !pthread_mutex_lock(&pool->in_use) : !pthread_mutex_trylock(&pool->in_use);
   const long begin = now();
   const bool is_alone = !has_pool || (begin < pool->alone_until && meeting != Meeting::NEEDED);
-  if (is_alone || (together && !pool->openmp.parallel && !has_workers(shares - 1))) {
+  if (is_alone || (together && !pool->given.parallel && !has_workers(shares - 1))) {
     if (has_pool) pthread_mutex_unlock(&pool->in_use);
     for (int share = 0; !together && share < shares; share++) run(context, share);
     return !together;
@@ -265,11 +266,11 @@ void meet(const Slab& slab) {
 extern "C" void use_pool(Pool* shared) { pool = shared; }
 
 // Of the first kernel that is loaded: all others are told to use it. Null if there is no memory.
-extern "C" Pool* new_pool(const OpenMP* openmp) {
+extern "C" Pool* new_pool(const Given* given) {
   void* const memory = aligned_alloc(alignof(Pool), sizeof(Pool));
   if (!memory) return nullptr;
   pool = new (memory) Pool;
-  pool->openmp = *openmp;
+  pool->given = *given;
   pthread_atfork(nullptr, nullptr, begin_again);
   return pool;
 }
