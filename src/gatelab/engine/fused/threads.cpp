@@ -112,8 +112,8 @@ struct Pool {
   // When threads made the caller wait for longer than the work would have taken it alone, it does without them: for a
   // while, twice as long if it happens again. That is forgotten slowly: one such wait takes more than a few calls gain.
   long alone_until = 0, alone_for = ALONE_FIRST;
-  bool overslept = false;  // whether anybody had to sleep at a barrier
   pthread_t caller;
+  long callers_sleep = 0;  // at barriers
   uint32_t callers_shares = 0;
   long callers_end = 0;
   Bed bed;  // of the caller, and of threads at a barrier
@@ -200,7 +200,7 @@ void run_with_others(int shares, bool together) {
 
 // Whether others were too late, or all slower than the caller would have been alone.
 bool has_lost(int shares, bool together, long begin, long end) {
-  if (together) return pool->overslept;
+  if (together) return pool->callers_sleep > (end - begin) / 2;
   const long mine = pool->callers_shares, alone = mine ? (pool->callers_end - begin) / mine * shares : end - begin;
   return end - begin > alone + alone / 8 + LOST || (mine == shares && end - begin > LATE);
 }
@@ -235,7 +235,7 @@ bool run_shares(int shares, Meeting meeting, Share* run, void* context) {
   __atomic_store_n(&pool->job.run, run, __ATOMIC_RELAXED);
   __atomic_store_n(&pool->job.context, context, __ATOMIC_RELAXED);
   __atomic_store_n(&pool->job.shares, (uint32_t)shares, __ATOMIC_RELAXED);
-  pool->overslept = false, pool->caller = pthread_self(), pool->callers_shares = 0;
+  pool->callers_sleep = 0, pool->caller = pthread_self(), pool->callers_shares = 0;
   write(pool->left, (uint32_t)shares);
   write(pool->ticket, number << 32);
   run_with_others(shares, together);
@@ -259,8 +259,9 @@ void meet(const Slab& slab) {
   }
   const auto is_over = [&] { return read(barrier.round) != round; };
   if (spun(SPIN_INSIDE, is_over)) return;
-  write(pool->overslept, true);
+  const long begin = now();
   pool->bed.sleep_until(is_over);
+  if (pthread_equal(pthread_self(), pool->caller)) pool->callers_sleep += now() - begin;
 }
 
 extern "C" void use_pool(Pool* shared) { pool = shared; }
