@@ -19,7 +19,8 @@ namespace {
 
 constexpr long MICROSECOND = 1000, MILLISECOND = 1000 * MICROSECOND;
 constexpr long SPIN_INSIDE = 100 * MICROSECOND;  // until the others are done
-constexpr long LOST = 50 * MICROSECOND;  // away for as long as this: another process has the core
+constexpr long LOST = 1 * MILLISECOND;  // away for as long as this: another process has the core
+constexpr long MARGIN = 100 * MICROSECOND;  // of the time that the caller would have taken alone
 constexpr long LATE = 200 * MICROSECOND;  // longer than a sleeping thread takes to wake up
 constexpr long ALONE_FIRST = 5 * MILLISECOND, ALONE_MOST = 320 * MILLISECOND;
 
@@ -202,12 +203,12 @@ void run_with_others(int shares, bool together) {
 bool has_lost(int shares, bool together, long begin, long end) {
   if (together) return pool->callers_sleep > (end - begin) / 2;
   const long mine = pool->callers_shares, alone = mine ? (pool->callers_end - begin) / mine * shares : end - begin;
-  return end - begin > alone + alone / 8 + LOST || (mine == shares && end - begin > LATE);
+  return end - begin > alone + alone / 8 + MARGIN || (mine == shares && end - begin > LATE);
 }
 
 void learn(bool has_lost, long time) {
   if (has_lost) pool->alone_until = time + pool->alone_for;
-  const long next = has_lost ? pool->alone_for * 2 : pool->alone_for - pool->alone_for / 16;
+  const long next = has_lost ? pool->alone_for * 2 : pool->alone_for - pool->alone_for / 8;
   pool->alone_for = next < ALONE_FIRST ? ALONE_FIRST : next > ALONE_MOST ? ALONE_MOST : next;
 }
 
