@@ -304,7 +304,7 @@ def test_a_world_writable_cache_is_not_used(cache):
     cache.chmod(0o777)
     files._private_folder.cache_clear()
     with pytest.warns(UserWarning, match=r"writable by others: it is not used.*chmod go-w"):
-        library_path = compiler._library_path("answer", SOURCE, compiler.FLAGS)
+        library_path = compiler._library_path("answer", SOURCE)
     assert not library_path.is_relative_to(cache)
     assert library_path.parent.stat().st_mode & 0o077 == 0
     cache.chmod(0o700)
@@ -315,7 +315,7 @@ def test_a_world_writable_cache_is_not_used(cache):
 
 
 def test_cell_names_cannot_escape_the_cache(cache):
-    assert compiler._library_path("../../gru(r=1)", SOURCE, compiler.FLAGS).parent == cache
+    assert compiler._library_path("../../gru(r=1)", SOURCE).parent == cache
 
 
 @pytest.mark.parametrize("hangs_at", ["--version", "-shared"])
