@@ -37,7 +37,7 @@ def layer_in_pool(request, monkeypatch):
 
     yield make
     torch.set_num_threads(before)
-    kernels.kernel.__globals__["_kernel"].cache_clear()  # with their pool
+    kernels._kernel.cache_clear()  # loaded again, they have the pool of all
 
 
 def results(layer: Recurrent, x: torch.Tensor) -> list[torch.Tensor]:

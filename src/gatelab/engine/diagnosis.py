@@ -133,7 +133,7 @@ def _kernel() -> list[Finding]:
 
 def _threads() -> str:
     """How many threads kernels have, and whose."""
-    whose = "of OpenMP, since torch's own spin for long" if kernel.uses_openmp() else "of gatelab's own"
+    whose = "torch's (OpenMP), which spin for long" if kernel.uses_openmp() else "gatelab's own"
     return f"{torch.get_num_threads()}, {whose}"
 
 

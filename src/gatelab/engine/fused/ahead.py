@@ -28,7 +28,7 @@ def build(cells: Iterable[Cell], folder: Path, levels: Sequence[str] = tuple(pre
             "kernels are compiled ahead for Linux on x86-64, which this machine does not run: compile them on one that "
             "does. On other systems they are compiled on first use"
         )
-    compiler.command()  # there is one
+    compiler.command()  # raises if there is none
     sources = {compiler.key(text): (name, text) for cell in cells for name, text in _sources(cell).items()}
     identity = hashlib.sha256("".join(sorted(sources)).encode()).hexdigest()[:10]
     folder.mkdir(mode=MODE, parents=True, exist_ok=True)

@@ -102,8 +102,9 @@ struct Job {
 // What Python gives to a pool (kernel.py).
 struct Given {
   const long* patience;  // microseconds for which an idle thread spins
-  void (*parallel)(void (*body)(void*), void* data, unsigned threads, unsigned flags);  // GOMP_parallel; null: threads of our own
-  int (*team_size)();  // omp_get_num_threads
+  // GOMP_parallel and omp_get_num_threads; null: threads of our own.
+  void (*parallel)(void (*body)(void*), void* data, unsigned threads, unsigned flags);
+  int (*team_size)();
 };
 
 struct Pool {
