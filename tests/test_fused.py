@@ -18,8 +18,15 @@ from test_trace import EXPRESSIONS, NAMES
 
 from gatelab import I, Recurrent, cell, cells, cos, exp, from_torch, learned, relu, sigmoid, sin, softplus, tanh
 from gatelab.engine import choose
-from gatelab.engine.fused import buffers, compiler, function, passes
+from gatelab.engine.fused import buffers, calls, compiler, function, passes
 from gatelab.engine.fused.kernel import Kernel, kernel
+
+
+def set_limits(patch, **limits: int) -> None:
+    """Limits of `passes` for this test, with which all calls are settled anew."""
+    for name, limit in limits.items():
+        patch.setattr(passes, name, limit)
+    patch.setattr(passes, "_calls", {})
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +34,8 @@ def _poisoned(monkeypatch):
     """Buffers are filled with NaN, so that reading uninitialized memory is detected."""
     original = buffers.empty
     monkeypatch.setattr(buffers, "empty", lambda *shape: original(*shape).fill_(float("nan")))
-    monkeypatch.setattr(passes, "THREAD_WORK", 1)  # small tests are run by as many threads as large ones
+    monkeypatch.setattr(calls, "SMALL", 0)
+    set_limits(monkeypatch, THREAD_WORK=1)  # small tests are run by as many threads as large ones
 
 
 @pytest.fixture
@@ -291,7 +299,7 @@ def test_random_cells(matrices, gate, first, second, watch):
         for threads, team, (B, T, D, H), lengths in RANDOM_CASES:
             torch.set_num_threads(threads)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(passes, "TEAM_BYTES", 0 if team else passes.TEAM_BYTES)
+                set_limits(patch, TEAM_BYTES=0 if team else passes.TEAM_BYTES)
                 layer, exact = pair(made, D, H)
                 compare(layer, exact, torch.randn(B, T, D), random_states(layer, B), lengths=lengths, gates=watch)
     finally:
@@ -322,7 +330,7 @@ def test_any_number_of_threads(threads, monkeypatch):
         for name, sizes in (("agru", (5, 33)), ("lru", (1, 9)), ("qrnn", (3,))):
             layer, exact = pair(name, 3, 20)
             for B, together in itertools.product(sizes, (False, True)):
-                monkeypatch.setattr(passes, "SUMS_BYTES", 0 if together else 1 << 28)
+                set_limits(monkeypatch, SUMS_BYTES=0 if together else 1 << 28)
                 lengths = [1 + b % 6 for b in range(B)] if together else None
                 x, states = torch.randn(B, 6, 3), random_states(layer, B)
                 compare(layer, exact, x, states, lengths=lengths, gates=not together)
@@ -356,7 +364,7 @@ def test_too_little_memory_is_an_error():
 @pytest.mark.parametrize("own", ["gru", "lstm", "agru", nested_twice, three_states], ids=str)
 def test_a_team_on_few_rows(own, monkeypatch):
     """Splitting columns among threads gives the same results as splitting rows."""
-    monkeypatch.setattr(passes, "TEAM_BYTES", 0)
+    set_limits(monkeypatch, TEAM_BYTES=0)
     before = torch.get_num_threads()
     try:
         for threads, B in [(2, 1), (3, 6), (5, 3), (8, 3), (17, 1)]:
@@ -374,11 +382,9 @@ def test_only_required_gradients_are_computed(monkeypatch):
     exact = Recurrent("gru", 3, 20, engine="eager", dtype=torch.float64).freeze("U.z", "W.n", "b.r")
     exact.load_state_dict(layer.state_dict())
     compare(layer, exact, torch.randn(6, 5, 3), random_states(layer, 6))
-    calls = []
-    original = Kernel.call
-    monkeypatch.setattr(Kernel, "call", lambda *args: calls.append(args) or original(*args))
     layer(torch.randn(6, 5, 3))[0].sum().backward()
-    compiled, name, pointers, sizes = calls[-1]
+    call = list(passes._calls.values())[-1]
+    compiled, (name, pointers, sizes) = call.kernel, call.stages[-1]
     arguments = compiled.source.arguments[name]
     pointers, sizes = (
         dict(zip(*each, strict=True)) for each in ((arguments.pointers, pointers), (arguments.sizes, sizes))
@@ -426,11 +432,11 @@ def test_without_gradients_no_activations_are_saved(monkeypatch):
         sizes.clear()
         with context():
             assert not one(x)[0].requires_grad
-        assert sizes == [(50, 4, 16), (2, 4, 16)]  # the output and the final states
+        assert sizes == [(2 * 4 * 16,), (50 * 4 * 16,)]  # the final states and the output
         sizes.clear()
         with context():
             assert one(x, output=False)[0] is None
-        assert sizes == [(2, 4, 16)]
+        assert sizes == [(2 * 4 * 16,)]
 
 
 def test_a_loss_on_the_last_state_alone():

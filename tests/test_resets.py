@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from test_fused import GRADIENTS, OUTPUTS, assert_near, compare, pair, random_states
+from test_fused import GRADIENTS, OUTPUTS, assert_near, compare, pair, random_states, set_limits
 
 from gatelab import Recurrent, cell, cells, prev, tanh
-from gatelab.engine.fused import passes
 
 T = 11
 RESETS = torch.zeros(5, T, dtype=torch.bool)
@@ -107,8 +106,7 @@ def test_a_state_after_resets_that_is_refused():
 @pytest.mark.parametrize("name", ["gru", "lstm", "mingru", "lru", "layer_norm_gru"])
 def test_fused_equals_eager(name, threads, monkeypatch):
     """With lengths, gates, few and many rows, and teams of threads."""
-    monkeypatch.setattr(passes, "THREAD_WORK", 1)
-    monkeypatch.setattr(passes, "TEAM_BYTES", 0)
+    set_limits(monkeypatch, THREAD_WORK=1, TEAM_BYTES=0)
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)

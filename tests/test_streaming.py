@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.utils import parametrizations, parametrize, prune
 
 from gatelab import Recurrent, cells
-from gatelab.engine.fused import buffers, passes, streaming
+from gatelab.engine.fused import buffers, calls, passes, streaming, weights
 
 CELLS = ["gru", "lstm", "lru", "antisymmetric_rnn", "zoneout_lstm", "layer_norm_gru", "phased_lstm", "indrnn"]
 
@@ -256,11 +256,25 @@ def test_results_are_ordinary_tensors():
     assert (output.requires_grad_(True) * 2).sum().backward() is None
 
 
-def test_a_torch_without_the_functions_that_quick_steps_need(monkeypatch):
-    monkeypatch.setattr(streaming, "_torch", lambda: None)
-    layer, x = Recurrent("gru", 3, 12), torch.randn(2, 5, 3)
+def test_a_torch_without_the_functions_that_cpp_calls(monkeypatch):
+    """Then Python does the same, more slowly."""
+    layer, x = Recurrent("lstm", 3, 12, engine="fused"), torch.randn(2, 5, 3, requires_grad=True)
+
+    def results() -> list[torch.Tensor]:
+        output, finals = layer(x)
+        gradients = torch.autograd.grad(output.sin().sum() + finals[1].sum(), [x, *layer.parameters()])
+        return [output, *finals, *gradients]
+
+    expected = results()
+    for module in (streaming, calls, weights):
+        monkeypatch.setattr(module, "torch_functions", lambda: None)
+    monkeypatch.setattr(passes, "_calls", {})
+    monkeypatch.setattr(weights, "_known", type(weights._known)())
+    assert all(torch.equal(a, b) for a, b in zip(results(), expected, strict=True))
     with torch.no_grad():
+        layer.layers[0]["fwd"].b["i"].add_(1)
         assert_same(stream(layer, x), layer(x))
+    assert not torch.equal(layer(x)[0], expected[0])
     assert layer._stepper is None
 
 

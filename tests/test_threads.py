@@ -10,11 +10,11 @@ import threading
 
 import pytest
 import torch
+from test_fused import set_limits
 
 from gatelab import Recurrent
 from gatelab.engine import team
 from gatelab.engine.fused import kernel as kernels
-from gatelab.engine.fused import passes
 from gatelab.models import SequenceClassifier
 from gatelab.training import process
 
@@ -83,8 +83,7 @@ def test_the_caller_alone_computes_the_same_bits(layer_in_pool, threads):
 @pytest.mark.parametrize("cell", ["mingru", "gru"])
 def test_a_team_computes_the_bits_of_one_thread(layer_in_pool, cell, monkeypatch):
     """So it may be dissolved on a busy machine."""
-    monkeypatch.setattr(passes, "TEAM_BYTES", 0)
-    monkeypatch.setattr(passes, "THREAD_WORK", 1)
+    set_limits(monkeypatch, TEAM_BYTES=0, THREAD_WORK=1)
     layer, x = layer_in_pool(cell, 7, 70), torch.randn(2, 60, 7)
     torch.set_num_threads(1)
     expected = results(layer, x)

@@ -67,7 +67,7 @@ def choose(engine: str, cell: Cell, x: Tensor, watch: bool, resets: bool = False
 
 def _automatic(cell: Cell, x: Tensor, watch: bool, resets: bool) -> str:
     """What "auto" stands for."""
-    if x.device.type != "cpu":
+    if not x.is_cpu:
         if native.supports(cell) and not (watch or resets):
             return "native"
         if (failure := compiled.unavailable(cell, x.device.type)) is None:

@@ -173,8 +173,9 @@ class Recurrent(nn.Module):
             output (B, T, H × directions), the final state, and with `gates` a dictionary of name →
             (L × directions, B, T, H).
         """
-        like = next(self.cell_parameters()).like()
-        if isinstance(x, Tensor) and x.is_floating_point() and _autocast_enabled(x.device.type):
+        layers = self.stacked()
+        like = layers[0]["fwd"].like()
+        if isinstance(x, Tensor) and _autocast_enabled(x) and x.is_floating_point():
             with torch.autocast(x.device.type, enabled=False):  # half precision is too coarse for long recurrences
                 x, state, reset_state = x.to(like.dtype), _cast(state, like.dtype), _cast(reset_state, like.dtype)
                 return self(
@@ -192,10 +193,10 @@ class Recurrent(nn.Module):
         begins = None if resets is None else checks.resets(resets, steps, self.batch_first, batched)
         engine = choose(self.engine, self.cell, x, watch=gates, resets=resets is not None)
         if not torch.compiler.is_compiling():
-            self.engine_in_use = engine
+            self.__dict__["engine_in_use"] = engine  # (modules are slow to set attributes)
         outputs, scans = stack.scan_layers(
             engine,
-            self.stacked(),
+            layers,
             steps,
             iter(states),
             rows,
@@ -287,8 +288,9 @@ def _cast(state: State | None, dtype: torch.dtype) -> State | None:
     return state.to(dtype) if isinstance(state, Tensor) else state
 
 
-def _autocast_enabled(device: str) -> bool:
-    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+def _autocast_enabled(x: Tensor) -> bool:
+    device = "cpu" if x.is_cpu else x.device.type
+    return (device == "cpu" or torch.amp.is_autocast_available(device)) and torch.is_autocast_enabled(device)
 
 
 def _resolve(cell: str | Cell) -> Cell:

@@ -43,7 +43,7 @@ class _Backward(Writer):
         sizes = [signature.size(name) for name in names]
         pointers = [signature.pointer("prepared"), signature.pointer("x"), signature.pointer("tape", "float*")]
         pointers += [signature.pointer("lengths", "const int64_t*"), signature.pointer("resets", "const uint8_t*")]
-        pointers += [signature.pointer(name) for name in ("d_output", "d_finals", "d_gates")]
+        pointers += [signature.pointer(name) for name in ("d_output", *(f"d_final_{s}" for s in states), "d_gates")]
         pointers += [signature.pointer(name, "float*") for name in ("d_x", "d_starts", "gradients")]
         pointers += [signature.pointer("wanted", "const uint8_t*")]
         pointers += [signature.pointer(name) for name in self.source.masks]
@@ -124,8 +124,8 @@ class _Backward(Writer):
                 f"for (long k = slab.id % turns; wanted_by_{operand} && k < {self._length(node)}; k += turns)\n"
                 f"  zero(sums_{operand} + copy_id * {self._size(node)} + k * {width}, {width});"
             )
-        for number, s in enumerate(self.source.states):
-            given = f"d_finals ? d_finals + ({number} * B + b) * H : nullptr"
+        for s in self.source.states:
+            given = f"d_final_{s} ? d_final_{s} + b * H : nullptr"
             fill = [f"copy_units(D_{s} + (b - slab.first) * Hp, {given}, first_unit, units);"]
             fill.append(f"if (slab.share == 0) zero(D_{s} + (b - slab.first) * Hp + H, Hp - H);")
             if s in self.source.live:

@@ -26,9 +26,11 @@ from gatelab.engine.fused import files, prebuilt
 from gatelab.errors import GatelabError
 
 RUNTIME = Path(__file__).with_name("runtime.hpp")
-PRODUCTS = Path(__file__).with_name("products.cpp")  # compiled once, and linked to every kernel
-THREADS = Path(__file__).with_name("threads.cpp")  # compiled together with it, as is
-STREAMING = Path(__file__).with_name("streaming.cpp")
+# Compiled as one file, once, and linked to every kernel.
+COMMON = tuple(
+    Path(__file__).with_name(f"{name}.cpp")
+    for name in ("products", "threads", "interface", "weights", "calls", "streaming")
+)
 
 # No -ffast-math: NaN and infinity must propagate, and before GCC 13 it links start-up code that changes the
 # floating-point control register of the whole process. Its safe sub-options are listed one by one.
@@ -41,7 +43,7 @@ FLAGS = (
     "-fno-trapping-math",
     "-ffp-contract=fast",
 )
-# Python's functions, which streaming.cpp calls, are in the process that loads a kernel.
+# Python's functions, which C++ calls, are in the process that loads a kernel.
 LINK = ("-shared", "-pthread", *(("-undefined", "dynamic_lookup") if sys.platform == "darwin" else ()))
 TIMEOUT = 120  # seconds per compilation; an ordinary cell takes about two
 PROBE_TIMEOUT = 20  # seconds for questions about the compiler
@@ -116,7 +118,7 @@ def load(name: str, source: str) -> ctypes.CDLL:
 
 def key(source: str) -> str:
     """The digest of all the text that a kernel is compiled from. It contains neither the compiler nor the CPU."""
-    return _digest(source, *(path.read_text() for path in (RUNTIME, PRODUCTS, THREADS, STREAMING)), length=20)
+    return _digest(source, *(path.read_text() for path in (RUNTIME, *COMMON)), length=20)
 
 
 def compiled_ahead(source: str) -> Path | None:
@@ -221,7 +223,7 @@ def compile_object(name: str, source: str, flags: tuple[str, ...], path: Path) -
 
 def compile_products(flags: tuple[str, ...], path: Path) -> None:
     """Compile the part that all kernels have in common."""
-    source = "".join(part.read_text() for part in (PRODUCTS, THREADS, STREAMING))
+    source = "".join(part.read_text() for part in COMMON)
     try:
         compile_object("products", source, flags, path)
     except KernelError as error:  # no kernel can be compiled then

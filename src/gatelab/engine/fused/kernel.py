@@ -5,9 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
-from typing import Any
-
-from torch import Tensor
+from typing import Any, NoReturn
 
 from gatelab import waiting
 from gatelab.engine.fused import compiler
@@ -21,26 +19,6 @@ LANES = 16  # of the widest vectors; rows are padded to this on every machine, s
 def padded(size: Any) -> Any:
     """The size rounded up to whole vectors. (Any: also a symbolic size, while torch traces a model.)"""
     return (size + LANES - 1) // LANES * LANES
-
-
-class Sampled(ctypes.Structure):
-    """Parameters from which something was prepared, and the fingerprint they had then (runtime.hpp)."""
-
-    _fields_ = (
-        ("expected", ctypes.c_uint64),
-        ("count", ctypes.c_long),
-        ("tensors", ctypes.c_void_p),
-        ("sizes", ctypes.c_void_p),
-    )
-
-    @classmethod
-    def of(cls, tensors: Sequence[Tensor]) -> Sampled:
-        """Of tensors that are contiguous, and stay where they are."""
-        pointers = (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
-        sizes = (ctypes.c_long * len(tensors))(*(t.numel() for t in tensors))
-        made = cls(0, len(tensors), ctypes.addressof(pointers), ctypes.addressof(sizes))
-        made.kept = (pointers, sizes)
-        return made
 
 
 class Kernel:
@@ -60,23 +38,24 @@ class Kernel:
             function.restype = ctypes.c_long if name.startswith("prepare") else ctypes.c_int
             arrays = ctypes.c_void_p * len(arguments.pointers), ctypes.c_long * len(arguments.sizes)
             self._functions[name] = (function, *arrays)
-        self.fingerprint = self.library.fingerprint
-        self.fingerprint.argtypes, self.fingerprint.restype = [ctypes.c_void_p], ctypes.c_uint64
-        self.step = ctypes.cast(self.library.step, ctypes.c_void_p).value
+        self.step = self.address("step")
+        # With Python's interpreter locked: these use its objects.
         self.stepping = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(("stepping", self.library))
+        self.calling = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(("calling", self.library))
+        self.look = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(("look", self.library))
+        self.remember = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("remember", self.library))
+
+    def address(self, name: str) -> int | None:
+        """Where a function is."""
+        return ctypes.cast(getattr(self.library, name), ctypes.c_void_p).value
 
     def call(self, name: str, pointers: Sequence[int | None], sizes: Sequence[int]) -> int:
         """Call a function with addresses and sizes in the order of its arguments (`source.arguments`)."""
         function, addresses, numbers = self._functions[name]
         return function(addresses(*pointers), numbers(*sizes))  # type: ignore[no-any-return]
 
-    def run(self, name: str, pointers: Sequence[int | None], sizes: Sequence[int]) -> None:
-        """Call `forward` or `backward`, which need memory of their own; their first sizes are T, B, D and H."""
-        if self.call(name, pointers, sizes):
-            self.refuse(name, sizes)
-
-    def refuse(self, name: str, sizes: Sequence[int]) -> None:
-        """There was no memory."""
+    def refuse(self, name: str, sizes: Sequence[int]) -> NoReturn:
+        """There was no memory for a pass; its first sizes are T, B, D and H."""
         T, B, D, H = sizes[:4]
         shape = f"B={B}, T={T}, D={D}, H={H}"
         raise GatelabError(
@@ -122,11 +101,6 @@ def _share_pool(library: ctypes.CDLL) -> None:
         if _pool is None:
             raise MemoryError("there is no memory for a pool of threads")
     library.use_pool(_pool)
-
-
-def address(tensor: Tensor | None) -> int | None:
-    """Where a tensor is; null if there is none."""
-    return None if tensor is None else tensor.data_ptr()
 
 
 def kernel(cell: Cell, watch: bool = False) -> Kernel:

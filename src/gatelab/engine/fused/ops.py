@@ -20,7 +20,7 @@ from torch import Tensor
 
 from gatelab.engine import checks
 from gatelab.engine.fused import passes
-from gatelab.engine.fused.function import differentiated, once
+from gatelab.engine.fused.function import once
 from gatelab.engine.fused.kernel import Kernel, kernel, padded
 from gatelab.engine.fused.source import Source
 from gatelab.engine.fused.weights import tensors_of
@@ -69,10 +69,10 @@ def _forward(
     if lengths is not None:
         checks.within_steps(lengths, x.shape[0])
     given, parameters = _given(x, states, lengths, resets, masks), [p.contiguous() for p in parameters]
-    H, weights = states[0].shape[1], sum(p.numel() for p in parameters)
-    prepared = passes.prepare(compiled, "forward", parameters, x.shape[2], H)
-    made = passes.forward(compiled, prepared, given, H, weights, keep=keep, with_output=output)
-    results = [x.new_empty(0) if value is None else value for value in made]
+    H = states[0].shape[1]
+    prepared = passes.prepare(compiled, parameters, x.shape[2], H)
+    made, made_gates, tape, *finals = passes.forward(compiled, prepared, given, H, keep=keep, with_output=output)
+    results = [x.new_empty(0) if value is None else value for value in (made, torch.stack(finals), made_gates, tape)]
     return tuple(results if keep else results[:3])
 
 
@@ -94,10 +94,11 @@ def _backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     compiled, H = _kernel(cell, gates), states[0].shape[1]
     parameters = [p.contiguous() for p in parameters]
-    grads = (d_output if output else None, d_states, d_gates if gates else None)
-    given = _given(x, states, lengths, resets, masks)
-    made = passes.backward(compiled, parameters, given, H, tape, grads, wanted)
-    return x.new_empty(0) if made.x is None else made.x, made.starts, made.parameters
+    d_finals = [None] * len(compiled.source.states) if d_states is None else list(d_states)
+    incoming = passes.Incoming(d_finals, d_output if output else None, d_gates if gates else None)
+    given, needs = _given(x, states, lengths, resets, masks), (wanted[0], *[True] * len(states), *wanted[1:])
+    made = passes.backward(compiled, parameters, given, H, tape, incoming, needs, at_once=True)
+    return x.new_empty(0) if made[0] is None else made[0], made[1], made[2]
 
 
 def _given(x: Tensor, states: list[Tensor], lengths: Any, resets: Any, masks: list[Tensor]) -> passes.Given:
@@ -160,14 +161,16 @@ class _Taped(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         tape, *tensors = ctx.saved_tensors
         x, states, parameters, (lengths, resets, *masks) = _split(ctx.sizes, tensors)
-        gradients = differentiated(
-            _source(*ctx.options[:2]),
-            parameters,
-            ctx.needs_input_grad[2 : 3 + len(states) + len(parameters)],
-            lambda wanted: torch.ops.gatelab.scan_backward(
-                x, states, parameters, lengths, resets, masks, *ctx.options, tape, *grads, wanted
-            ),
+        needs = ctx.needs_input_grad[2 : 3 + len(states) + len(parameters)]
+        needed = passes.wanted(_source(*ctx.options[:2]), needs)
+        wanted = [needed[0], *needed[1 + len(states) :]]
+        d_x, d_states, flat = torch.ops.gatelab.scan_backward(
+            x, states, parameters, lengths, resets, masks, *ctx.options, tape, *grads, wanted
         )
+        parts = torch.split(flat, [parameter.numel() for parameter in parameters])  # sizes may be symbols
+        views = [part.view(parameter.shape) for part, parameter in zip(parts, parameters, strict=True)]
+        made = (d_x, *(d_states[k] for k in range(len(states))), *views)
+        gradients = [value if is_needed else None for value, is_needed in zip(made, needed, strict=True)]
         if torch.is_grad_enabled():  # create_graph=True: a second derivative may follow
             sources = [t for t in (x, *states, *parameters, *grads) if t is not None]
             gradients = [None if g is None else once(g, sources) for g in gradients]

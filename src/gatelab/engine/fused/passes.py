@@ -2,21 +2,24 @@
 
 `parameters` are the kernel's matrices, vectors and scalars, in that order. The *tape* is one array with everything that
 the backward pass needs: all states from the initial ones on, and the activations that are expensive to compute again.
+
+What follows from shapes alone is settled once, as a `Call`.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from math import prod
 from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch.nn.functional import pad
 
 from gatelab.engine import team
-from gatelab.engine.fused import buffers
-from gatelab.engine.fused.kernel import Kernel, address, padded
+from gatelab.engine.fused.calls import Call, Input, New, Pointer, Result, Stage
+from gatelab.engine.fused.kernel import Kernel, padded
 from gatelab.engine.fused.source import Source
 
 CHUNK_ROWS = 128  # rows of adjoints per weight-gradient product: enough for efficiency, few enough for the cache
@@ -25,6 +28,7 @@ SPLIT_ROWS = 8  # with fewer rows per thread, units are split instead, if the lo
 SUMS_BYTES = 1 << 28  # of weight gradients, for all threads together, before they sum in one place
 THREAD_WORK = 1 << 17  # multiplications that are worth another thread
 PACKING_WORK = 1 << 18  # weights that are worth another thread to pack
+MOST_CALLS = 4096  # that are kept: batches of many lengths
 
 
 class Given(NamedTuple):
@@ -38,23 +42,6 @@ class Given(NamedTuple):
     masks: Sequence[Tensor]  # (T, B, H) each
 
 
-class Results(NamedTuple):
-    """What the forward pass makes."""
-
-    output: Tensor | None  # (T, B, H)
-    finals: Tensor  # (states, B, H)
-    gates: Tensor | None  # (gates, T, B, H padded)
-    tape: Tensor | None
-
-
-class Gradients(NamedTuple):
-    """What the backward pass makes."""
-
-    x: Tensor | None  # (T, B, D)
-    starts: Tensor  # (states, B, H), as many as were given
-    parameters: Tensor  # those of all parameters, one after the other; undefined where they are not wanted
-
-
 def tape_size(source: Source, T: Any, B: Any, H: Any) -> Any:
     """The number of floats on the tape."""
     states = len(source.states) * (T + 1) * B * padded(H)
@@ -63,50 +50,114 @@ def tape_size(source: Source, T: Any, B: Any, H: Any) -> Any:
 
 def readable(x: Tensor) -> Tensor:
     """With features that lie side by side, as a kernel reads them; copied only if necessary."""
-    x = x.resolve_neg()  # `z.conj().imag` has the other sign in memory
+    if x.is_neg():  # `z.conj().imag` has the other sign in memory
+        x = x.resolve_neg()
     return x if x.stride(2) == 1 or x.shape[2] == 1 else x.contiguous()
 
 
-def prepare(kernel: Kernel, pass_: str, parameters: Sequence[Tensor], D: int, H: int, with_x: bool = True) -> Tensor:
-    """What a pass needs of the parameters: packed matrices, padded vectors. They are not needed afterwards."""
-    name, Dp = f"prepare_{pass_}", padded(D) if with_x else 0
-    floats = _prepared_size(kernel, name, D, H, Dp)
-    memory = buffers.empty(floats)
-    threads = max(1, min(team.of_kernels(), floats // PACKING_WORK))
-    pointers = [*[tensor.data_ptr() for tensor in parameters], memory.data_ptr()]
-    kernel.call(name, pointers, (D, H, padded(H), Dp, threads))
-    return memory
+_calls: dict[tuple[Any, ...], Call] = {}
 
 
-@functools.cache
-def _prepared_size(kernel: Kernel, name: str, D: int, H: int, Dp: int) -> int:
-    """The number of floats; the function itself knows its layout."""
-    nothing = [None] * len(kernel.source.arguments[name].pointers)
-    return kernel.call(name, nothing, (D, H, padded(H), Dp, 1))
+def _call(settle: Callable[..., Call], *key: Any) -> Call:
+    """What `settle(*key)` returns, made once."""
+    call = _calls.get((settle, key))
+    if call is None:
+        if len(_calls) >= MOST_CALLS:
+            _calls.clear()
+        call = _calls[settle, key] = settle(*key)
+    return call
+
+
+# ---- preparation ----------------------------------------------------------------------------------------------------
+
+
+def prepare(kernel: Kernel, parameters: Sequence[Tensor], D: int, H: int) -> Tensor:
+    """What the forward pass needs of the parameters: packed matrices, padded vectors."""
+    prepared: Tensor = _call(_preparation, kernel, D, H, team.of_kernels())(*parameters)[0]
+    return prepared
+
+
+def _preparation(kernel: Kernel, D: int, H: int, threads: int) -> Call:
+    count = len(kernel.source.parameter_shapes(D, H))
+    floats, stage = _preparing(kernel, "forward", D, H, padded(D), threads, 0, New(0))
+    return Call(kernel, count, [floats], [stage], [Result(0, (floats,))])
+
+
+def _preparing(
+    kernel: Kernel, pass_: str, D: int, H: int, Dp: int, threads: int, first: int, to: New
+) -> tuple[int, Stage]:
+    """The number of floats that a pass needs of the parameters, and the stage that computes them. The parameters are
+    inputs from `first` on.
+    """
+    name, pointers = f"prepare_{pass_}", len(kernel.source.arguments[f"prepare_{pass_}"].pointers)
+    floats = kernel.call(name, [None] * pointers, (D, H, padded(H), Dp, 1))  # it knows its layout
+    threads = max(1, min(threads, floats // PACKING_WORK))
+    inputs = [Input(first + k) for k in range(pointers - 1)]
+    return floats, Stage(name, [*inputs, to], (D, H, padded(H), Dp, threads))
+
+
+# ---- the forward pass -----------------------------------------------------------------------------------------------
 
 
 def forward(
-    kernel: Kernel, prepared: Tensor, given: Given, H: int, weights: int, *, keep: bool, with_output: bool = True
-) -> Results:
-    """Run over a sequence; with `keep` a backward pass may follow."""
-    source, x = kernel.source, given.x
-    T, B, D = x.shape
-    Hp = padded(H)
+    kernel: Kernel, prepared: Tensor, given: Given, H: int, *, keep: bool, with_output: bool = True
+) -> tuple[Any, ...]:
+    """Run over a sequence; with `keep` a backward pass may follow. Returns the output (T, B, H), the gates (gates, T,
+    B, H padded), the tape, each None unless asked for, and then the final states, (B, H) each.
+    """
+    source, x, masks = kernel.source, given.x, given.masks
+    D = x.shape[2]
     if source.graph.uses_input_itself:  # read in whole vectors
-        x = whole_rows(x, Hp)
-    output = buffers.empty(T, B, H) if with_output else None
-    finals = buffers.empty(len(source.states), B, H)
-    gates = buffers.empty(len(source.gates), T, B, Hp) if source.gates else None
-    tape = buffers.empty(tape_size(source, T, B, H)) if keep else None
-    masks = [whole_rows(mask, Hp) for mask in given.masks]
-    first, size = finals.data_ptr(), 4 * B * H
-    pointers = [prepared.data_ptr(), x.data_ptr(), address(given.lengths), address(given.resets)]
-    pointers += [address(start) for start in (*given.starts, *given.starts)[: 2 * len(source.states)]]
-    pointers += [first + k * size for k in range(len(source.states))]
-    pointers += [address(output), address(gates), address(tape), *[mask.data_ptr() for mask in masks]]
-    threads, as_team = threads_for(source, B, T, weights, is_forward=True)
-    kernel.run("forward", pointers, (T, B, D, H, Hp, *x.stride()[:2], keep, as_team, threads, 0))
-    return Results(output, finals, gates, tape)
+        x = whole_rows(x, padded(H))
+    if masks:
+        masks = [whole_rows(mask, padded(H)) for mask in masks]
+    sizes = (x.shape[:2], D, H, x.stride())
+    call = _call(_forward, kernel, *sizes, len(given.starts), keep, with_output, team.of_kernels())
+    return call(prepared, x, given.lengths, given.resets, *given.starts, *masks)
+
+
+def _forward(
+    kernel: Kernel,
+    rows: tuple[int, int],
+    D: int,
+    H: int,
+    strides: tuple[int, ...],
+    starts: int,
+    keep: bool,
+    with_output: bool,
+    threads: int,
+) -> Call:
+    source, (T, B), Hp = kernel.source, rows, padded(H)
+    S, G = len(source.states), len(source.gates)
+    shapes: dict[str, tuple[int, ...]] = {"finals": (S, B, H)}
+    shapes |= {"output": (T, B, H)} if with_output else {}
+    shapes |= {"gates": (G, T, B, Hp)} if G else {}
+    shapes |= {"tape": (tape_size(source, T, B, H),)} if keep else {}
+    arrays = {name: New(k) for k, name in enumerate(shapes)}
+    asked = ("output", "gates", "tape")
+    results = [Result(arrays[name].number, shapes[name]) if name in shapes else None for name in asked]
+    results += [Result(0, (B, H), k * B * H) for k in range(S)]
+    first = 4  # of the initial states among the inputs
+    begins = first + S if starts > S else first
+    pointers: list[Pointer] = [*map(Input, range(first)), *[Input(first + k) for k in range(S)]]
+    pointers += [Input(begins + k) for k in range(S)]
+    pointers += [New(0, k * B * H) for k in range(S)]
+    pointers += [arrays.get(name) for name in asked]
+    pointers += [Input(first + starts + k) for k in range(len(source.masks))]
+    threads, as_team = threads_for(source, B, T, _weights(source, D, H), threads, is_forward=True)
+    stage = Stage("forward", pointers, (T, B, D, H, Hp, *strides[:2], keep, as_team, threads, 0))
+    return Call(kernel, first + starts + len(source.masks), [prod(s) for s in shapes.values()], [stage], results)
+
+
+# ---- the backward pass ----------------------------------------------------------------------------------------------
+
+
+class Incoming(NamedTuple):
+    """The gradients of what the forward pass made; None for zeros."""
+
+    finals: Sequence[Tensor | None]  # (B, H) each
+    output: Tensor | None = None
+    gates: Tensor | None = None
 
 
 def backward(
@@ -115,51 +166,89 @@ def backward(
     given: Given,
     H: int,
     tape: Tensor,
-    grads: tuple[Tensor | None, Tensor | None, Tensor | None],  # of output, final states and gates
-    wanted: Sequence[bool],  # x, then each parameter
-) -> Gradients:
-    """Run backwards over a sequence."""
-    d_output, d_finals, d_gates = grads
-    source, x, Hp = kernel.source, given.x, padded(H)
-    T, B, D = x.shape
+    incoming: Incoming,
+    needs: tuple[bool, ...],  # of x, states and parameters
+    at_once: bool = False,
+) -> tuple[Any, ...]:
+    """Run backwards over a sequence: the gradients of x, states and parameters, None where none is needed, or where
+    nothing depends on it. With `at_once` these are three: that of x, those of all states (states, B, H), and those of
+    all parameters, one after the other, undefined where they are not needed.
+    """
+    source, x, masks, (d_finals, d_output, d_gates) = kernel.source, given.x, given.masks, incoming
+    D = x.shape[2]
     if source.graph.uses_input_itself:
-        x = whole_rows(x, Hp)
-    needs_x, weights = wanted[0], sum(p.numel() for p in parameters)
-    prepared = prepare(kernel, "backward", parameters, D, H, with_x=needs_x)
-    d_x = buffers.empty(T, B, D) if needs_x else None
-    d_starts = buffers.empty(len(given.starts), B, H)
-    gradients = buffers.empty(weights)
+        x = whole_rows(x, padded(H))
+    if masks:
+        masks = [whole_rows(mask, padded(H)) for mask in masks]
     if d_output is not None and d_output.stride(2) != 1:
         d_output = d_output.contiguous()
-    d_finals = None if d_finals is None else d_finals.contiguous()
+    d_finals = [None if d_final is None else d_final.contiguous() for d_final in d_finals]
     d_gates = None if d_gates is None else d_gates.contiguous()
-    masks, flags = [whole_rows(mask, Hp) for mask in given.masks], _flags(tuple(wanted[1:]))
-    pointers = [prepared.data_ptr(), x.data_ptr(), tape.data_ptr(), address(given.lengths), address(given.resets)]
-    pointers += [address(d_output), address(d_finals), address(d_gates), address(d_x), d_starts.data_ptr()]
-    pointers += [gradients.data_ptr(), ctypes.addressof(flags), *[mask.data_ptr() for mask in masks]]
-    threads, as_team = threads_for(source, B, T, weights, is_forward=False)
     strides = (*x.stride()[:2], *((0, 0) if d_output is None else d_output.stride()[:2]))
-    begins = len(given.starts) > len(source.states)
-    sizes = (T, B, D, H, Hp, padded(D) if needs_x else 0, *strides, as_team, threads)
-    sizes += (CHUNK_ROWS, SUMS_BYTES // 4, begins)
-    kernel.run("backward", pointers, sizes)
-    return Gradients(d_x, d_starts, gradients)
+    sizes = (x.shape[:2], D, H, strides)
+    call = _call(_backward, kernel, *sizes, len(given.starts), needs, at_once, team.of_kernels())
+    return call(x, tape, given.lengths, given.resets, d_output, *d_finals, d_gates, *masks, *parameters)
 
 
-def threads_for(source: Source, B: int, T: int, weights: int, *, is_forward: bool) -> tuple[int, bool]:
+def wanted(source: Source, needs: Sequence[bool]) -> tuple[bool, ...]:
+    """Which gradients of x, states and parameters are needed and exist."""
+    is_read = bool(source.graph.W or source.graph.uses_input_itself)
+    states = len(needs) - 1 - len(source.has_gradient)
+    exist = (is_read, *[True] * states, *source.has_gradient)
+    return tuple(map(bool.__and__, needs, exist))
+
+
+def _backward(
+    kernel: Kernel,
+    rows: tuple[int, int],
+    D: int,
+    H: int,
+    strides: tuple[int, ...],
+    starts: int,
+    needs: tuple[bool, ...],
+    at_once: bool,
+    threads: int,
+) -> Call:
+    source, (T, B), S = kernel.source, rows, len(kernel.source.states)
+    needed, shapes = wanted(source, needs), source.parameter_shapes(D, H)
+    needs_x = needed[0]
+    Dp = padded(D) if needs_x else 0
+    masks = range(6 + S, 6 + S + len(source.masks))  # where they are among the inputs, and then the parameters
+    floats, preparing = _preparing(kernel, "backward", D, H, Dp, threads, masks.stop, New(0))
+    arrays = [floats, starts * B * H, _weights(source, D, H), *([T * B * D] if needs_x else [])]
+    prepared, d_starts, gradients, d_x = New(0), New(1), New(2), (New(3) if needs_x else None)
+    flags = (ctypes.c_uint8 * max(1, len(shapes)))(*needed[1 + starts :])
+    pointers = [prepared, *map(Input, range(6 + S)), d_x, d_starts, gradients, ctypes.addressof(flags)]
+    pointers += [Input(k) for k in masks]
+    threads, as_team = threads_for(source, B, T, arrays[2], threads, is_forward=False)
+    stage_sizes = (T, B, D, H, padded(H), Dp, *strides, as_team, threads, CHUNK_ROWS, SUMS_BYTES // 4, starts > S)
+    stages = [preparing, Stage("backward", pointers, stage_sizes)]
+    of_x, offsets = Result(3, (T, B, D)) if needs_x else None, accumulate(map(prod, shapes), initial=0)
+    if at_once:
+        results = [of_x, Result(1, (starts, B, H)), Result(2, (arrays[2],))]
+    else:
+        results = [of_x, *(Result(1, (B, H), k * B * H) for k in range(starts))]
+        results += [Result(2, shape, offset) for shape, offset in zip(shapes, offsets, strict=False)]
+        results = [result if is_needed else None for result, is_needed in zip(results, needed, strict=True)]
+    return Call(kernel, masks.stop + len(shapes), arrays, stages, results, kept=flags)
+
+
+# ---- both -----------------------------------------------------------------------------------------------------------
+
+
+def _weights(source: Source, D: int, H: int) -> int:
+    return sum(map(prod, source.parameter_shapes(D, H)))
+
+
+def threads_for(source: Source, B: int, T: int, weights: int, most: int, *, is_forward: bool) -> tuple[int, bool]:
     """The number of threads that the work is worth, and whether they split units instead of rows (see `Slab`)."""
     work = B * T * weights * (1 if is_forward else 2)
-    threads = max(1, min(team.of_kernels(), work // THREAD_WORK))
+    threads = max(1, min(most, work // THREAD_WORK))
     if threads == 1 or SPLIT_ROWS * threads <= B:
         return threads, False
     # Weights that are too large for one core's cache; sums over the units would be in parts.
     is_large = is_forward and 4 * weights > TEAM_BYTES and not source.forward.reductions
     return threads, source.splits_units or is_large
-
-
-@functools.cache
-def _flags(wanted: tuple[bool, ...]) -> ctypes.Array[ctypes.c_uint8]:
-    return (ctypes.c_uint8 * max(1, len(wanted)))(*wanted)
 
 
 def whole_rows(values: Tensor, Hp: int) -> Tensor:

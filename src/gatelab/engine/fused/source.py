@@ -131,6 +131,11 @@ class Source:
         products += [linear for linear in self.backward.linears if linear not in self.ahead]
         return not (products or self.forward.reductions or self.backward.reductions)
 
+    def parameter_shapes(self, D: int, H: int) -> list[tuple[int, ...]]:
+        """The shapes of matrices, vectors and scalars, in that order."""
+        matrices = [(H, D) if self.is_input_matrix(matrix) else (H, H) for matrix in self.matrices]
+        return [*matrices, *[(H,)] * len(self.graph.b), *[()] * len(self.graph.scalars)]
+
     @staticmethod
     def is_input_matrix(matrix: Matrix) -> bool:
         """Whether a matrix maps the input (H × D), not a state (H × H)."""

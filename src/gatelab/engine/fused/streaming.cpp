@@ -1,88 +1,11 @@
 // One step of a stream as a function that Python calls: (training, x, state) -> (output, new state), or None if anything
 // differs from what was prepared (streaming.py). In Python the checks took several times as long as the step itself.
-//
-// What is needed of Python's stable interface is declared here: its headers are not on every machine that has a compiler.
-// Torch's functions come as pointers, most of them from its stable C interface ("aoti_torch_…"), which takes a pointer to
-// an at::Tensor. (Compiled together with products.cpp.)
-
-// ---- Python ----------------------------------------------------------------------------------------------------------
-
-struct Object;  // PyObject
-
-extern "C" {
-typedef Object* Function(Object* self, Object* const* arguments, intptr_t count);
-struct Method {  // PyMethodDef
-  const char* name;
-  Function* function;
-  int flags;
-  const char* doc;
-};
-Object* PyCFunction_NewEx(Method*, Object* self, Object* module);
-Object* PyCapsule_New(void*, const char* name, void* destructor);
-void* PyCapsule_GetPointer(Object*, const char* name);
-Object* PyDict_GetItemWithError(Object*, Object* key);  // borrowed
-Object* PyObject_CallFunctionObjArgs(Object* function, ...);
-Object* PyObject_GetAttr(Object*, Object* name);
-Object* PyObject_Type(Object*);
-intptr_t PySequence_Size(Object*);
-Object* PySequence_GetItem(Object*, intptr_t);
-Object* PyTuple_New(intptr_t);
-int PyTuple_SetItem(Object*, intptr_t, Object*);  // takes the reference
-Object* PyTuple_Pack(intptr_t, ...);
-void PyErr_Clear();
-void Py_IncRef(Object*);
-void Py_DecRef(Object*);
-}
+// (Compiled together with products.cpp.)
 
 namespace {
 
-constexpr int FASTCALL = 0x80;
-
-// A reference that is given back.
-struct Reference {
-  Object* object;
-  Reference(Object* object = nullptr) : object(object) {}
-  Reference(const Reference&) = delete;
-  ~Reference() { Py_DecRef(object); }  // of null: nothing
-  Object* release() {
-    Object* released = object;
-    object = nullptr;
-    return released;
-  }
-};
-
-// ---- what was prepared -----------------------------------------------------------------------------------------------
-
-struct Tensor;  // at::Tensor
-
-// Torch's functions. Those that return an int return 0 unless there was an error.
-struct Torch {
-  bool (*is_grad_enabled)();
-  int (*data_ptr)(const Tensor*, float**);
-  int (*dim)(const Tensor*, int64_t*);
-  int (*sizes)(const Tensor*, const int64_t**);
-  int (*is_contiguous)(const Tensor*, bool*);
-  int (*dtype)(const Tensor*, int32_t*);
-  int (*device)(const Tensor*, int32_t*);
-  int (*layout)(const Tensor*, int32_t*);
-  int (*empty)(int64_t dim, const int64_t* sizes, const int64_t* strides, int32_t dtype, int32_t device, int32_t index,
-               Tensor**);
-  int (*free)(Tensor*);
-  Object* (*wrap)(const Tensor&);  // a new object of Python for it
-  int64_t (*version)(const Tensor*);
-  int64_t float32, cpu, strided;  // codes
-  int64_t offset;  // of the at::Tensor in its object
-};
-
 struct Shape {
   int64_t dim, sizes[3], strides[3];
-};
-
-struct Parameter {
-  Object *owner, *name, *object;  // where its module keeps it
-  void* implementation;  // what the at::Tensor points to; `torch.utils.swap_tensors` changes it
-  const float* place;
-  int64_t version;
 };
 
 struct Layer {
@@ -113,8 +36,6 @@ struct Stepping {
   const Torch& torch;
   bool grad;
 
-  const Tensor* tensor_of(Object* object) const { return (const Tensor*)((const char*)object + torch.offset); }
-
   bool is_tensor(Object* object) const {
     const Reference type = PyObject_Type(object);
     return type.object == s.tensor_type;
@@ -138,7 +59,7 @@ struct Stepping {
   // Whether it is a tensor of this shape, and floats in the CPU's memory, one after the other.
   bool fits(Object* object, const Shape& shape, const float*& data) const {
     if (!is_tensor(object)) return false;
-    const Tensor* tensor = tensor_of(object);
+    const Tensor* tensor = tensor_of(torch, object);
     int64_t dim;
     const int64_t* sizes;
     int32_t dtype, device, layout;
@@ -153,28 +74,13 @@ struct Stepping {
     return torch.data_ptr(tensor, (float**)&data) == 0 && is_constant(object);
   }
 
-  // Torch counts changes, unless somebody changes `p.data`, which may also move it. (`p.data = p.data.t()` does not.)
-  bool is_unchanged(const Parameter& p) const {
-    if (PyDict_GetItemWithError(p.owner, p.name) != p.object) return false;
-    const Tensor* tensor = tensor_of(p.object);
-    if (*(void* const*)tensor != p.implementation || torch.version(tensor) != p.version) return false;
-    float* place;
-    bool is_contiguous;
-    if (torch.data_ptr(tensor, &place) || place != p.place) return false;
-    return torch.is_contiguous(tensor, &is_contiguous) == 0 && is_contiguous && is_constant(p.object);
-  }
-
   // A new tensor.
   Object* made(const Shape& shape, float*& data) const {
     Tensor* tensor;
     if (torch.empty(shape.dim, shape.sizes, shape.strides, torch.float32, torch.cpu, 0, &tensor)) return nullptr;
-    Object* object = nullptr;
-    try {
-      if (torch.data_ptr(tensor, &data) == 0) object = torch.wrap(*tensor);
-    } catch (...) {
-    }
-    torch.free(tensor);  // the object has a reference of its own
-    return object;
+    if (torch.data_ptr(tensor, &data) == 0) return wrapped(torch, tensor);
+    torch.free(tensor);
+    return nullptr;
   }
 
   // The states that were given; null for zeros.
@@ -195,7 +101,7 @@ struct Stepping {
     for (int64_t l = 0; l < s.layers; l++)
       if (PyDict_GetItemWithError(s.layer[l].module, s.training_name) != training) return nullptr;
     for (int64_t i = 0; i < s.parameters; i++)
-      if (!is_unchanged(s.parameter[i])) return nullptr;
+      if (look_at(torch, s.parameter[i]) != SAME || !is_constant(s.parameter[i].object)) return nullptr;
     const Reference modes = PyObject_CallFunctionObjArgs(s.modes, nullptr);
     if (modes.object != s.zero) return nullptr;  // they may make other tensors than these
 
@@ -242,7 +148,4 @@ Method method = {"step", call, FASTCALL, "(training, x, state) -> (output, new s
 
 }  // namespace
 
-extern "C" Object* stepping(Stream* stream) {
-  const Reference self = PyCapsule_New(stream, nullptr, nullptr);
-  return self.object ? PyCFunction_NewEx(&method, self.object, nullptr) : nullptr;
-}
+extern "C" Object* stepping(Stream* stream) { return function_of(&method, stream); }

@@ -4,72 +4,136 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from operator import attrgetter, is_
+from collections.abc import Sequence
+from ctypes import POINTER, Structure, c_int64, c_long, c_void_p, py_object
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gatelab.engine.fused import passes
-from gatelab.engine.fused.kernel import Kernel, Sampled
+from gatelab.engine.fused.interface import Torch, torch_functions
+from gatelab.engine.fused.kernel import Kernel
 from gatelab.engine.parameters import CellParameters
 from gatelab.errors import GatelabError
 from gatelab.lang.graph import Weight
 
-version, place = attrgetter("_version"), Tensor.data_ptr
+SAME, CHANGED, OTHERS = range(3)  # as in weights.cpp
 
 
-class Prepared:
-    """What the forward pass needs of the parameters, and how they were when it was computed."""
+class Parameter(Structure):
+    """A parameter, where its module keeps it, and how it was when something was prepared from it (weights.cpp)."""
 
-    def __init__(self, weights: Weights) -> None:
-        self.sources, self._fingerprint = weights.sources, weights.compiled.fingerprint
-        self.sampled: Sampled | None = None
-        if weights.are_tracked:
-            self.versions, self.places = list(map(version, self.sources)), list(map(place, self.sources))
-            self.sampled = Sampled.of(self.sources)
-            self.sampled.expected = self._fingerprint(ctypes.addressof(self.sampled))
-        self.memory = passes.prepare(weights.compiled, "forward", weights.tensors, weights.D, weights.H)
+    _fields_ = (
+        *((name, py_object) for name in ("owner", "name", "object")),
+        *((name, c_void_p) for name in ("implementation", "place")),
+        ("version", c_int64),
+    )
 
-    def is_current(self) -> bool:
-        """Whether the parameters are as they were. Torch counts changes, unless somebody changes `p.data`; a sample of
-        the values shows these.
-        """
-        sources = self.sources
-        if self.sampled is None or list(map(version, sources)) != self.versions:
-            return False
-        if list(map(place, sources)) != self.places or not all(map(Tensor.is_contiguous, sources)):
-            return False  # (`p.data = p.data.t()` is in the same place)
-        return bool(self._fingerprint(ctypes.addressof(self.sampled)) == self.sampled.expected)
+
+class Sampled(Structure):
+    """Values of parameters, and the fingerprint of a sample of them when something was prepared (runtime.hpp)."""
+
+    _fields_ = (
+        ("expected", ctypes.c_uint64),
+        ("count", c_long),
+        ("tensors", POINTER(c_void_p)),
+        ("sizes", POINTER(c_long)),
+    )
+
+
+class _Watched(Structure):
+    _fields_ = (
+        ("torch", POINTER(Torch)),
+        ("count", c_int64),
+        ("parameter", POINTER(Parameter)),
+        ("sampled", POINTER(Sampled)),
+    )
+
+
+class Watch:
+    """Whether parameters have changed: torch counts changes, unless somebody changes `p.data`; a sample of the values
+    shows these.
+    """
+
+    def __init__(
+        self, compiled: Kernel, functions: Torch, parameters: Sequence[Parameter], sources: Sequence[Tensor]
+    ) -> None:
+        self.parameters = (Parameter * len(parameters))(*parameters)
+        places = (c_void_p * len(sources))(*(source.data_ptr() for source in sources))
+        sizes = (c_long * len(sources))(*(source.numel() for source in sources))
+        self.sampled = Sampled(0, len(sources), places, sizes)
+        pointers = ctypes.pointer(functions), len(parameters), self.parameters, ctypes.pointer(self.sampled)
+        self._watched = _Watched(*pointers)
+        self._kept = parameters, sources, places, sizes, functions
+        self._compiled, self._address = compiled, ctypes.addressof(self._watched)
+        self.remember()
+
+    @classmethod
+    def of(cls, compiled: Kernel, parameters: CellParameters, sources: Sequence[Tensor]) -> Watch | None:
+        """None if changes cannot be noticed: of inference tensors, and of tensors that are computed or copied."""
+        functions = torch_functions()
+        if functions is None or not all(s.is_leaf and s.is_contiguous() and not s.is_inference() for s in sources):
+            return None
+        owners = [parameters.owner(source) for source in sources]
+        held = [
+            Parameter(*owner, source, source._cdata, source.data_ptr(), source._version)
+            for owner, source in zip(owners, sources, strict=True)
+            if owner is not None
+        ]
+        return cls(compiled, functions, held, sources) if len(held) == len(sources) else None
+
+    def look(self) -> int:
+        """SAME, CHANGED (the same tensors with other values) or OTHERS (other tensors, or in other places)."""
+        return self._compiled.look(self._address)  # type: ignore[no-any-return]
+
+    def remember(self) -> None:
+        """Compare with the present values from now on."""
+        self._compiled.remember(self._address)
+
+    def snapshot(self) -> tuple[list[Parameter], Sampled]:
+        """The parameters as they are remembered now."""
+        return [_copied(parameter) for parameter in self.parameters], _copied(self.sampled)
+
+
+def _copied(structure: Any) -> Any:
+    return type(structure)(*(getattr(structure, name) for name, _ in structure._fields_))
 
 
 class Weights:
     """Matrices, vectors and scalars of a kernel, in that order; matrix expressions are evaluated."""
 
-    def __init__(self, parameters: CellParameters, compiled: Kernel, sources: list[Tensor]) -> None:
-        self.compiled, self.sources = compiled, sources
+    def __init__(self, parameters: CellParameters, compiled: Kernel) -> None:
+        sources = parameters.sources()
+        self.compiled, self.options = compiled, dict(parameters.options)
+        self.D, self.H = parameters.input_size, parameters.hidden_size
         self.tensors = [tensor.contiguous() for tensor in tensors_of(parameters)]
-        self.D, self.H, self.options = parameters.input_size, parameters.hidden_size, dict(parameters.options)
-        self.count = sum(tensor.numel() for tensor in self.tensors)
-        contiguous = all(source.is_contiguous() for source in sources)
         # Neither evaluated nor copied: the kernel reads the parameters themselves.
-        self.are_parameters = contiguous and all(isinstance(matrix, Weight) for matrix in parameters.matrices)
-        self.are_tracked = contiguous and not any(source.is_inference() for source in sources)
-        self._prepared: Prepared | None = None
+        self.are_parameters = all(isinstance(matrix, Weight) for matrix in parameters.matrices)
+        # Otherwise they belong to the graph of one call.
+        is_lasting = self.are_parameters or not torch.is_grad_enabled()
+        self.watch = Watch.of(compiled, parameters, sources) if is_lasting else None
+        self._prepared: Tensor | None = None
 
-    def fit(self, compiled: Kernel, parameters: CellParameters, sources: list[Tensor]) -> bool:
+    def fit(self, compiled: Kernel, parameters: CellParameters) -> bool:
         """Whether these are the weights of such parameters, whose values may have changed."""
-        is_same = self.compiled is compiled and self.options == parameters.options
-        if not (is_same and len(sources) == len(self.sources) and all(map(is_, sources, self.sources))):
+        if self.compiled is not compiled or self.options != parameters.options:
             return False
+        finding = OTHERS if self.watch is None else self.watch.look()
+        if finding != SAME:
+            self._prepared = None
         if self.are_parameters:
-            return all(source.dtype is torch.float32 and source.is_contiguous() for source in sources)
-        return self._prepared is not None and not torch.is_grad_enabled() and self._prepared.is_current()
+            return finding != OTHERS
+        return finding == SAME and not torch.is_grad_enabled()
 
-    def prepared(self) -> Prepared:
-        """What the forward pass needs of them."""
-        if self._prepared is None or not self._prepared.is_current():
-            self._prepared = Prepared(self)
-        return self._prepared
+    def prepared(self) -> Tensor:
+        """What the forward pass needs of them. It is never changed, only replaced."""
+        prepared = self._prepared
+        if prepared is None:
+            if self.watch is not None:
+                self.watch.remember()
+            prepared = self._prepared = passes.prepare(self.compiled, self.tensors, self.D, self.H)
+        return prepared
 
 
 _known: weakref.WeakKeyDictionary[CellParameters, Weights] = weakref.WeakKeyDictionary()
@@ -77,12 +141,10 @@ _known: weakref.WeakKeyDictionary[CellParameters, Weights] = weakref.WeakKeyDict
 
 def weights_of(parameters: CellParameters, compiled: Kernel) -> Weights:
     """The weights of a layer in one direction."""
-    sources = parameters.sources()
     weights = _known.get(parameters)
-    if weights is None or not weights.fit(compiled, parameters, sources):
-        weights = Weights(parameters, compiled, sources)
-        # Otherwise they belong to the graph of one call.
-        if (weights.are_parameters or not torch.is_grad_enabled()) and all(source.is_leaf for source in sources):
+    if weights is None or not weights.fit(compiled, parameters):
+        weights = Weights(parameters, compiled)
+        if weights.watch is not None:
             _known[parameters] = weights
     return weights
 

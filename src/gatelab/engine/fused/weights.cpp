@@ -1,0 +1,49 @@
+// Whether parameters are still those from which something was prepared (weights.py). (Compiled together with products.cpp.)
+
+namespace {
+
+struct Parameter {
+  Object *owner, *name, *object;  // where its module keeps it
+  void* implementation;  // what the at::Tensor points to; `torch.utils.swap_tensors` changes it
+  const float* place;
+  int64_t version;
+};
+
+enum Finding { SAME, CHANGED, OTHERS };  // as in weights.py
+
+// Torch counts changes, unless somebody changes `p.data`, which may also move it. (`p.data = p.data.t()` does not.)
+Finding look_at(const Torch& torch, const Parameter& p) {
+  if (PyDict_GetItemWithError(p.owner, p.name) != p.object) return OTHERS;
+  const Tensor* tensor = tensor_of(torch, p.object);
+  if (*(void* const*)tensor != p.implementation) return OTHERS;
+  float* place;
+  bool is_contiguous;
+  if (torch.data_ptr(tensor, &place) || place != p.place) return OTHERS;
+  if (torch.is_contiguous(tensor, &is_contiguous) || !is_contiguous) return OTHERS;
+  return torch.version(tensor) == p.version ? SAME : CHANGED;
+}
+
+struct Watched {
+  const Torch* torch;
+  int64_t count;
+  Parameter* parameter;
+  Sampled* sampled;
+};
+
+}  // namespace
+
+extern "C" int look(const Watched* watched) {
+  Finding finding = SAME;
+  for (int64_t i = 0; i < watched->count; i++) {
+    const Finding one = look_at(*watched->torch, watched->parameter[i]);
+    finding = one > finding ? one : finding;
+  }
+  PyErr_Clear();  // of a dictionary that lacks the name
+  return finding == SAME && fingerprint(watched->sampled) != watched->sampled->expected ? CHANGED : finding;
+}
+
+extern "C" void remember(Watched* watched) {
+  for (int64_t i = 0; i < watched->count; i++)
+    watched->parameter[i].version = watched->torch->version(tensor_of(*watched->torch, watched->parameter[i].object));
+  watched->sampled->expected = fingerprint(watched->sampled);
+}
