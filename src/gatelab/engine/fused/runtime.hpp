@@ -20,7 +20,7 @@ constexpr int VL = 8;
 constexpr int VL = 4;
 #endif
 typedef float V __attribute__((vector_size(VL * 4)));
-typedef float Vu __attribute__((vector_size(VL * 4), aligned(4), may_alias));
+typedef float Vu __attribute__((vector_size(VL * 4), aligned(4)));
 typedef int32_t Vi __attribute__((vector_size(VL * 4)));
 
 INLINE V load(const float* p) { return *(const Vu*)p; }
@@ -63,27 +63,32 @@ INLINE V reciprocal(V v) {
 #endif
 }
 
-// v = k ln 2 + f, |f| <= ln 2 / 2: returns 2^k, and in `fraction` e^f - 1 without cancellation.
-INLINE V exp_split(V v, V& fraction) {
+// factor v = k ln 2 + f, |f| <= ln 2 / 2: returns 2^k, and in `fraction` e^f - 1 without cancellation. A cell waits for one
+// function of another: so the polynomial is evaluated in pairs, which takes half as long as one coefficient after the other.
+INLINE V exp_split(V v, V& fraction, const float factor = 1.0f) {
   const float shift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, which then sits in the low bits
-  V k = v * 1.44269504088896341f + shift;
-  V scale = (V)((Vi)k << 23) ;
+  V k = v * (factor * 1.44269504088896341f) + shift;
+  V scale = (V)((Vi)k << 23);
   k -= shift;
-  V f = v - k * 0.693359375f;  // ln 2 in two parts, the first exact in few bits
+  V f = factor * v - k * 0.693359375f;  // ln 2 in two parts, the first exact in few bits
   f = f - k * -2.12194440e-4f;
-  V p = all(1.9875691500e-4f);
-  p = p * f + 1.3981999507e-3f;
-  p = p * f + 8.3334519073e-3f;
-  p = p * f + 4.1665795894e-2f;
-  p = p * f + 1.6666665459e-1f;
-  p = p * f + 5.0000001201e-1f;
-  fraction = p * f * f + f;
+  V square = f * f;
+  V p = (1.9875691500e-4f * f + 1.3981999507e-3f) * square + (8.3334519073e-3f * f + 4.1665795894e-2f);
+  p = p * square + (1.6666665459e-1f * f + 5.0000001201e-1f);
+  fraction = p * square + f;
   return (V)((Vi)scale + 0x3f800000);
 }
 
+// NaN propagates. (The instructions return their second operand then; GCC would take two for each.)
 INLINE V clamped(V v, float low, float high) {
-  v = v < low ? all(low) : v;  // comparisons with NaN are false: it propagates
+#if defined(__AVX__)
+  __asm__("vmaxps %0, %1, %0" : "+v"(v) : "v"(all(low)));
+  __asm__("vminps %0, %1, %0" : "+v"(v) : "v"(all(high)));
+  return v;
+#else
+  v = v < low ? all(low) : v;
   return v > high ? all(high) : v;
+#endif
 }
 
 INLINE V exp(V v) {
@@ -95,12 +100,12 @@ INLINE V exp(V v) {
 
 // Clamped at ±87, to 1.6e-38 or 1, so that the argument of the reciprocal stays finite.
 INLINE V sigmoid(V v) {
-  V e, scale = exp_split(clamped(-v, -87.0f, 87.0f), e);
+  V e, scale = exp_split(clamped(v, -87.0f, 87.0f), e, -1.0f);
   return reciprocal(1.0f + (scale * e + scale));
 }
 
 INLINE V tanh(V v) {
-  V e, scale = exp_split(clamped(v + v, -30.0f, 30.0f), e);
+  V e, scale = exp_split(clamped(v, -15.0f, 15.0f), e, 2.0f);
   V m = scale * e + (scale - 1.0f);  // e^2v - 1
   return m * reciprocal(m + 2.0f);
 }
