@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 
 .PHONY: .venv test lint types imports pytest wheel test-wheel test-cluster test-compiled campaigns test-hostile format clean \
-	bench bench-engine bench-zoo bench-streaming bench-resets bench-scans bench-compiled bench-export bench-estimators \
+	bench bench-engine bench-zoo bench-overhead bench-streaming bench-resets bench-scans bench-compiled bench-export bench-estimators \
 	test-export
 
 test: lint types imports pytest
@@ -72,6 +72,10 @@ bench-zoo: $(INSTALLED)
 bench-streaming: $(INSTALLED)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[dev,bench]'
 	$(BIN)/python benchmarks/streaming.py --save docs/benchmarks.md
+
+# A training call of a layer that has nothing to compute, and the time outside of kernels.
+bench-overhead: $(INSTALLED)
+	$(BIN)/python benchmarks/overhead.py --save docs/benchmarks.md
 
 # Recurrent reinforcement learning: sequences in which episodes start.
 bench-resets: $(INSTALLED)

@@ -103,8 +103,9 @@ def measure(seconds: float) -> list[dict[str, str]]:
 
 
 def section(rows: list[dict[str, str]]) -> str:
-    ratios = [float(row["resets, over ours"].strip("*")) for row in rows[1:]]
-    reached = sum(ratio >= TARGET for ratio in ratios)
+    ratios = {row["way"]: float(row["resets, over ours"].strip("*")) for row in rows[1:]}
+    of_packages = [ratio for way, ratio in ratios.items() if not way.startswith("`")]
+    reached = sum(ratio >= TARGET for ratio in of_packages)
     measurement = f"""A training pass of an LSTM over {T} steps of {B} environments, D = {D}, H = {H}: a forward pass, a
         loss on all outputs, and a backward pass for all parameters. An episode starts at a step with a probability of
         1/{1 / PROBABILITIES["resets"]:.0f}, and the state is zero before it: `layer(x, state, resets=starts)`. In the
@@ -115,8 +116,9 @@ def section(rows: list[dict[str, str]]) -> str:
         there before, and pads them. TorchRL cuts, pads and packs the sequences for one call of `nn.LSTM`, or, "in
         Python", runs the equations step by step on what was cut and padded. The last is a loop of `nn.LSTMCell` with a
         mask on its states."""
-    finding = f"""At least {TARGET:.0f} times as fast with resets: as {reached} of {len(ratios)} other ways (target:
-        all); the smallest ratio is {min(ratios):.2f}."""
+    finding = f"""At least {TARGET:.0f} times as fast with resets as the ways of sb3-contrib and TorchRL: {reached} of
+        {len(of_packages)} (target: all); the smallest ratio is {min(of_packages):.2f}. A loop of `nn.LSTMCell` takes
+        {ratios["`nn.LSTMCell`"]:.2f} times as long as ours."""
     return f"""{sections.RESETS}
 
 Measured on {date.today().isoformat()} by `make bench-resets` on: {engine.machine()}.

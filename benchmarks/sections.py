@@ -8,12 +8,13 @@ from pathlib import Path
 
 # In the page that engine.py writes:
 ALL_CELLS = "## All cells"  # by zoo.py
+OVERHEAD = "## Overhead of a call"  # by overhead.py
 STREAMING = "## One step at a time"  # by streaming.py
 RESETS = "## Sequences with resets"  # by resets.py
 SCANS = "## Recurrences without a matrix"  # by scans.py
 COMPILED = "## The compiled engine"  # by compiled.py
 EXPORT = "## Exported networks"  # by export.py
-OTHERS = (ALL_CELLS, STREAMING, RESETS, SCANS, COMPILED, EXPORT)
+OTHERS = (ALL_CELLS, OVERHEAD, STREAMING, RESETS, SCANS, COMPILED, EXPORT)
 
 
 def find(page: str, heading: str) -> str:
