@@ -1,7 +1,8 @@
 """What a training call takes beside its kernels: `make bench-overhead`.
 
-At (B, T, D, H) = (1, 1, 1, 16) a kernel takes microseconds, so that nearly all of a call is Python and torch's autograd. Of
-a real batch the time outside of the calls of kernels is measured: it is longer, since the caches are full of other data.
+At (B, T, D, H) = (1, 1, 1, 16) a kernel takes microseconds, so that nearly all of a call is Python and torch's
+autograd. Of a real batch the time outside of the calls of kernels is measured: it is longer, since the caches are full
+of other data.
 """
 
 from __future__ import annotations
@@ -105,8 +106,8 @@ def section(seconds: float) -> str:
     measurement = f"""A training call (forward pass, loss on the last state, backward pass for all parameters) at
         (B, T, D, H) = {TINY}, where nearly all of it is overhead, on one thread. "torch alone" is a function with as
         many parameters that computes nothing. A time is the median over turns of {STEPS} calls."""
-    batch = f"""The same at {BATCH}: the time outside of the functions that run kernels. It is longer there, since a kernel
-        leaves other data in the caches."""
+    batch = f"""The same at {BATCH}: the time outside of the functions that run kernels. It is longer there, since a
+        kernel leaves other data in the caches."""
     return f"""{sections.OVERHEAD}
 
 Measured on {date.today().isoformat()} by `make bench-overhead` on: {engine.machine()}.
