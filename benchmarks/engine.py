@@ -182,7 +182,8 @@ Ratios are time of the other implementation divided by ours: ratios of medians, 
 Denormals are flushed for both, except under "as shipped". "of sgemm" is the arithmetic rate of the matrix products in
 the fastest training step relative to the fastest of torch's 1024³ products in the same rounds. "Python loop" is
 `nn.GRUCell` or `nn.LSTMCell` in a `for` loop. A training step is a forward pass, a loss on the last state, and a
-backward pass for all parameters.
+backward pass for all parameters. On a virtual machine that shares its host, absolute times vary by half from run to
+run; ratios vary less.
 
 ## gru
 
