@@ -138,14 +138,16 @@ class CellParameters(nn.Module):
         maps = [*families["W"].values(), *families["U"].values()]  # type: ignore[operator,union-attr]
         return [*maps, *families["b"].values(), *self._parameters.values()]  # type: ignore[operator,union-attr,list-item]
 
-    def owner(self, source: Tensor) -> tuple[dict[str, Any], str] | None:
-        """The dictionary that holds one of `sources`, and its name there; None if it is computed (parametrized)."""
-        for module in self.modules():
-            for held in (module._parameters, module._buffers):
-                for name, tensor in held.items():
-                    if tensor is source:
-                        return held, name
-        return None
+    def owners(self) -> list[tuple[dict[str, Any], str] | None]:
+        """For each of `sources` the dictionary that holds it, and its name there; None if it is computed
+        (parametrized).
+        """
+        owners: list[tuple[dict[str, Any], str] | None] = []
+        for family in (self.W, self.U, self.b):
+            for name in family.names:
+                held = next((own for own in (family._parameters, family._buffers) if name in own), None)
+                owners.append(None if held is None else (held, name))
+        return [*owners, *((self._parameters, name) for name in self._parameters)]
 
     def spaces(self) -> dict[str, Any]:
         """W, U and b as arguments of the cell's function; create them once per call (see `TensorMaps`)."""

@@ -11,7 +11,7 @@ from torch.autograd import forward_ad
 
 from gatelab.engine.fused import passes
 from gatelab.engine.fused.kernel import Kernel, kernel
-from gatelab.engine.fused.weights import Weights, weights_of
+from gatelab.engine.fused.weights import weights_of
 from gatelab.engine.masks import draw
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
@@ -29,7 +29,7 @@ def scan(
 ) -> Scan:
     """Run the cell over a sequence; differentiable once. Without `with_output` only the final states are made."""
     compiled = kernel(parameters.cell, watch)
-    weights = weights_of(parameters, compiled)
+    weights, prepared = weights_of(parameters, compiled)
     H, source = parameters.hidden_size, compiled.source
     masks = list(draw(parameters, x, H).values()) if source.masks else []
     x = passes.readable(x)
@@ -41,13 +41,11 @@ def scan(
     ):
         raise GatelabError("the fused engine has no forward-mode derivatives: create the layer with engine='eager'")
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs):
-        call = _Call(compiled, weights, H, lengths, resets, masks, with_output)
+        call = _Call(compiled, prepared, H, len(starts), lengths, resets, masks, with_output)
         output, gates, *finals = _Fused.apply(call, *inputs)  # type: ignore[no-untyped-call]
     else:
         given = passes.Given(x, starts, lengths, resets, masks)
-        output, gates, _, *finals = passes.forward(
-            compiled, weights.prepared(), given, H, keep=False, with_output=with_output
-        )
+        output, gates, _, *finals = passes.forward(compiled, prepared, given, H, keep=False, with_output=with_output)
     if output is None:
         output = x.new_empty(0)
     return Scan(output, tuple(finals), {name: gates[k, :, :, :H] for k, name in enumerate(source.gates)})
@@ -57,8 +55,9 @@ class _Call(NamedTuple):
     """What has no gradient, in one argument: torch looks at each."""
 
     compiled: Kernel
-    weights: Weights
+    prepared: Tensor  # of the parameters
     H: int
+    states: int
     lengths: Tensor | None
     resets: Tensor | None
     masks: list[Tensor]
@@ -70,12 +69,9 @@ class _Fused(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: _Call, x: Tensor, *tensors: Tensor | None) -> Any:
-        compiled, weights, H, lengths, resets, masks, with_output = call
-        S = len(tensors) - len(weights.tensors)
+        compiled, prepared, H, S, lengths, resets, masks, with_output = call
         given = passes.Given(x, tensors[:S], lengths, resets, masks)
-        output, gates, tape, *finals = passes.forward(
-            compiled, weights.prepared(), given, H, keep=True, with_output=with_output
-        )
+        output, gates, tape, *finals = passes.forward(compiled, prepared, given, H, keep=True, with_output=with_output)
         ctx.set_materialize_grads(False)
         ctx.compiled, ctx.H, ctx.masks, ctx.states = compiled, H, len(masks), S
         # Through torch, which detects changes in place, and frees them after use.

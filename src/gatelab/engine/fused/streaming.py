@@ -72,7 +72,7 @@ class Stepper:
         if torch.is_grad_enabled() and any(source.requires_grad for each in parameters for source in each.sources()):
             return False
         draws = any(each.training and each.cell.lowered.randoms for each in parameters)
-        return not draws and all(weights_of(each, kernel(each.cell)).watch is not None for each in parameters)
+        return not draws and all(weights_of(each, kernel(each.cell))[0].watch is not None for each in parameters)
 
     def __init__(self, parameters: Sequence[CellParameters], batch: tuple[int, ...], residual: bool) -> None:
         first, compiled, functions = parameters[0], kernel(parameters[0].cell), torch_functions()
@@ -109,10 +109,8 @@ class Stepper:
 def _prepared(compiled: Kernel, parameters: CellParameters, B: int) -> tuple[_Layer, list[Parameter], Any]:
     """A layer's step, its parameters, and what must be kept for them."""
     D, H, source = parameters.input_size, parameters.hidden_size, compiled.source
-    weights = weights_of(parameters, compiled)
-    prepared = weights.prepared()
-    assert weights.watch is not None, "changes of these parameters are not noticed"
-    held, sampled = weights.watch.snapshot()
+    weights, _ = weights_of(parameters, compiled)
+    prepared, held, sampled = weights.snapshot()
     masks = draw(parameters, torch.empty(1, B, D), H).values() if source.masks else ()
     memory = [prepared, *(passes.whole_rows(mask, padded(H)) for mask in masks)]
     count = sum(tensor.numel() for tensor in weights.tensors)

@@ -6,7 +6,7 @@ struct Parameter {
   Object *owner, *name, *object;  // where its module keeps it
   void* implementation;  // what the at::Tensor points to; `torch.utils.swap_tensors` changes it
   const float* place;
-  int64_t version;
+  int64_t numel, version;
 };
 
 enum Finding { SAME, CHANGED, OTHERS };  // as in weights.py
@@ -20,6 +20,13 @@ Finding look_at(const Torch& torch, const Parameter& p) {
   bool is_contiguous;
   if (torch.data_ptr(tensor, &place) || place != p.place) return OTHERS;
   if (torch.is_contiguous(tensor, &is_contiguous) || !is_contiguous) return OTHERS;
+  int64_t dim, numel = 1;
+  const int64_t* sizes;
+  int32_t dtype;
+  if (torch.dtype(tensor, &dtype) || dtype != torch.float32) return OTHERS;
+  if (torch.dim(tensor, &dim) || torch.sizes(tensor, &sizes)) return OTHERS;
+  for (int64_t i = 0; i < dim; i++) numel *= sizes[i];
+  if (numel != p.numel) return OTHERS;
   return torch.version(tensor) == p.version ? SAME : CHANGED;
 }
 

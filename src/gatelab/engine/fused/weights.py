@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 import weakref
 from collections.abc import Sequence
+from contextlib import nullcontext
 from ctypes import POINTER, Structure, c_int64, c_long, c_void_p, py_object
+from operator import is_
 from typing import Any
 
 import torch
@@ -27,7 +30,7 @@ class Parameter(Structure):
     _fields_ = (
         *((name, py_object) for name in ("owner", "name", "object")),
         *((name, c_void_p) for name in ("implementation", "place")),
-        ("version", c_int64),
+        *((name, c_int64) for name in ("numel", "version")),
     )
 
 
@@ -70,14 +73,13 @@ class Watch:
         self.remember()
 
     @classmethod
-    def of(cls, compiled: Kernel, parameters: CellParameters, sources: Sequence[Tensor]) -> Watch | None:
+    def of(cls, compiled: Kernel, parameters: CellParameters) -> Watch | None:
         """None if changes cannot be noticed: of inference tensors, and of tensors that are computed or copied."""
-        functions = torch_functions()
-        if functions is None or not all(s.is_leaf and s.is_contiguous() and not s.is_inference() for s in sources):
+        functions, sources, owners = torch_functions(), parameters.sources(), parameters.owners()
+        if functions is None or not all(map(_is_countable, sources)):
             return None
-        owners = [parameters.owner(source) for source in sources]
         held = [
-            Parameter(*owner, source, source._cdata, source.data_ptr(), source._version)
+            Parameter(*owner, source, source._cdata, source.data_ptr(), source.numel(), source._version)
             for owner, source in zip(owners, sources, strict=True)
             if owner is not None
         ]
@@ -96,64 +98,88 @@ class Watch:
         return [_copied(parameter) for parameter in self.parameters], _copied(self.sampled)
 
 
+def _is_countable(source: Tensor) -> bool:
+    """Whether torch counts its changes, and a kernel can read it where it is."""
+    is_plain = source.is_leaf and source.is_contiguous() and source.dtype is torch.float32
+    return is_plain and not source.is_inference()
+
+
 def _copied(structure: Any) -> Any:
     return type(structure)(*(getattr(structure, name) for name, _ in structure._fields_))
 
 
 class Weights:
-    """Matrices, vectors and scalars of a kernel, in that order; matrix expressions are evaluated."""
+    """Matrices, vectors and scalars of a kernel, in that order, matrix expressions evaluated, and what the forward pass
+    needs of them. That is never changed, only replaced.
+    """
 
     def __init__(self, parameters: CellParameters, compiled: Kernel) -> None:
-        sources = parameters.sources()
         self.compiled, self.options = compiled, dict(parameters.options)
         self.D, self.H = parameters.input_size, parameters.hidden_size
-        self.tensors = [tensor.contiguous() for tensor in tensors_of(parameters)]
         # Neither evaluated nor copied: the kernel reads the parameters themselves.
         self.are_parameters = all(isinstance(matrix, Weight) for matrix in parameters.matrices)
         # Otherwise they belong to the graph of one call.
         is_lasting = self.are_parameters or not torch.is_grad_enabled()
-        self.watch = Watch.of(compiled, parameters, sources) if is_lasting else None
-        self._prepared: Tensor | None = None
+        self.watch = Watch.of(compiled, parameters) if is_lasting else None  # before anything is read
+        self._families = tuple(parameters._modules.values())
+        self._lock = threading.Lock()  # what is watched and what was prepared belong together
+        self.tensors = [tensor.contiguous() for tensor in tensors_of(parameters)]
+        self._check_shapes(parameters)
+        self.prepared = passes.prepare(compiled, self.tensors, self.D, self.H)
 
-    def fit(self, compiled: Kernel, parameters: CellParameters) -> bool:
-        """Whether these are the weights of such parameters, whose values may have changed."""
-        if self.compiled is not compiled or self.options != parameters.options:
-            return False
-        finding = OTHERS if self.watch is None else self.watch.look()
-        if finding != SAME:
-            self._prepared = None
-        if self.are_parameters:
-            return finding != OTHERS
-        return finding == SAME and not torch.is_grad_enabled()
-
-    def prepared(self) -> Tensor:
-        """What the forward pass needs of them. It is never changed, only replaced."""
-        prepared = self._prepared
-        if prepared is None:
-            if self.watch is not None:
+    def current(self, compiled: Kernel, parameters: CellParameters) -> Tensor | None:
+        """What was prepared, again if values have changed; None if these are the weights of other parameters."""
+        if self.watch is None or self.compiled is not compiled or self.options != parameters.options:
+            return None
+        if not all(map(is_, parameters._modules.values(), self._families)):
+            return None
+        with self._lock:
+            finding = self.watch.look()
+            if finding == OTHERS or (not self.are_parameters and (finding == CHANGED or torch.is_grad_enabled())):
+                return None
+            if finding == CHANGED:
                 self.watch.remember()
-            prepared = self._prepared = passes.prepare(self.compiled, self.tensors, self.D, self.H)
-        return prepared
+                self.prepared = passes.prepare(self.compiled, self.tensors, self.D, self.H)
+            return self.prepared
+
+    def snapshot(self) -> tuple[Tensor, list[Parameter], Sampled]:
+        """What was prepared, and the parameters as they were then."""
+        assert self.watch is not None, "changes of these parameters are not noticed"
+        with self._lock:
+            return self.prepared, *self.watch.snapshot()
+
+    def _check_shapes(self, parameters: CellParameters) -> None:
+        """The kernel relies on them."""
+        expected = self.compiled.source.parameter_shapes(self.D, self.H)
+        for tensor, shape in zip(self.tensors, expected, strict=True):
+            if tensor.shape != shape:
+                raise GatelabError(
+                    f"a parameter of cell {parameters.cell.name!r} has shape {tuple(tensor.shape)}: expected {shape}, "
+                    f"since the layer has input_size={self.D} and hidden_size={self.H}"
+                )
 
 
 _known: weakref.WeakKeyDictionary[CellParameters, Weights] = weakref.WeakKeyDictionary()
 
 
-def weights_of(parameters: CellParameters, compiled: Kernel) -> Weights:
-    """The weights of a layer in one direction."""
+def weights_of(parameters: CellParameters, compiled: Kernel) -> tuple[Weights, Tensor]:
+    """The weights of a layer in one direction, and what was prepared from their present values."""
     weights = _known.get(parameters)
-    if weights is None or not weights.fit(compiled, parameters):
+    prepared = None if weights is None else weights.current(compiled, parameters)
+    if weights is None or prepared is None:
         weights = Weights(parameters, compiled)
+        prepared = weights.prepared
         if weights.watch is not None:
             _known[parameters] = weights
-    return weights
+    return weights, prepared
 
 
 def tensors_of(parameters: CellParameters) -> list[Tensor]:
     """The matrices, vectors and scalars of a layer's kernel."""
     tensors = [parameters.effective(matrix) for matrix in parameters.matrices]
     tensors += parameters.b.values()
-    tensors += [torch.as_tensor(option, dtype=torch.float32) for option in parameters.scalars().values()]
+    with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():  # training may follow
+        tensors += [torch.as_tensor(option, dtype=torch.float32) for option in parameters.scalars().values()]
     if any(t.dtype != torch.float32 for t in tensors):
         dtypes = ", ".join(sorted({str(t.dtype) for t in tensors} | {"torch.float32"}))
         raise GatelabError(
