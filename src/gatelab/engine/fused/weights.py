@@ -123,7 +123,9 @@ class Weights:
         self.watch = Watch.of(compiled, parameters) if is_lasting else None  # before anything is read
         self._families = tuple(parameters._modules.values())
         self._lock = threading.Lock()  # what is watched and what was prepared belong together
-        self.tensors = [tensor.contiguous() for tensor in tensors_of(parameters)]
+        is_inference = self.are_parameters and torch.is_inference_mode_enabled()
+        with torch.inference_mode(False) if is_inference else nullcontext():  # training may follow with these
+            self.tensors = [tensor.contiguous() for tensor in tensors_of(parameters)]
         self._check_shapes(parameters)
         self.prepared = passes.prepare(compiled, self.tensors, self.D, self.H)
 
@@ -178,8 +180,7 @@ def tensors_of(parameters: CellParameters) -> list[Tensor]:
     """The matrices, vectors and scalars of a layer's kernel."""
     tensors = [parameters.effective(matrix) for matrix in parameters.matrices]
     tensors += parameters.b.values()
-    with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():  # training may follow
-        tensors += [torch.as_tensor(option, dtype=torch.float32) for option in parameters.scalars().values()]
+    tensors += [torch.as_tensor(option, dtype=torch.float32) for option in parameters.scalars().values()]
     if any(t.dtype != torch.float32 for t in tensors):
         dtypes = ", ".join(sorted({str(t.dtype) for t in tensors} | {"torch.float32"}))
         raise GatelabError(
