@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, Structure, c_int64, c_long, c_void_p, py_object
-from itertools import accumulate
 from math import prod
 from typing import Any, NamedTuple
 
@@ -13,8 +12,8 @@ from torch import Tensor
 
 from gatelab.engine.fused import buffers
 from gatelab.engine.fused.buffers import SMALL
-from gatelab.engine.fused.interface import Torch, torch_functions
-from gatelab.engine.fused.kernel import Kernel
+from gatelab.engine.fused.interface import Torch, strides_of, torch_functions
+from gatelab.engine.fused.kernel import Kernel, is_checked
 
 MOST_DIMENSIONS, MOST_ARRAYS = 4, 8  # as in calls.cpp
 
@@ -136,7 +135,7 @@ class Call:
             return pointer
 
         for name, pointers, sizes in self.stages:
-            if self.kernel.call(name, [address(pointer) for pointer in pointers], sizes) and _is_checked(name):
+            if self.kernel.call(name, [address(pointer) for pointer in pointers], sizes) and is_checked(name):
                 return None
         return tuple(None if result is None else _part(arrays[result.array], result) for result in self.results)
 
@@ -144,7 +143,7 @@ class Call:
         stages = [
             _Stage(
                 self.kernel.address(stage.name),
-                _is_checked(stage.name),
+                is_checked(stage.name),
                 len(stage.pointers),
                 (_Pointer * len(stage.pointers))(*map(self._pointer, stage.pointers)),
                 (c_long * len(stage.sizes))(*stage.sizes),
@@ -152,7 +151,7 @@ class Call:
             for stage in self.stages
         ]
         results = [
-            _Result(-1) if r is None else _Result(r.array, len(r.shape), r.shape, _strides(r.shape), r.offset)
+            _Result(-1) if r is None else _Result(r.array, len(r.shape), r.shape, strides_of(r.shape), r.offset)
             for r in self.results
         ]
         call = _Call(
@@ -177,18 +176,10 @@ class Call:
         return _Pointer(-1, pointer or 0)
 
 
-def _is_checked(name: str) -> bool:
-    """Whether a function returns 0 unless there is no memory; the others return the number of floats they compute."""
-    return not name.startswith("prepare")
-
-
-def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(accumulate(shape[:0:-1], lambda a, b: a * b, initial=1))[::-1] if shape else ()
-
-
 def _part(array: Tensor, result: Result) -> Tensor:
     return array[result.offset : result.offset + prod(result.shape)].view(result.shape)
 
 
 def _new(floats: int) -> Tensor:
+    """From the pool of buffers, whichever that is at the time of a call."""
     return buffers.empty(floats)

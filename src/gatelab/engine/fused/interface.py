@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Sequence
 from ctypes import Structure, c_int64, c_void_p
+from itertools import accumulate
+from operator import mul
 from pathlib import Path
 
 import torch
@@ -57,3 +60,8 @@ def torch_functions() -> Torch | None:
     words = range(object.__basicsize__, Tensor.__basicsize__ - 7, 8)
     offsets = [word for word in words if c_void_p.from_address(id(tensor) + word).value == tensor._cdata]
     return Torch(**found, offset=offsets[0]) if len(offsets) == 1 else None
+
+
+def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a contiguous tensor."""
+    return tuple(accumulate(shape[:0:-1], mul, initial=1))[::-1] if shape else ()

@@ -21,6 +21,11 @@ def padded(size: Any) -> Any:
     return (size + LANES - 1) // LANES * LANES
 
 
+def is_checked(name: str) -> bool:
+    """Whether a function returns 0 unless there is no memory; the others return the number of floats they compute."""
+    return not name.startswith("prepare")
+
+
 class Kernel:
     """The compiled functions of a cell. `watch`: its gates are outputs too."""
 
@@ -35,7 +40,7 @@ class Kernel:
         for name, arguments in self.source.arguments.items():
             function = getattr(self.library, name)
             function.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-            function.restype = ctypes.c_long if name.startswith("prepare") else ctypes.c_int
+            function.restype = ctypes.c_int if is_checked(name) else ctypes.c_long
             arrays = ctypes.c_void_p * len(arguments.pointers), ctypes.c_long * len(arguments.sizes)
             self._functions[name] = (function, *arrays)
         self.step = self.address("step")

@@ -42,6 +42,18 @@ class Given(NamedTuple):
     masks: Sequence[Tensor]  # (T, B, H) each
 
 
+class Sizes(NamedTuple):
+    """What the arrays and the threads of a pass follow from."""
+
+    T: int
+    B: int
+    D: int
+    H: int
+    strides: tuple[int, ...]  # of steps and rows: of x, and in the backward pass also of the gradient of the output
+    starts: int  # the number of states that are given
+    threads: int
+
+
 def tape_size(source: Source, T: Any, B: Any, H: Any) -> Any:
     """The number of floats on the tape."""
     states = len(source.states) * (T + 1) * B * padded(H)
@@ -105,29 +117,15 @@ def forward(
     """Run over a sequence; with `keep` a backward pass may follow. Returns the output (T, B, H), the gates (gates, T,
     B, H padded), the tape, each None unless asked for, and then the final states, (B, H) each.
     """
-    source, x, masks = kernel.source, given.x, given.masks
-    D = x.shape[2]
-    if source.graph.uses_input_itself:  # read in whole vectors
-        x = whole_rows(x, padded(H))
-    if masks:
-        masks = [whole_rows(mask, padded(H)) for mask in masks]
-    sizes = (x.shape[:2], D, H, x.stride())
-    call = _call(_forward, kernel, *sizes, len(given.starts), keep, with_output, team.of_kernels())
+    x, masks = _in_vectors(kernel.source, given, H)
+    T, B, D = given.x.shape
+    sizes = Sizes(T, B, D, H, x.stride()[:2], len(given.starts), team.of_kernels())
+    call = _call(_forward, kernel, sizes, keep, with_output)
     return call(prepared, x, given.lengths, given.resets, *given.starts, *masks)
 
 
-def _forward(
-    kernel: Kernel,
-    rows: tuple[int, int],
-    D: int,
-    H: int,
-    strides: tuple[int, ...],
-    starts: int,
-    keep: bool,
-    with_output: bool,
-    threads: int,
-) -> Call:
-    source, (T, B), Hp = kernel.source, rows, padded(H)
+def _forward(kernel: Kernel, sizes: Sizes, keep: bool, with_output: bool) -> Call:
+    source, (T, B, D, H, strides, starts, threads), Hp = kernel.source, sizes, padded(sizes.H)
     S, G = len(source.states), len(source.gates)
     shapes: dict[str, tuple[int, ...]] = {"finals": (S, B, H)}
     shapes |= {"output": (T, B, H)} if with_output else {}
@@ -144,8 +142,8 @@ def _forward(
     pointers += [New(0, k * B * H) for k in range(S)]
     pointers += [arrays.get(name) for name in asked]
     pointers += [Input(first + starts + k) for k in range(len(source.masks))]
-    threads, as_team = threads_for(source, B, T, _weights(source, D, H), threads, is_forward=True)
-    stage = Stage("forward", pointers, (T, B, D, H, Hp, *strides[:2], keep, as_team, threads, 0))
+    threads, as_team = threads_for(source, T, B, D, H, threads, is_forward=True)
+    stage = Stage("forward", pointers, (T, B, D, H, Hp, *strides, keep, as_team, threads, 0))
     return Call(kernel, first + starts + len(source.masks), [prod(s) for s in shapes.values()], [stage], results)
 
 
@@ -174,19 +172,15 @@ def backward(
     nothing depends on it. With `at_once` these are three: that of x, those of all states (states, B, H), and those of
     all parameters, one after the other, undefined where they are not needed.
     """
-    source, x, masks, (d_finals, d_output, d_gates) = kernel.source, given.x, given.masks, incoming
-    D = x.shape[2]
-    if source.graph.uses_input_itself:
-        x = whole_rows(x, padded(H))
-    if masks:
-        masks = [whole_rows(mask, padded(H)) for mask in masks]
+    (x, masks), (d_finals, d_output, d_gates) = _in_vectors(kernel.source, given, H), incoming
     if d_output is not None and d_output.stride(2) != 1:
         d_output = d_output.contiguous()
     d_finals = [None if d_final is None else d_final.contiguous() for d_final in d_finals]
     d_gates = None if d_gates is None else d_gates.contiguous()
     strides = (*x.stride()[:2], *((0, 0) if d_output is None else d_output.stride()[:2]))
-    sizes = (x.shape[:2], D, H, strides)
-    call = _call(_backward, kernel, *sizes, len(given.starts), needs, at_once, team.of_kernels())
+    T, B, D = given.x.shape
+    sizes = Sizes(T, B, D, H, strides, len(given.starts), team.of_kernels())
+    call = _call(_backward, kernel, sizes, needs, at_once)
     return call(x, tape, given.lengths, given.resets, d_output, *d_finals, d_gates, *masks, *parameters)
 
 
@@ -198,18 +192,8 @@ def wanted(source: Source, needs: Sequence[bool]) -> tuple[bool, ...]:
     return tuple(map(bool.__and__, needs, exist))
 
 
-def _backward(
-    kernel: Kernel,
-    rows: tuple[int, int],
-    D: int,
-    H: int,
-    strides: tuple[int, ...],
-    starts: int,
-    needs: tuple[bool, ...],
-    at_once: bool,
-    threads: int,
-) -> Call:
-    source, (T, B), S = kernel.source, rows, len(kernel.source.states)
+def _backward(kernel: Kernel, sizes: Sizes, needs: tuple[bool, ...], at_once: bool) -> Call:
+    source, (T, B, D, H, strides, starts, threads), S = kernel.source, sizes, len(kernel.source.states)
     needed, shapes = wanted(source, needs), source.parameter_shapes(D, H)
     needs_x = needed[0]
     Dp = padded(D) if needs_x else 0
@@ -220,7 +204,7 @@ def _backward(
     flags = (ctypes.c_uint8 * max(1, len(shapes)))(*needed[1 + starts :])
     pointers = [prepared, *map(Input, range(6 + S)), d_x, d_starts, gradients, ctypes.addressof(flags)]
     pointers += [Input(k) for k in masks]
-    threads, as_team = threads_for(source, B, T, arrays[2], threads, is_forward=False)
+    threads, as_team = threads_for(source, T, B, D, H, threads, is_forward=False)
     stage_sizes = (T, B, D, H, padded(H), Dp, *strides, as_team, threads, CHUNK_ROWS, SUMS_BYTES // 4, starts > S)
     stages = [preparing, Stage("backward", pointers, stage_sizes)]
     of_x, offsets = Result(3, (T, B, D)) if needs_x else None, accumulate(map(prod, shapes), initial=0)
@@ -237,11 +221,13 @@ def _backward(
 
 
 def _weights(source: Source, D: int, H: int) -> int:
+    """The number of floats of all parameters."""
     return sum(map(prod, source.parameter_shapes(D, H)))
 
 
-def threads_for(source: Source, B: int, T: int, weights: int, most: int, *, is_forward: bool) -> tuple[int, bool]:
+def threads_for(source: Source, T: int, B: int, D: int, H: int, most: int, *, is_forward: bool) -> tuple[int, bool]:
     """The number of threads that the work is worth, and whether they split units instead of rows (see `Slab`)."""
+    weights = _weights(source, D, H)
     work = B * T * weights * (1 if is_forward else 2)
     threads = max(1, min(most, work // THREAD_WORK))
     if threads == 1 or SPLIT_ROWS * threads <= B:
@@ -249,6 +235,14 @@ def threads_for(source: Source, B: int, T: int, weights: int, most: int, *, is_f
     # Weights that are too large for one core's cache; sums over the units would be in parts.
     is_large = is_forward and 4 * weights > TEAM_BYTES and not source.forward.reductions
     return threads, source.splits_units or is_large
+
+
+def _in_vectors(source: Source, given: Given, H: int) -> tuple[Tensor, Sequence[Tensor]]:
+    """x and the masks, in whole vectors where a kernel reads them unit by unit."""
+    x, masks = given.x, given.masks
+    if source.graph.uses_input_itself:
+        x = whole_rows(x, padded(H))
+    return x, [whole_rows(mask, padded(H)) for mask in masks] if masks else masks
 
 
 def whole_rows(values: Tensor, Hp: int) -> Tensor:

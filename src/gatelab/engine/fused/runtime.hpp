@@ -64,7 +64,7 @@ INLINE V reciprocal(V v) {
 }
 
 // factor v = k ln 2 + f, |f| <= ln 2 / 2: returns 2^k, and in `fraction` e^f - 1 without cancellation. A cell waits for one
-// function of another: so the polynomial is evaluated in pairs, which takes half as long as one coefficient after the other.
+// function of another: so the polynomial is evaluated in pairs, where fewer operations wait for each other.
 INLINE V exp_split(V v, V& fraction, const float factor = 1.0f) {
   const float shift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, which then sits in the low bits
   V k = v * (factor * 1.44269504088896341f) + shift;

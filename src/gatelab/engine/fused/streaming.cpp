@@ -100,8 +100,10 @@ struct Stepping {
     if (training != s.training || !fits(x, s.x, input) || !read(state, old)) return nullptr;
     for (int64_t l = 0; l < s.layers; l++)
       if (PyDict_GetItemWithError(s.layer[l].module, s.training_name) != training) return nullptr;
-    for (int64_t i = 0; i < s.parameters; i++)
-      if (look_at(torch, s.parameter[i]) != SAME || !is_constant(s.parameter[i].object)) return nullptr;
+    for (int64_t i = 0; i < s.parameters; i++) {
+      const Parameter& p = s.parameter[i];
+      if (look_at(torch, p) != SAME || (p.implementation && !is_constant(p.object))) return nullptr;
+    }
     const Reference modes = PyObject_CallFunctionObjArgs(s.modes, nullptr);
     if (modes.object != s.zero) return nullptr;  // they may make other tensors than these
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gatelab.engine import team
 from gatelab.engine.fused import passes
-from gatelab.engine.fused.interface import Torch, torch_functions
+from gatelab.engine.fused.interface import Torch, strides_of, torch_functions
 from gatelab.engine.fused.kernel import Kernel, kernel, padded
 from gatelab.engine.fused.weights import Parameter, weights_of
 from gatelab.engine.masks import draw
@@ -32,7 +32,7 @@ class _Shape(Structure):
 
     @classmethod
     def of(cls, *sizes: int) -> _Shape:
-        return cls(len(sizes), sizes, torch.empty(sizes, device="meta").stride())
+        return cls(len(sizes), sizes, strides_of(sizes))
 
 
 class _Layer(Structure):
@@ -113,8 +113,7 @@ def _prepared(compiled: Kernel, parameters: CellParameters, B: int) -> tuple[_La
     prepared, held, sampled = weights.snapshot()
     masks = draw(parameters, torch.empty(1, B, D), H).values() if source.masks else ()
     memory = [prepared, *(passes.whole_rows(mask, padded(H)) for mask in masks)]
-    count = sum(tensor.numel() for tensor in weights.tensors)
-    threads, as_team = passes.threads_for(source, B, 1, count, team.of_kernels(), is_forward=True)
+    threads, as_team = passes.threads_for(source, 1, B, D, H, team.of_kernels(), is_forward=True)
     fixed = (c_void_p * len(memory))(*(each.data_ptr() for each in memory))
     sizes = (1, B, D, H, padded(H), B * D, D, False, as_team, threads, 0)  # as in `passes`
     numbers = (ctypes.c_long * len(sizes))(*sizes)

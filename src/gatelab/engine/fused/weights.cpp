@@ -2,6 +2,7 @@
 
 namespace {
 
+// A parameter, or a module that holds some: then there is nothing after `object`.
 struct Parameter {
   Object *owner, *name, *object;  // where its module keeps it
   void* implementation;  // what the at::Tensor points to; `torch.utils.swap_tensors` changes it
@@ -14,6 +15,7 @@ enum Finding { SAME, CHANGED, OTHERS };  // as in weights.py
 // Torch counts changes, unless somebody changes `p.data`, which may also move it. (`p.data = p.data.t()` does not.)
 Finding look_at(const Torch& torch, const Parameter& p) {
   if (PyDict_GetItemWithError(p.owner, p.name) != p.object) return OTHERS;
+  if (!p.implementation) return SAME;
   const Tensor* tensor = tensor_of(torch, p.object);
   if (*(void* const*)tensor != p.implementation) return OTHERS;
   float* place;
@@ -50,7 +52,9 @@ extern "C" int look(const Watched* watched) {
 }
 
 extern "C" void remember(Watched* watched) {
-  for (int64_t i = 0; i < watched->count; i++)
-    watched->parameter[i].version = watched->torch->version(tensor_of(*watched->torch, watched->parameter[i].object));
+  for (int64_t i = 0; i < watched->count; i++) {
+    Parameter& p = watched->parameter[i];
+    if (p.implementation) p.version = watched->torch->version(tensor_of(*watched->torch, p.object));
+  }
   watched->sampled->expected = fingerprint(watched->sampled);
 }

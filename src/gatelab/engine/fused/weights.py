@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Sequence
 from contextlib import nullcontext
 from ctypes import POINTER, Structure, c_int64, c_long, c_void_p, py_object
-from operator import is_
 from typing import Any
 
 import torch
@@ -25,7 +24,9 @@ SAME, CHANGED, OTHERS = range(3)  # as in weights.cpp
 
 
 class Parameter(Structure):
-    """A parameter, where its module keeps it, and how it was when something was prepared from it (weights.cpp)."""
+    """A parameter, where its module keeps it, and how it was when something was prepared from it; or a module that
+    holds some, and where that is kept (weights.cpp).
+    """
 
     _fields_ = (
         *((name, py_object) for name in ("owner", "name", "object")),
@@ -78,12 +79,12 @@ class Watch:
         functions, sources, owners = torch_functions(), parameters.sources(), parameters.owners()
         if functions is None or not all(map(_is_countable, sources)):
             return None
-        held = [
-            Parameter(*owner, source, source._cdata, source.data_ptr(), source.numel(), source._version)
-            for owner, source in zip(owners, sources, strict=True)
-            if owner is not None
-        ]
-        return cls(compiled, functions, held, sources) if len(held) == len(sources) else None
+        held = [Parameter(parameters._modules, name, module) for name, module in parameters._modules.items()]
+        for owner, source in zip(owners, sources, strict=True):
+            if owner is None:
+                return None
+            held.append(Parameter(*owner, source, source._cdata, source.data_ptr(), source.numel()))
+        return cls(compiled, functions, held, sources)
 
     def look(self) -> int:
         """SAME, CHANGED (the same tensors with other values) or OTHERS (other tensors, or in other places)."""
@@ -121,7 +122,6 @@ class Weights:
         # Otherwise they belong to the graph of one call.
         is_lasting = self.are_parameters or not torch.is_grad_enabled()
         self.watch = Watch.of(compiled, parameters) if is_lasting else None  # before anything is read
-        self._families = tuple(parameters._modules.values())
         self._lock = threading.Lock()  # what is watched and what was prepared belong together
         is_inference = self.are_parameters and torch.is_inference_mode_enabled()
         with torch.inference_mode(False) if is_inference else nullcontext():  # training may follow with these
@@ -132,8 +132,6 @@ class Weights:
     def current(self, compiled: Kernel, parameters: CellParameters) -> Tensor | None:
         """What was prepared, again if values have changed; None if these are the weights of other parameters."""
         if self.watch is None or self.compiled is not compiled or self.options != parameters.options:
-            return None
-        if not all(map(is_, parameters._modules.values(), self._families)):
             return None
         with self._lock:
             finding = self.watch.look()
