@@ -647,14 +647,18 @@ def test_killed_at_any_moment_and_continued_is_the_same_to_the_bit(tmp_path):
     made = spec("digits", **{**HARD, "num_epochs": 12, "patience": None, "checkpoint_seconds": 0.02})
     (tmp_path / "config.yaml").write_text(json.dumps(made.document()))  # JSON is YAML
     command = [sys.executable, "-c", SCRIPT, str(tmp_path / "config.yaml")]
-    subprocess.run([*command, str(tmp_path / "whole")], check=True)
     chance, kills, places = random.Random(0), 0, set()
-    pieces = Run(tmp_path / "pieces")
+    whole, pieces = Run(tmp_path / "whole"), Run(tmp_path / "pieces")
+    process = subprocess.Popen([*command, str(whole.path)])
+    wait_for_work(whole, process)
+    begin = time.monotonic()
+    assert process.wait() == 0
+    seconds = time.monotonic() - begin  # of this machine
     while kills < 30:
         process = subprocess.Popen([*command, str(pieces.path)])
         if kills < 3:
             wait_for_work(pieces, process)
-            time.sleep(chance.uniform(0.0, 0.5))
+            time.sleep(chance.uniform(0.0, seconds / 6))
             process.kill()
         if process.wait() == 0:
             break
@@ -664,7 +668,7 @@ def test_killed_at_any_moment_and_continued_is_the_same_to_the_bit(tmp_path):
     assert 3 <= kills < 30
     assert any(batch > 0 for _, batch in places), "none was killed within an epoch"
     assert pieces.manifest()["status"] == "done"
-    assert_same_run(pieces, Run(tmp_path / "whole"))
+    assert_same_run(pieces, whole)
 
 
 def wait_for_work(run: Run, process: subprocess.Popen) -> None:
