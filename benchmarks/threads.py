@@ -1,30 +1,29 @@
 """How long training takes beside another process, by the number of threads and how they wait.
 
-MNIST by rows in small: 313 batches of 32 sequences, 28 steps of 28 numbers, a GRU of 128 units. The settings of OpenMP
-are read when torch is loaded, so that each measurement is a process of its own. `python benchmarks/threads.py`.
+MNIST by rows in small: 313 batches of 32 sequences, 28 steps of 28 numbers, a GRU of 128 units. Each measurement is a
+process of its own, and the ways take turns. `python benchmarks/threads.py`.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import subprocess
 import sys
 import time
 from contextlib import nullcontext
 
-WAYS = {  # threads, and what is imported first; "divided": torch has one thread, as in runs of gatelab
-    "one thread": (1, "gatelab", ""),
-    "two threads, in a run of gatelab": (2, "gatelab", "divided"),
-    "two threads, gatelab imported first": (2, "gatelab", ""),
-    "two threads, torch imported first": (2, "torch", ""),
+WAYS = {  # threads; "divided": torch has one of them, as in runs of gatelab
+    "one thread": (1, ""),
+    "two threads, in a run of gatelab": (2, "divided"),
+    "two threads, in a loop of one's own": (2, ""),
 }
 BUSY = "while True: pass"
 
 
-def measure(threads: int, first: str, divided: str) -> None:
+def measure(threads: int, divided: str) -> None:
     """Print the seconds of three epochs."""
-    __import__(first)  # decides how idle threads of OpenMP wait
     import torch
 
     from gatelab.models import SequenceClassifier
@@ -55,24 +54,27 @@ def measure(threads: int, first: str, divided: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        return measure(int(options.measure[0]), *options.measure[1:])
+        return measure(int(options.measure[0]), options.measure[1])
     clean = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
     for busy in (0, 1):
         print(f"{busy} other busy processes")
+        seconds: dict[str, list[float]] = {name: [] for name in WAYS}
         others = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(busy)]
         try:
             for _ in range(options.rounds):
                 for name, way in WAYS.items():
                     command = [sys.executable, __file__, "--measure", *map(str, way)]
                     done = subprocess.run(command, env=clean, capture_output=True, text=True, check=True)
-                    print(f"  {name:40} {done.stdout}", flush=True)
+                    seconds[name] += map(float, done.stdout.split())
         finally:
             for other in others:
                 other.kill()
+        for name, times in seconds.items():
+            print(f"  {name:40} {min(times):.2f} to {max(times):.2f} s, median {statistics.median(times):.2f}")
     return None
 
 

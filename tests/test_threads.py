@@ -1,4 +1,6 @@
-"""The threads of kernels: their own, or those of torch's OpenMP runtime. Bits depend on their number alone."""
+"""The threads of kernels: their own, or those of torch's OpenMP runtime. Bits depend on their number alone. How many
+there are follows from the load of the machine.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 import torch
@@ -15,8 +18,13 @@ from test_fused import set_limits
 from gatelab import Recurrent
 from gatelab.engine import team
 from gatelab.engine.fused import kernel as kernels
+from gatelab.experiments.executors.local import LocalExecutor
 from gatelab.models import SequenceClassifier
 from gatelab.training import process
+from gatelab.training.run import Run
+from gatelab.training.spec import TrainingSpec
+
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
 
 
 @pytest.fixture(params=["own", "openmp"])
@@ -29,7 +37,7 @@ def layer_in_pool(request, monkeypatch):
         layer = Recurrent(cell, *sizes, engine="fused")
         library = kernels.kernel(layer.cell).library
         if not pools:
-            monkeypatch.setattr("gatelab.waiting.description", lambda: (request.param == "own", ""))
+            monkeypatch.setattr(kernels, "settings_of_waiting", lambda: "decided" if request.param == "own" else "")
             library.new_pool.restype = ctypes.c_void_p
             pools.append(library.new_pool(ctypes.byref(kernels.Given.here())))
         library.use_pool(pools[0])
@@ -98,26 +106,51 @@ def test_a_forked_process_has_threads_of_its_own(tmp_path):
 import os, gatelab, torch
 torch.set_num_threads(3)
 layer, x = gatelab.Recurrent("gru", 7, 40, engine="fused").requires_grad_(False), torch.randn(70, 30, 7)
-expected = layer(x)[0]
-if (child := os.fork()) == 0:
-    ours = all(torch.equal(layer(x)[0], expected) for _ in range(20))
+expected = layer(x)[0].numpy()
+if (child := os.fork()) == 0:  # torch's own operations would wait for threads of its parent
+    ours = all((layer(x)[0].numpy() == expected).all() for _ in range(20))
     names = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 3
     os._exit(0 if ours and names >= 3 else 1)
 assert os.waitpid(child, 0)[1] == 0
-assert torch.equal(layer(x)[0], expected)
+assert (layer(x)[0].numpy() == expected).all()
 print("done")
 """
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
-    done = subprocess.run([sys.executable, "-c", code], env=clean, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], env=CLEAN, capture_output=True, text=True, timeout=120)
     assert done.stdout == "done\n", done.stderr
 
 
-@pytest.mark.parametrize(("first", "expected"), [("gatelab", "False"), ("torch", "True")])
-def test_openmp_is_used_where_its_threads_spin(first, expected):
-    code = f"import {first}; from gatelab.engine.fused import kernel; print(kernel.uses_openmp())"
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
-    done = subprocess.run([sys.executable, "-c", code], env=clean, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == expected
+BUSY = """
+import torch, gatelab, os, sys, time
+torch.set_num_threads(2)
+layer, x, A = gatelab.Recurrent("gru", 28, 128, engine="fused"), torch.randn(32, 28, 28), torch.randn(300, 300)
+expected, begin, before = layer(x)[0], time.monotonic(), len(os.listdir("/proc/self/task"))
+while time.monotonic() < begin + 60 and len(os.listdir("/proc/self/task")) < before + len(os.sched_getaffinity(0)) + 1:
+    A @ A
+    assert torch.equal(layer(x)[0], expected)
+    layer(x)[1].sum().backward()
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not tell how many threads there are")
+def test_a_busy_machine_lets_threads_of_torch_sleep():
+    """More threads of OpenMP than cores: that is when its runtime lets idle ones sleep soon."""
+    cores = len(os.sched_getaffinity(0))
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cores)]
+    try:
+        done = subprocess.run([sys.executable, "-c", BUSY], env=CLEAN, capture_output=True, text=True, timeout=120)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert int(done.stdout or 0) >= cores + 1, done.stderr
+
+
+def test_whoever_decides_how_threads_wait_is_respected(monkeypatch):
+    assert kernels.Given.here().parallel is not None, "torch has no OpenMP runtime"
+    assert kernels.Given.here().cores is not None
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
+    assert (kernels.Given.here().parallel, kernels.Given.here().cores) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -134,3 +167,43 @@ def test_threads_are_for_kernels_where_torch_has_little_to_do(options, of_torch)
         assert (team.of_kernels(), torch.get_num_threads()) == (2, 2)
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not tell")
+def test_idle_cores_are_those_that_nobody_uses():
+    """A busy process takes one away. (Others may be busy too, so only the difference is certain.)"""
+    code = "while True: pass"
+    cores = len(os.sched_getaffinity(0))
+    busy = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(cores)]
+    try:
+        time.sleep(0.3)
+        assert team.idle_cores() < 0.5
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+    assert 0 <= team.idle_cores() <= cores
+
+
+@pytest.mark.parametrize(("idle", "wanted"), [(0.1, 1), (0.9, 1), (1.2, 1), (1.8, 2), (5.0, 2)])
+def test_a_new_run_takes_idle_cores(idle, wanted, tmp_path, monkeypatch):
+    monkeypatch.setattr(team, "idle_cores", lambda: idle)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with process.prepared(TrainingSpec(), Run(tmp_path)) as threads:
+            assert threads == torch.get_num_threads() == wanted
+        with process.prepared(TrainingSpec(threads=2), Run(tmp_path)) as threads:  # what was asked for
+            assert threads == 2
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_few_runs_share_the_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert [LocalExecutor().threads_for(runs) for runs in (1, 3, 4, 8, 100)] == [8, 2, 2, 1, 1]
+    assert [LocalExecutor(jobs=2).threads_for(runs) for runs in (1, 2, 100)] == [8, 4, 4]
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert [LocalExecutor().threads_for(runs) for runs in (1, 2, 100)] == [3, 1, 1]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from gatelab import waiting
-
 if TYPE_CHECKING:
     from gatelab import cells, engine, lang, models, tasks, training, use
     from gatelab.engine import Recurrent, from_torch
@@ -54,8 +52,6 @@ __all__ = [
     "log", "maximum", "mean", "minimum", "models", "prev", "relu", "rms_norm", "sigmoid", "sin", "softplus", "sqrt",
     "step", "stop_gradient", "sum", "surrogate", "tanh", "tasks", "training", "use", "values", "where",
 ]  # fmt: skip
-
-waiting.shorten()  # before torch is imported
 
 
 # torch takes seconds to import, and neither `gatelab --help` nor gatelab.scratch needs it: names are resolved lazily.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from gatelab import cells, waiting
+from gatelab import cells
 from gatelab.disk import cache_folder
 from gatelab.engine import eager, team
 from gatelab.engine.fused import compiler, function, kernel, prebuilt
@@ -33,7 +33,7 @@ class Finding(NamedTuple):
 def findings() -> list[Finding]:
     """The results of all checks, up to the first that fails."""
     results: list[Finding] = []
-    for check in (_ahead, _compiler, _cache, _waiting, _kernel, _denormals):
+    for check in (_ahead, _compiler, _cache, _threads, _kernel, _denormals):
         results += check()
         if not all(finding.good for finding in results):
             break
@@ -94,11 +94,16 @@ def _origin() -> str | None:
         return None
 
 
-def _waiting() -> list[Finding]:
-    """How threads wait for each other, which decides how training goes beside other processes."""
-    sleeps, message = waiting.description()
-    advice = "" if sleeps else ": import gatelab first, or set OMP_WAIT_POLICY=passive, if others use the machine"
-    return [Finding("waiting", True, f"{message}{advice}; {team.idle_cores():.1f} cores are idle now")]
+def _threads() -> list[Finding]:
+    """How many threads kernels have, whose, and how torch's wait, which decides how training goes beside others."""
+    given, chosen = kernel.Given.here(), kernel.settings_of_waiting()
+    whose = "shared with torch unless the machine is busy" if given.parallel else "beside those of torch"
+    waits = f"wait as the environment says ({chosen})" if chosen else "wait as its OpenMP runtime decides"
+    waits = "spin; on a busy machine they are made to sleep soon" if given.cores else waits
+    return [
+        Finding("threads", True, f"{team.of_kernels()}, {whose}; {team.idle_cores():.1f} cores are idle now"),
+        Finding("waiting", True, f"idle threads of torch {waits}"),
+    ]
 
 
 def _kernel() -> list[Finding]:
@@ -126,15 +131,8 @@ def _kernel() -> list[Finding]:
     remedy = "delete the cache folder and try again; if it persists, report it with the output of this command"
     return [
         Finding("vectors", True, f"{_constant(compiled, 'lanes')} floats wide"),
-        Finding("threads", True, _threads()),
         Finding("kernel", output_error < OUTPUTS and gradient_error < GRADIENTS, details, remedy),
     ]
-
-
-def _threads() -> str:
-    """How many threads kernels have, and whose."""
-    whose = "torch's (OpenMP), which spin for long" if kernel.uses_openmp() else "gatelab's own"
-    return f"{torch.get_num_threads()}, {whose}"
 
 
 def _denormals() -> list[Finding]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from gatelab import waiting
 from gatelab.engine.fused import compiler
 from gatelab.engine.fused.source import Source
 from gatelab.errors import GatelabError
@@ -77,21 +77,24 @@ patience = ctypes.c_long(PATIENCE)
 class Given(ctypes.Structure):
     """What a pool of threads is given (threads.cpp)."""
 
-    _fields_ = (("patience", ctypes.c_void_p), ("parallel", ctypes.c_void_p), ("team_size", ctypes.c_void_p))
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("patience", "parallel", "team_size", "most_threads", "cores"))
 
     @classmethod
     def here(cls) -> Given:
-        """With functions of torch's OpenMP runtime if its idle threads spin for long, and keep others off the cores."""
-        library, names = ctypes.CDLL(None), ("GOMP_parallel", "omp_get_num_threads")
-        does_sleep, _ = waiting.description()
-        if does_sleep or not all(hasattr(library, name) for name in names):
-            return cls(ctypes.addressof(patience), None, None)
+        """With functions of the OpenMP runtime that torch has loaded, if its idle threads spin."""
+        library = ctypes.CDLL(None)
+        names = ["GOMP_parallel", "omp_get_num_threads", "omp_get_max_threads"]
+        if settings_of_waiting() or not all(hasattr(library, name) for name in names):
+            return cls(ctypes.addressof(patience))
+        is_gnu = not hasattr(library, "__kmpc_fork_call")  # LLVM's runtime has GNU's functions too
+        names += ["omp_get_num_procs"] if is_gnu else []
         return cls(ctypes.addressof(patience), *(ctypes.cast(library[name], ctypes.c_void_p) for name in names))
 
 
-def uses_openmp() -> bool:
-    """Whether kernels use the threads of torch's OpenMP runtime instead of their own."""
-    return Given.here().parallel is not None
+def settings_of_waiting() -> str:
+    """What the user has decided about idle threads of OpenMP."""
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+    return ", ".join(f"{name}={os.environ[name]}" for name in names if name in os.environ)
 
 
 _pool: int | None = None  # the threads of all kernels (threads.cpp)

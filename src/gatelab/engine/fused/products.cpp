@@ -181,15 +181,27 @@ void outer(float* C, long ldc, const Segment* segments, int count, long lda, lon
 // A weight gradient (H x K) as its parameter has it: the transposed sum over `count` threads of `sums`, which are
 // `stride` floats apart and have rows of `ld`. `more`: added to what is there. Every thread makes its range of rows.
 void collect(float* out, const float* sums, long stride, int count, long ld, long H, long K, bool more, int id, int threads) {
-  const long last = H * (id + 1) / threads;
-  for (long u0 = H * id / threads; u0 < last; u0 += 16)
-    for (long k0 = 0; k0 < K; k0 += 64)  // in blocks that fit in L1: the sums are read with a stride
-      for (long u = u0; u < u0 + 16 && u < last; u++)
-        for (long k = k0; k < k0 + 64 && k < K; k++) {
-          float sum = sums[k * ld + u];
-          for (int t = 1; t < count; t++) sum += sums[t * stride + k * ld + u];
-          out[u * K + k] = more ? out[u * K + k] + sum : sum;
+  constexpr long UNITS = 16, LONGEST = 64;  // of a block that is added up in vectors, and then transposed in L1
+  float block[LONGEST][UNITS];
+  const long blocks = (H + UNITS - 1) / UNITS, last = blocks * (id + 1) / threads * UNITS;
+  for (long u0 = blocks * id / threads * UNITS; u0 < last; u0 += UNITS)
+    for (long k0 = 0; k0 < K; k0 += LONGEST) {
+      const long units = H - u0 < UNITS ? H - u0 : UNITS, length = K - k0 < LONGEST ? K - k0 : LONGEST;
+      for (long k = 0; k < length; k++)
+        for (long j = 0; j < UNITS; j += VL) {
+          const float* from = sums + (k0 + k) * ld + u0 + j;
+          V sum = load(from);
+          for (int t = 1; t < count; t++) sum += load(from + t * stride);
+          store(block[k] + j, sum);
         }
+      for (long u = 0; u < units; u++) {
+        float* const row = out + (u0 + u) * K + k0;
+        if (more)
+          for (long k = 0; k < length; k++) row[k] += block[k][u];
+        else
+          for (long k = 0; k < length; k++) row[k] = block[k][u];
+      }
+    }
 }
 
 extern "C" uint64_t fingerprint(const Sampled* parameters) {

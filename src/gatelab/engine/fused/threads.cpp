@@ -5,8 +5,8 @@
 // all of them itself. A thread that waits spins at first, and lets others have its core while it does; one that has lost
 // its core or has waited for long sleeps.
 //
-// Torch has a pool too, OpenMP's. Where its idle threads spin for long, they would keep ours off the cores: then kernels
-// use it instead.
+// Torch has a pool too, OpenMP's. Its idle threads spin, and keep ours off the cores: so kernels use it instead where torch
+// has several threads, until the machine is busy. Then these are made to sleep soon, and kernels have threads of their own.
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,10 +19,12 @@ namespace {
 
 constexpr long MICROSECOND = 1000, MILLISECOND = 1000 * MICROSECOND;
 constexpr long SPIN_INSIDE = 100 * MICROSECOND;  // until the others are done
+constexpr long SPIN_BUSY = 100 * MICROSECOND;  // until there is work, at most, where others need the core
 constexpr long LOST = 1 * MILLISECOND;  // away for as long as this: another process has the core
 constexpr long MARGIN = 100 * MICROSECOND;  // of the time that the caller would have taken alone
 constexpr long LATE = 200 * MICROSECOND;  // longer than a sleeping thread takes to wake up
-constexpr long ALONE_FIRST = 5 * MILLISECOND, ALONE_MOST = 320 * MILLISECOND;
+constexpr long ALONE_FIRST = 5 * MILLISECOND, ALONE_MOST = 1280 * MILLISECOND;
+constexpr long CROWDED_FIRST = 1000 * MILLISECOND, CROWDED_MOST = 32 * CROWDED_FIRST;
 
 long now() {
   timespec time;
@@ -102,9 +104,21 @@ struct Job {
 // What Python gives to a pool (kernel.py).
 struct Given {
   const long* patience;  // microseconds for which an idle thread spins
-  // GOMP_parallel and omp_get_num_threads; null: threads of our own.
+  // GOMP_parallel, omp_get_num_threads and omp_get_max_threads; null if there is no OpenMP.
   void (*parallel)(void (*body)(void*), void* data, unsigned threads, unsigned flags);
   int (*team_size)();
+  int (*most_threads)();
+  int (*cores)();  // omp_get_num_procs, if a crowd helps (see `Crowd`)
+};
+
+// Idle threads of OpenMP spin for milliseconds, and a thread that lost its core while it did makes everybody wait. GNU's
+// runtime lets them sleep after 100 rounds whenever it has more threads than there are cores (its manual says so under
+// GOMP_SPINCOUNT, which is read only at its start). So on a busy machine a thread of ours keeps a team of that many, asleep.
+struct Crowd {
+  uint32_t changes = 0;  // it is there after an odd number of them
+  long until = 0, lasts = CROWDED_FIRST;
+  Bed bed;
+  bool is_there() const { return changes % 2; }
 };
 
 struct Pool {
@@ -118,6 +132,7 @@ struct Pool {
   long callers_sleep = 0;  // at barriers
   uint32_t callers_shares = 0;
   long callers_end = 0;
+  Crowd crowd;
   Bed bed;  // of the caller, and of threads at a barrier
   alignas(64) Job job;
   // The number of the job, and its next share. A share is taken by adding 1, which fails if the job is another one by
@@ -156,30 +171,50 @@ void* work(void* which) {
   Worker& self = *(Worker*)which;
   for (int seen = 0;;) {
     const auto is_called = [&] { return read(self.calls) != seen; };
-    if (!spun(*pool->given.patience * MICROSECOND, is_called)) self.bed.sleep_until(is_called);
+    const long spin = read(pool->alone_for) > ALONE_FIRST ? SPIN_BUSY : *pool->given.patience * MICROSECOND;
+    if (!spun(spin, is_called)) self.bed.sleep_until(is_called);
     seen = read(self.calls);  // before it looks for work: a call that comes later counts
     while (run_next()) {}
   }
 }
 
+bool is_started(void* (*run)(void*), void* argument) {
+  pthread_t thread;
+  pthread_attr_t detached;
+  sigset_t all, before;
+  sigfillset(&all);  // signals are for the program's own threads, but for those of a crash
+  for (int crash : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, crash);
+  pthread_attr_init(&detached);
+  pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const bool has_failed = pthread_create(&thread, &detached, run, argument);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&detached);
+  return !has_failed;
+}
+
 // Whether there are as many workers as this, new ones among them.
 bool has_workers(int wanted) {
-  for (; pool->workers < wanted && pool->workers < MOST_WORKERS; pool->workers++) {
-    pthread_t thread;
-    pthread_attr_t detached;
-    sigset_t all, before;
-    sigfillset(&all);  // signals are for the program's own threads, but for those of a crash
-    for (int crash : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, crash);
-    pthread_attr_init(&detached);
-    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const bool has_failed = pthread_create(&thread, &detached, work, &pool->worker[pool->workers]);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    pthread_attr_destroy(&detached);
-    if (has_failed) break;
-  }
+  while (pool->workers < wanted && pool->workers < MOST_WORKERS && is_started(work, &pool->worker[pool->workers]))
+    pool->workers++;
   return pool->workers >= wanted;
 }
+
+void* keep_crowd(void* change) {
+  pool->given.parallel([](void*) {}, nullptr, pool->given.cores() + 1, 0);
+  pool->crowd.bed.sleep_until([&] { return read(pool->crowd.changes) != (uint32_t)(uintptr_t)change; });
+  return nullptr;  // its team ends with it
+}
+
+void change_crowd() {
+  Crowd& crowd = pool->crowd;
+  write(crowd.changes, crowd.changes + 1);
+  if (!crowd.is_there()) crowd.bed.wake();
+  else if (!is_started(keep_crowd, (void*)(uintptr_t)crowd.changes)) write(crowd.changes, crowd.changes + 1);
+}
+
+// Whether kernels use torch's threads now.
+bool uses_openmp() { return pool->given.parallel && !pool->crowd.is_there() && pool->given.most_threads() > 1; }
 
 // A member of an OpenMP team; `together` if it has to be complete.
 void join(void* together) {
@@ -188,8 +223,8 @@ void join(void* together) {
   while (run_next()) {}
 }
 
-void run_with_others(int shares, bool together) {
-  if (pool->given.parallel) return pool->given.parallel(join, together ? pool : nullptr, shares, 0);
+void run_with_others(int shares, bool together, bool on_openmp) {
+  if (on_openmp) return pool->given.parallel(join, together ? pool : nullptr, shares, 0);
   has_workers(shares - 1);  // fewer will do
   for (int i = 0; i < shares - 1 && i < pool->workers; i++) {
     __atomic_add_fetch(&pool->worker[i].calls, 1, __ATOMIC_SEQ_CST);
@@ -207,15 +242,30 @@ bool has_lost(int shares, bool together, long begin, long end) {
   return end - begin > alone + alone / 8 + MARGIN || (mine == shares && end - begin > LATE);
 }
 
-void learn(bool has_lost, long time) {
-  if (has_lost) pool->alone_until = time + pool->alone_for;
-  const long next = has_lost ? pool->alone_for * 2 : pool->alone_for - pool->alone_for / 8;
-  pool->alone_for = next < ALONE_FIRST ? ALONE_FIRST : next > ALONE_MOST ? ALONE_MOST : next;
+// A crowd comes with the second loss of several, and goes when there has been none for a while: for longer if it had to
+// come back soon.
+void learn_of_crowd(bool has_lost, long time) {
+  Crowd& crowd = pool->crowd;
+  const bool is_settled = pool->alone_for == ALONE_FIRST;
+  if (has_lost && crowd.is_there()) crowd.until = time + crowd.lasts;
+  else if (has_lost && pool->given.cores && !is_settled) {
+    const bool is_again = time < crowd.until + crowd.lasts;
+    crowd.lasts = !is_again ? CROWDED_FIRST : crowd.lasts < CROWDED_MOST ? crowd.lasts * 2 : CROWDED_MOST;
+    crowd.until = time + crowd.lasts;
+    change_crowd();
+  } else if (!has_lost && crowd.is_there() && is_settled && time > crowd.until) change_crowd();
 }
 
-// The threads of a process do not exist in one that it forks.
+void learn(bool has_lost, long time) {
+  learn_of_crowd(has_lost, time);
+  if (has_lost) pool->alone_until = time + pool->alone_for;
+  const long next = has_lost ? pool->alone_for * 2 : pool->alone_for - pool->alone_for / 16;
+  write(pool->alone_for, next < ALONE_FIRST ? ALONE_FIRST : next > ALONE_MOST ? ALONE_MOST : next);
+}
+
+// The threads of a process do not exist in one that it forks. GNU's OpenMP runtime would wait for its own there.
 void begin_again() {
-  const Given given = pool->given;
+  const Given given{pool->given.patience, nullptr, nullptr, nullptr, nullptr};
   new (pool) Pool;
   pool->given = given;
 }
@@ -228,7 +278,8 @@ bool run_shares(int shares, Meeting meeting, Share* run, void* context) {
   const bool has_pool = together ? !pthread_mutex_lock(&pool->in_use) : !pthread_mutex_trylock(&pool->in_use);
   const long begin = now();
   const bool is_alone = !has_pool || (begin < pool->alone_until && meeting != Meeting::NEEDED);
-  if (is_alone || (together && !pool->given.parallel && !has_workers(shares - 1))) {
+  const bool on_openmp = !is_alone && uses_openmp();
+  if (is_alone || (together && !on_openmp && !has_workers(shares - 1))) {
     if (has_pool) pthread_mutex_unlock(&pool->in_use);
     for (int share = 0; !together && share < shares; share++) run(context, share);
     return !together;
@@ -240,7 +291,7 @@ bool run_shares(int shares, Meeting meeting, Share* run, void* context) {
   pool->callers_sleep = 0, pool->caller = pthread_self(), pool->callers_shares = 0;
   write(pool->left, (uint32_t)shares);
   write(pool->ticket, number << 32);
-  run_with_others(shares, together);
+  run_with_others(shares, together, on_openmp);
   const bool is_complete = read(pool->left) == 0;  // or nothing was run
   write(pool->ticket, number << 32 | CLOSED);
   const long end = now();
