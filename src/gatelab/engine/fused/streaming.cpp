@@ -74,13 +74,23 @@ struct Stepping {
     return torch.data_ptr(tensor, (float**)&data) == 0 && is_constant(object);
   }
 
-  // A new tensor.
-  Object* made(const Shape& shape, float*& data) const {
+  // A part of the memory of all results.
+  Object* part(const Tensor* memory, const Shape& shape, int64_t offset) const {
     Tensor* tensor;
-    if (torch.empty(shape.dim, shape.sizes, shape.strides, torch.float32, torch.cpu, 0, &tensor)) return nullptr;
-    if (torch.data_ptr(tensor, &data) == 0) return wrapped(torch, tensor);
-    torch.free(tensor);
-    return nullptr;
+    return torch.view(memory, shape.dim, shape.sizes, shape.strides, offset, &tensor) ? nullptr : wrapped(torch, tensor);
+  }
+
+  // The output, and a state or a tuple of several, as parts of this memory.
+  Object* results(const Tensor* memory) const {
+    const int64_t states = s.states, floats = s.floats * s.layers;
+    const Reference output = part(memory, s.output, states * floats);
+    const Reference finals = states == 1 ? part(memory, s.state, 0) : PyTuple_New(states);
+    if (!output.object || !finals.object) return nullptr;
+    for (int64_t k = 0; states > 1 && k < states; k++) {
+      Object* one = part(memory, s.state, k * floats);
+      if (!one || PyTuple_SetItem(finals.object, k, one)) return nullptr;
+    }
+    return PyTuple_Pack(2, output.object, finals.object);
   }
 
   // The states that were given; null for zeros.
@@ -107,14 +117,17 @@ struct Stepping {
     const Reference modes = PyObject_CallFunctionObjArgs(s.modes, nullptr);
     if (modes.object != s.zero) return nullptr;  // they may make other tensors than these
 
-    float *out, *next[MOST_STATES];
-    const Reference output = made(s.output, out), finals = s.states == 1 ? made(s.state, next[0]) : PyTuple_New(s.states);
-    if (!output.object || !finals.object) return nullptr;
-    for (int64_t k = 0; s.states > 1 && k < s.states; k++) {
-      Object* one = made(s.state, next[k]);
-      if (!one || PyTuple_SetItem(finals.object, k, one)) return nullptr;
+    Tensor* memory;  // all results together: asking for it takes longer than a tensor does
+    const int64_t one = 1, floats = s.floats * s.layers, all = s.states * floats + s.floats;
+    if (torch.empty(1, &all, &one, torch.float32, torch.cpu, 0, &memory)) return nullptr;
+    float *first, *next[MOST_STATES];
+    Object* made = nullptr;
+    if (torch.data_ptr(memory, &first) == 0) {
+      for (int64_t k = 0; k < s.states; k++) next[k] = first + k * floats;
+      if (go(input, first + s.states * floats, old, next)) made = results(memory);
     }
-    return go(input, out, old, next) ? PyTuple_Pack(2, output.object, finals.object) : nullptr;
+    torch.free(memory);
+    return made;
   }
 
   // The output of a layer is its first state; where connections are residual, it is added up in the output.
