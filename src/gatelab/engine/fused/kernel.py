@@ -77,13 +77,13 @@ patience = ctypes.c_long(PATIENCE)
 class Given(ctypes.Structure):
     """What a pool of threads is given (threads.cpp)."""
 
-    _fields_ = tuple((name, ctypes.c_void_p) for name in ("patience", "parallel", "team_size", "most_threads", "cores"))
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("patience", "parallel", "most_threads", "cores"))
 
     @classmethod
     def here(cls) -> Given:
         """With functions of the OpenMP runtime that torch has loaded, if its idle threads spin."""
         library = ctypes.CDLL(None)
-        names = ["GOMP_parallel", "omp_get_num_threads", "omp_get_max_threads"]
+        names = ["GOMP_parallel", "omp_get_max_threads"]
         if settings_of_waiting() or not all(hasattr(library, name) for name in names):
             return cls(ctypes.addressof(patience))
         is_gnu = not hasattr(library, "__kmpc_fork_call")  # LLVM's runtime has GNU's functions too

@@ -104,9 +104,8 @@ struct Job {
 // What Python gives to a pool (kernel.py).
 struct Given {
   const long* patience;  // microseconds for which an idle thread spins
-  // GOMP_parallel, omp_get_num_threads and omp_get_max_threads; null if there is no OpenMP.
+  // GOMP_parallel and omp_get_max_threads; null if there is no OpenMP.
   void (*parallel)(void (*body)(void*), void* data, unsigned threads, unsigned flags);
-  int (*team_size)();
   int (*most_threads)();
   int (*cores)();  // omp_get_num_procs, if a crowd helps (see `Crowd`)
 };
@@ -115,6 +114,7 @@ struct Given {
 // runtime lets them sleep after 100 rounds whenever it has more threads than there are cores (its manual says so under
 // GOMP_SPINCOUNT, which is read only at its start). So on a busy machine a thread of ours keeps a team of that many, asleep.
 struct Crowd {
+  int disturbances = 0;  // calls in which threads were missing, less an eighth of the others since
   uint32_t changes = 0;  // it is there after an odd number of them
   long until = 0, lasts = CROWDED_FIRST;
   Bed bed;
@@ -129,7 +129,8 @@ struct Pool {
   // while, twice as long if it happens again. That is forgotten slowly: one such wait takes more than a few calls gain.
   long alone_until = 0, alone_for = ALONE_FIRST;
   pthread_t caller;
-  long callers_sleep = 0;  // at barriers
+  long callers_wait = 0;  // at barriers
+  bool has_waited = false;  // for longer than it gained, in the last call in which threads had to meet
   uint32_t callers_shares = 0;
   long callers_end = 0;
   Crowd crowd;
@@ -216,56 +217,69 @@ void change_crowd() {
 // Whether kernels use torch's threads now.
 bool uses_openmp() { return pool->given.parallel && !pool->crowd.is_there() && pool->given.most_threads() > 1; }
 
-// A member of an OpenMP team; `together` if it has to be complete.
-void join(void* together) {
-  if (together && (uint32_t)pool->given.team_size() != pool->job.shares) return;
+void wait_for_others() {
+  const auto is_done = [] { return read(pool->left) == 0; };
+  if (!spun(SPIN_INSIDE, is_done)) pool->bed.sleep_until(is_done);
+}
+
+// A member of an OpenMP team.
+void join(void*) {
   if (pthread_equal(pthread_self(), pool->caller)) return run_as_caller();
   while (run_next()) {}
 }
 
-void run_with_others(int shares, bool together, bool on_openmp) {
-  if (on_openmp) return pool->given.parallel(join, together ? pool : nullptr, shares, 0);
+// Threads that have to meet are ours: those of OpenMP may be on one core after a pause, where one spins at the end of the
+// region, and the other waits for the core until the system takes it away, for milliseconds.
+void run_with_others(int shares, bool together) {
+  if (!together && uses_openmp()) return pool->given.parallel(join, nullptr, shares, 0);
   has_workers(shares - 1);  // fewer will do
   for (int i = 0; i < shares - 1 && i < pool->workers; i++) {
     __atomic_add_fetch(&pool->worker[i].calls, 1, __ATOMIC_SEQ_CST);
     pool->worker[i].bed.wake();
   }
   run_as_caller();
-  const auto is_done = [] { return read(pool->left) == 0; };
-  if (!spun(SPIN_INSIDE, is_done)) pool->bed.sleep_until(is_done);
+  wait_for_others();
 }
 
-// Whether others were too late, or all slower than the caller would have been alone.
+// Whether others were too late, or all slower than the caller would have been alone. Of threads that meet, only the second
+// time in a row counts: they may have been asleep.
 bool has_lost(int shares, bool together, long begin, long end) {
-  if (together) return pool->callers_sleep > (end - begin) / 2;
+  if (together) {
+    const bool has_waited = pool->callers_wait + end - pool->callers_end > (end - begin) / 2, is_second = pool->has_waited;
+    pool->has_waited = has_waited && !is_second;
+    return has_waited && is_second;
+  }
   const long mine = pool->callers_shares, alone = mine ? (pool->callers_end - begin) / mine * shares : end - begin;
   return end - begin > alone + alone / 8 + MARGIN || (mine == shares && end - begin > LATE);
 }
 
-// A crowd comes with the second loss of several, and goes when there has been none for a while: for longer if it had to
-// come back soon.
-void learn_of_crowd(bool has_lost, long time) {
+// A crowd comes with the second disturbance of several, and goes when there has been none for a while: for longer if it had
+// to come back soon.
+void learn_of_crowd(bool is_disturbed, long time) {
   Crowd& crowd = pool->crowd;
-  const bool is_settled = pool->alone_for == ALONE_FIRST;
-  if (has_lost && crowd.is_there()) crowd.until = time + crowd.lasts;
-  else if (has_lost && pool->given.cores && !is_settled) {
+  if (!pool->given.cores) return;
+  crowd.disturbances = is_disturbed ? crowd.disturbances + 8 : crowd.disturbances ? crowd.disturbances - 1 : 0;
+  if (crowd.is_there() && is_disturbed) crowd.until = time + crowd.lasts, crowd.disturbances = 0;
+  else if (crowd.is_there() && time > crowd.until && pool->alone_for == ALONE_FIRST) change_crowd();
+  else if (!crowd.is_there() && crowd.disturbances >= 16) {
     const bool is_again = time < crowd.until + crowd.lasts;
     crowd.lasts = !is_again ? CROWDED_FIRST : crowd.lasts < CROWDED_MOST ? crowd.lasts * 2 : CROWDED_MOST;
-    crowd.until = time + crowd.lasts;
+    crowd.until = time + crowd.lasts, crowd.disturbances = 0;
     change_crowd();
-  } else if (!has_lost && crowd.is_there() && is_settled && time > crowd.until) change_crowd();
+  }
 }
 
-void learn(bool has_lost, long time) {
-  learn_of_crowd(has_lost, time);
-  if (has_lost) pool->alone_until = time + pool->alone_for;
-  const long next = has_lost ? pool->alone_for * 2 : pool->alone_for - pool->alone_for / 16;
+void learn(int shares, bool together, long begin, long end) {
+  const bool is_lost = has_lost(shares, together, begin, end), waits = pool->callers_wait > (end - begin) / 4;
+  learn_of_crowd(together ? waits && pool->callers_wait > LATE : is_lost, end);
+  if (is_lost) pool->alone_until = end + pool->alone_for;
+  const long next = is_lost ? pool->alone_for * 2 : pool->alone_for - pool->alone_for / 16;
   write(pool->alone_for, next < ALONE_FIRST ? ALONE_FIRST : next > ALONE_MOST ? ALONE_MOST : next);
 }
 
 // The threads of a process do not exist in one that it forks. GNU's OpenMP runtime would wait for its own there.
 void begin_again() {
-  const Given given{pool->given.patience, nullptr, nullptr, nullptr, nullptr};
+  const Given given{pool->given.patience, nullptr, nullptr, nullptr};
   new (pool) Pool;
   pool->given = given;
 }
@@ -278,8 +292,7 @@ bool run_shares(int shares, Meeting meeting, Share* run, void* context) {
   const bool has_pool = together ? !pthread_mutex_lock(&pool->in_use) : !pthread_mutex_trylock(&pool->in_use);
   const long begin = now();
   const bool is_alone = !has_pool || (begin < pool->alone_until && meeting != Meeting::NEEDED);
-  const bool on_openmp = !is_alone && uses_openmp();
-  if (is_alone || (together && !on_openmp && !has_workers(shares - 1))) {
+  if (is_alone || (together && !has_workers(shares - 1))) {
     if (has_pool) pthread_mutex_unlock(&pool->in_use);
     for (int share = 0; !together && share < shares; share++) run(context, share);
     return !together;
@@ -288,16 +301,15 @@ bool run_shares(int shares, Meeting meeting, Share* run, void* context) {
   __atomic_store_n(&pool->job.run, run, __ATOMIC_RELAXED);
   __atomic_store_n(&pool->job.context, context, __ATOMIC_RELAXED);
   __atomic_store_n(&pool->job.shares, (uint32_t)shares, __ATOMIC_RELAXED);
-  pool->callers_sleep = 0, pool->caller = pthread_self(), pool->callers_shares = 0;
+  pool->callers_wait = 0, pool->caller = pthread_self(), pool->callers_shares = 0;
   write(pool->left, (uint32_t)shares);
   write(pool->ticket, number << 32);
-  run_with_others(shares, together, on_openmp);
-  const bool is_complete = read(pool->left) == 0;  // or nothing was run
+  run_with_others(shares, together);
   write(pool->ticket, number << 32 | CLOSED);
   const long end = now();
-  learn(has_lost(shares, together, begin, end), end);
+  learn(shares, together, begin, end);
   pthread_mutex_unlock(&pool->in_use);
-  return is_complete;
+  return true;
 }
 
 void meet(const Slab& slab) {
@@ -311,10 +323,9 @@ void meet(const Slab& slab) {
     return;
   }
   const auto is_over = [&] { return read(barrier.round) != round; };
-  if (spun(SPIN_INSIDE, is_over)) return;
   const long begin = now();
-  pool->bed.sleep_until(is_over);
-  if (pthread_equal(pthread_self(), pool->caller)) pool->callers_sleep += now() - begin;
+  if (!spun(SPIN_INSIDE, is_over)) pool->bed.sleep_until(is_over);
+  if (pthread_equal(pthread_self(), pool->caller)) pool->callers_wait += now() - begin;
 }
 
 extern "C" void use_pool(Pool* shared) { pool = shared; }
