@@ -12,6 +12,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from math import prod
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -23,12 +24,23 @@ from gatelab.engine.fused.kernel import Kernel, padded
 from gatelab.engine.fused.source import Source
 
 CHUNK_ROWS = 128  # rows of adjoints per weight-gradient product: enough for efficiency, few enough for the cache
-TEAM_BYTES = 1 << 20  # larger weights justify a barrier after every phase of a step; measured with B = 1
 SPLIT_ROWS = 8  # with fewer rows per thread, units are split instead, if the loop over time allows it
 SUMS_BYTES = 1 << 28  # of weight gradients, for all threads together, before they sum in one place
 THREAD_WORK = 1 << 17  # multiplications that are worth another thread
 PACKING_WORK = 1 << 18  # weights that are worth another thread to pack
 MOST_CALLS = 4096  # that are kept: batches of many lengths
+
+
+def _private_cache() -> int:
+    """The size of one core's second-level cache; a common one if the system does not tell."""
+    try:
+        size = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()
+        return int(size.removesuffix("K")) << 10
+    except (OSError, ValueError):
+        return 1 << 20
+
+
+TEAM_BYTES = _private_cache() * 3 // 4  # larger weights justify a barrier after every phase of a step; with B = 1
 
 
 class Given(NamedTuple):
@@ -229,11 +241,12 @@ def threads_for(source: Source, T: int, B: int, D: int, H: int, most: int, *, is
     """The number of threads that the work is worth, and whether they split units instead of rows (see `Slab`)."""
     weights = _weights(source, D, H)
     work = B * T * weights * (1 if is_forward else 2)
+    # Weights that are too large for one core's cache; sums over the units would be in parts.
+    is_large = is_forward and 4 * weights > TEAM_BYTES and not source.forward.reductions
+    work *= 2 if is_large and B < SPLIT_ROWS else 1  # threads have more cache, too
     threads = max(1, min(most, work // THREAD_WORK))
     if threads == 1 or SPLIT_ROWS * threads <= B:
         return threads, False
-    # Weights that are too large for one core's cache; sums over the units would be in parts.
-    is_large = is_forward and 4 * weights > TEAM_BYTES and not source.forward.reductions
     return threads, source.splits_units or is_large
 
 
