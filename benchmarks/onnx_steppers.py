@@ -1,4 +1,4 @@
-"""One streaming step in ONNX Runtime, with one thread and all optimizations of the graph.
+"""One streaming step in ONNX Runtime, with as many threads as torch has and all optimizations of the graph.
 
 The graph takes x and the states by their names, h and c, and returns new_h and new_c.
 """
@@ -59,7 +59,7 @@ def new_session(layer: Recurrent) -> InferenceSession:
     graph = operator(layer) if layer.cell.name in GATES else leaky_gru_graph(layer)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
     options = SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = torch.get_num_threads(), 1
     options.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_ALL
     return InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 

@@ -91,6 +91,11 @@ constexpr uint32_t CLOSED = ~0u;
 struct alignas(64) Worker {
   int calls = 0;  // for which it is wanted
   Bed bed;
+  pthread_t thread;
+#if defined(__linux__)
+  bool is_kept_off = false;  // the caller's core; read and written while it is asleep, and by itself
+  cpu_set_t allowed;
+#endif
 };
 
 struct Job {
@@ -168,19 +173,47 @@ void run_as_caller() {
   pool->callers_end = now();
 }
 
+// Linux likes to wake a thread up on the core of whoever wakes it, where it would wait until the caller has done all the work
+// itself, although other cores are idle. So a sleeping thread is kept off that core, until it is awake.
+#if defined(__linux__)
+void keep_off(Worker& worker) {
+  cpu_set_t others;
+  const int core = sched_getcpu();
+  if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(0, sizeof others, &others)) return;
+  worker.allowed = others;
+  CPU_CLR(core, &others);
+  if (CPU_COUNT(&others)) worker.is_kept_off = !pthread_setaffinity_np(worker.thread, sizeof others, &others);
+}
+
+void allow_all_cores(Worker& self) {
+  if (!self.is_kept_off) return;
+  self.is_kept_off = false;
+  sched_setaffinity(0, sizeof self.allowed, &self.allowed);
+}
+#else
+void keep_off(Worker&) {}
+void allow_all_cores(Worker&) {}
+#endif
+
+void call(Worker& worker) {
+  const bool is_asleep = read(worker.bed.sleeping);
+  if (is_asleep) keep_off(worker);
+  __atomic_add_fetch(&worker.calls, 1, __ATOMIC_SEQ_CST);
+  worker.bed.wake();
+}
+
 void* work(void* which) {
   Worker& self = *(Worker*)which;
   for (int seen = 0;;) {
     const auto is_called = [&] { return read(self.calls) != seen; };
     const long spin = read(pool->alone_for) > ALONE_FIRST ? SPIN_BUSY : *pool->given.patience * MICROSECOND;
-    if (!spun(spin, is_called)) self.bed.sleep_until(is_called);
+    if (!spun(spin, is_called)) self.bed.sleep_until(is_called), allow_all_cores(self);
     seen = read(self.calls);  // before it looks for work: a call that comes later counts
     while (run_next()) {}
   }
 }
 
-bool is_started(void* (*run)(void*), void* argument) {
-  pthread_t thread;
+bool is_started(pthread_t& thread, void* (*run)(void*), void* argument) {
   pthread_attr_t detached;
   sigset_t all, before;
   sigfillset(&all);  // signals are for the program's own threads, but for those of a crash
@@ -196,8 +229,11 @@ bool is_started(void* (*run)(void*), void* argument) {
 
 // Whether there are as many workers as this, new ones among them.
 bool has_workers(int wanted) {
-  while (pool->workers < wanted && pool->workers < MOST_WORKERS && is_started(work, &pool->worker[pool->workers]))
+  while (pool->workers < wanted && pool->workers < MOST_WORKERS) {
+    Worker& next = pool->worker[pool->workers];
+    if (!is_started(next.thread, work, &next)) break;
     pool->workers++;
+  }
   return pool->workers >= wanted;
 }
 
@@ -209,9 +245,10 @@ void* keep_crowd(void* change) {
 
 void change_crowd() {
   Crowd& crowd = pool->crowd;
+  pthread_t thread;
   write(crowd.changes, crowd.changes + 1);
   if (!crowd.is_there()) crowd.bed.wake();
-  else if (!is_started(keep_crowd, (void*)(uintptr_t)crowd.changes)) write(crowd.changes, crowd.changes + 1);
+  else if (!is_started(thread, keep_crowd, (void*)(uintptr_t)crowd.changes)) write(crowd.changes, crowd.changes + 1);
 }
 
 // Whether kernels use torch's threads now.
@@ -233,10 +270,7 @@ void join(void*) {
 void run_with_others(int shares, bool together) {
   if (!together && uses_openmp()) return pool->given.parallel(join, nullptr, shares, 0);
   has_workers(shares - 1);  // fewer will do
-  for (int i = 0; i < shares - 1 && i < pool->workers; i++) {
-    __atomic_add_fetch(&pool->worker[i].calls, 1, __ATOMIC_SEQ_CST);
-    pool->worker[i].bed.wake();
-  }
+  for (int i = 0; i < shares - 1 && i < pool->workers; i++) call(pool->worker[i]);
   run_as_caller();
   wait_for_others();
 }
