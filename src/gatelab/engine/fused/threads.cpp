@@ -93,7 +93,7 @@ struct alignas(64) Worker {
   Bed bed;
   pthread_t thread;
 #if defined(__linux__)
-  bool is_kept_off = false;  // the caller's core; read and written while it is asleep, and by itself
+  bool is_kept_off = false;  // the caller's core
   cpu_set_t allowed;
 #endif
 };
@@ -182,12 +182,12 @@ void keep_off(Worker& worker) {
   if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(0, sizeof others, &others)) return;
   worker.allowed = others;
   CPU_CLR(core, &others);
-  if (CPU_COUNT(&others)) worker.is_kept_off = !pthread_setaffinity_np(worker.thread, sizeof others, &others);
+  if (CPU_COUNT(&others)) write(worker.is_kept_off, !pthread_setaffinity_np(worker.thread, sizeof others, &others));
 }
 
 void allow_all_cores(Worker& self) {
-  if (!self.is_kept_off) return;
-  self.is_kept_off = false;
+  if (!read(self.is_kept_off)) return;
+  write(self.is_kept_off, false);
   sched_setaffinity(0, sizeof self.allowed, &self.allowed);
 }
 #else
@@ -196,8 +196,7 @@ void allow_all_cores(Worker&) {}
 #endif
 
 void call(Worker& worker) {
-  const bool is_asleep = read(worker.bed.sleeping);
-  if (is_asleep) keep_off(worker);
+  if (read(worker.bed.sleeping)) keep_off(worker);
   __atomic_add_fetch(&worker.calls, 1, __ATOMIC_SEQ_CST);
   worker.bed.wake();
 }
