@@ -19,10 +19,12 @@ namespace {
 
 constexpr long MICROSECOND = 1000, MILLISECOND = 1000 * MICROSECOND;
 constexpr long SPIN_INSIDE = 100 * MICROSECOND;  // until the others are done
-constexpr long SPIN_BUSY = 100 * MICROSECOND;  // until there is work, at most, where others need the core
+constexpr long SPIN_BUSY = 100 * MICROSECOND;  // until there is work, where others need the core
+constexpr long DISTURBED = 200 * MICROSECOND;  // longer than a barrier takes, also if threads were asleep
+constexpr long SOON = 10 * MILLISECOND;
 constexpr long LOST = 1 * MILLISECOND;  // away for as long as this: another process has the core
 constexpr long MARGIN = 100 * MICROSECOND;  // of the time that the caller would have taken alone
-constexpr long LATE = 200 * MICROSECOND;  // longer than a sleeping thread takes to wake up
+constexpr long LATE = 1 * MILLISECOND;  // longer than a sleeping thread takes to wake up
 constexpr long ALONE_FIRST = 5 * MILLISECOND, ALONE_MOST = 1280 * MILLISECOND;
 constexpr long CROWDED_FIRST = 1000 * MILLISECOND, CROWDED_MOST = 32 * CROWDED_FIRST;
 
@@ -135,6 +137,7 @@ struct Pool {
   long alone_until = 0, alone_for = ALONE_FIRST;
   pthread_t caller;
   long callers_wait = 0;  // at barriers
+  long met = 0;  // when threads had to meet, which are ours
   bool has_waited = false;  // for longer than it gained, in the last call in which threads had to meet
   uint32_t callers_shares = 0;
   long callers_end = 0;
@@ -250,8 +253,10 @@ void change_crowd() {
   else if (!is_started(thread, keep_crowd, (void*)(uintptr_t)crowd.changes)) write(crowd.changes, crowd.changes + 1);
 }
 
-// Whether kernels use torch's threads now.
-bool uses_openmp() { return pool->given.parallel && !pool->crowd.is_there() && pool->given.most_threads() > 1; }
+// Whether kernels use torch's threads now: where torch has several, and ours have not just been needed.
+bool uses_openmp(long time) {
+  return pool->given.parallel && !pool->crowd.is_there() && time > pool->met + SOON && pool->given.most_threads() > 1;
+}
 
 void wait_for_others() {
   const auto is_done = [] { return read(pool->left) == 0; };
@@ -266,8 +271,9 @@ void join(void*) {
 
 // Threads that have to meet are ours: those of OpenMP may be on one core after a pause, where one spins at the end of the
 // region, and the other waits for the core until the system takes it away, for milliseconds.
-void run_with_others(int shares, bool together) {
-  if (!together && uses_openmp()) return pool->given.parallel(join, nullptr, shares, 0);
+void run_with_others(int shares, bool together, long time) {
+  if (together) pool->met = time;
+  else if (uses_openmp(time)) return pool->given.parallel(join, nullptr, shares, 0);
   has_workers(shares - 1);  // fewer will do
   for (int i = 0; i < shares - 1 && i < pool->workers; i++) call(pool->worker[i]);
   run_as_caller();
@@ -304,7 +310,7 @@ void learn_of_crowd(bool is_disturbed, long time) {
 
 void learn(int shares, bool together, long begin, long end) {
   const bool is_lost = has_lost(shares, together, begin, end), waits = pool->callers_wait > (end - begin) / 4;
-  learn_of_crowd(together ? waits && pool->callers_wait > LATE : is_lost, end);
+  learn_of_crowd(together ? waits && pool->callers_wait > DISTURBED : is_lost, end);
   if (is_lost) pool->alone_until = end + pool->alone_for;
   const long next = is_lost ? pool->alone_for * 2 : pool->alone_for - pool->alone_for / 16;
   write(pool->alone_for, next < ALONE_FIRST ? ALONE_FIRST : next > ALONE_MOST ? ALONE_MOST : next);
@@ -337,7 +343,7 @@ bool run_shares(int shares, Meeting meeting, Share* run, void* context) {
   pool->callers_wait = 0, pool->caller = pthread_self(), pool->callers_shares = 0;
   write(pool->left, (uint32_t)shares);
   write(pool->ticket, number << 32);
-  run_with_others(shares, together);
+  run_with_others(shares, together, begin);
   write(pool->ticket, number << 32 | CLOSED);
   const long end = now();
   learn(shares, together, begin, end);
