@@ -409,7 +409,7 @@ struct Sampled {
   const long* sizes;
 };
 
-// Of 16 numbers of each tensor: notices changes behind torch's back (`p.data.copy_`), which it does not count.
+// Of four numbers of each tensor: notices changes behind torch's back (`p.data.copy_`), which it does not count.
 extern "C" uint64_t fingerprint(const Sampled* parameters);
 
 // One step of a stream: what every kernel has as its function `step`. `fixed`: prepared weights, then masks.
