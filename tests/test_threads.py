@@ -146,11 +146,17 @@ def test_a_busy_machine_lets_threads_of_torch_sleep():
     assert int(done.stdout or 0) >= cores + 1, done.stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="torch has another OpenMP runtime")
 def test_whoever_decides_how_threads_wait_is_respected(monkeypatch):
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
     assert kernels.Given.here().parallel is not None, "torch has no OpenMP runtime"
     assert kernels.Given.here().cores is not None
     monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
     assert (kernels.Given.here().parallel, kernels.Given.here().cores) == (None, None)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")  # they spin: beside them ours would be slow
+    assert kernels.Given.here().parallel is not None
+    assert kernels.Given.here().cores is None
 
 
 @pytest.mark.parametrize(

@@ -81,19 +81,21 @@ class Given(ctypes.Structure):
 
     @classmethod
     def here(cls) -> Given:
-        """With functions of the OpenMP runtime that torch has loaded, if its idle threads spin."""
+        """With functions of the OpenMP runtime that torch has loaded, unless the user lets its idle threads sleep."""
         library = ctypes.CDLL(None)
         names = ["GOMP_parallel", "omp_get_max_threads"]
-        if settings_of_waiting() or not all(hasattr(library, name) for name in names):
+        chosen = settings_of_waiting()
+        sleeps = chosen and os.environ.get("OMP_WAIT_POLICY", "").lower() != "active"
+        if sleeps or not all(hasattr(library, name) for name in names):
             return cls(ctypes.addressof(patience))
         is_gnu = not hasattr(library, "__kmpc_fork_call")  # LLVM's runtime has GNU's functions too
-        names += ["omp_get_num_procs"] if is_gnu else []
+        names += ["omp_get_num_procs"] if is_gnu and not chosen else []
         return cls(ctypes.addressof(patience), *(ctypes.cast(library[name], ctypes.c_void_p) for name in names))
 
 
 def settings_of_waiting() -> str:
     """What the user has decided about idle threads of OpenMP."""
-    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
     return ", ".join(f"{name}={os.environ[name]}" for name in names if name in os.environ)
 
 

@@ -34,8 +34,9 @@ MOST_CALLS = 4096  # that are kept: batches of many lengths
 def _private_cache() -> int:
     """The size of one core's second-level cache; a common one if the system does not tell."""
     try:
-        size = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()
-        return int(size.removesuffix("K")) << 10
+        cache = Path("/sys/devices/system/cpu/cpu0/cache/index2")
+        size = int((cache / "size").read_text().strip().removesuffix("K")) << 10
+        return size if (cache / "level").read_text().strip() == "2" and size else 1 << 20
     except (OSError, ValueError):
         return 1 << 20
 

@@ -74,23 +74,21 @@ struct Stepping {
     return torch.data_ptr(tensor, (float**)&data) == 0 && is_constant(object);
   }
 
-  // A part of the memory of all results.
+  // A part of the memory of all states.
   Object* part(const Tensor* memory, const Shape& shape, int64_t offset) const {
     Tensor* tensor;
     return torch.view(memory, shape.dim, shape.sizes, shape.strides, offset, &tensor) ? nullptr : wrapped(torch, tensor);
   }
 
-  // The output, and a state or a tuple of several, as parts of this memory.
-  Object* results(const Tensor* memory) const {
-    const int64_t states = s.states, floats = s.floats * s.layers;
-    const Reference output = part(memory, s.output, states * floats);
-    const Reference finals = states == 1 ? part(memory, s.state, 0) : PyTuple_New(states);
-    if (!output.object || !finals.object) return nullptr;
-    for (int64_t k = 0; states > 1 && k < states; k++) {
-      Object* one = part(memory, s.state, k * floats);
-      if (!one || PyTuple_SetItem(finals.object, k, one)) return nullptr;
+  // A state, or a tuple of several, as parts of this memory.
+  Object* finals(const Tensor* memory) const {
+    if (s.states == 1) return part(memory, s.state, 0);
+    Reference made = PyTuple_New(s.states);
+    for (int64_t k = 0; made.object && k < s.states; k++) {
+      Object* one = part(memory, s.state, k * s.floats * s.layers);
+      if (!one || PyTuple_SetItem(made.object, k, one)) return nullptr;
     }
-    return PyTuple_Pack(2, output.object, finals.object);
+    return made.release();
   }
 
   // The states that were given; null for zeros.
@@ -117,17 +115,25 @@ struct Stepping {
     const Reference modes = PyObject_CallFunctionObjArgs(s.modes, nullptr);
     if (modes.object != s.zero) return nullptr;  // they may make other tensors than these
 
-    Tensor* memory;  // all results together: asking for it takes longer than a tensor does
-    const int64_t one = 1, floats = s.floats * s.layers, all = s.states * floats + s.floats;
-    if (torch.empty(1, &all, &one, torch.float32, torch.cpu, 0, &memory)) return nullptr;
-    float *first, *next[MOST_STATES];
-    Object* made = nullptr;
+    // All states together: asking for memory takes longer than a tensor does. Outputs are kept by many, and are alone.
+    const int64_t one = 1, floats = s.floats * s.layers, all = s.states * floats;
+    float *out, *first, *next[MOST_STATES];
+    Tensor *output, *memory;
+    if (torch.empty(s.output.dim, s.output.sizes, s.output.strides, torch.float32, torch.cpu, 0, &output)) return nullptr;
+    const Reference result = torch.data_ptr(output, &out) ? freed(output) : wrapped(torch, output);
+    if (!result.object || torch.empty(1, &all, &one, torch.float32, torch.cpu, 0, &memory)) return nullptr;
+    Reference states;
     if (torch.data_ptr(memory, &first) == 0) {
       for (int64_t k = 0; k < s.states; k++) next[k] = first + k * floats;
-      if (go(input, first + s.states * floats, old, next)) made = results(memory);
+      if (go(input, out, old, next)) states.object = finals(memory);
     }
     torch.free(memory);
-    return made;
+    return states.object ? PyTuple_Pack(2, result.object, states.object) : nullptr;
+  }
+
+  Object* freed(Tensor* tensor) const {
+    torch.free(tensor);
+    return nullptr;
   }
 
   // The output of a layer is its first state; where connections are residual, it is added up in the output.

@@ -26,6 +26,7 @@ constexpr long LOST = 1 * MILLISECOND;  // away for as long as this: another pro
 constexpr long MARGIN = 100 * MICROSECOND;  // of the time that the caller would have taken alone
 constexpr long LATE = 1 * MILLISECOND;  // longer than a sleeping thread takes to wake up
 constexpr long ALONE_FIRST = 5 * MILLISECOND, ALONE_MOST = 1280 * MILLISECOND;
+constexpr int MOST_CROWD = 256;
 constexpr long CROWDED_FIRST = 1000 * MILLISECOND, CROWDED_MOST = 32 * CROWDED_FIRST;
 
 long now() {
@@ -136,7 +137,7 @@ struct Pool {
   // while, twice as long if it happens again. That is forgotten slowly: one such wait takes more than a few calls gain.
   long alone_until = 0, alone_for = ALONE_FIRST;
   pthread_t caller;
-  long callers_wait = 0;  // at barriers
+  long callers_wait = 0, callers_longest = 0;  // at barriers: in all, and at one of them
   long met = 0;  // when threads had to meet, which are ours
   bool has_waited = false;  // for longer than it gained, in the last call in which threads had to meet
   uint32_t callers_shares = 0;
@@ -199,7 +200,11 @@ void allow_all_cores(Worker&) {}
 #endif
 
 void call(Worker& worker) {
-  if (read(worker.bed.sleeping)) keep_off(worker);
+  if (read(worker.bed.sleeping)) {
+    pthread_mutex_lock(&worker.bed.mutex);  // it may be waking up
+    if (worker.bed.sleeping) keep_off(worker);
+    pthread_mutex_unlock(&worker.bed.mutex);
+  }
   __atomic_add_fetch(&worker.calls, 1, __ATOMIC_SEQ_CST);
   worker.bed.wake();
 }
@@ -209,7 +214,8 @@ void* work(void* which) {
   for (int seen = 0;;) {
     const auto is_called = [&] { return read(self.calls) != seen; };
     const long spin = read(pool->alone_for) > ALONE_FIRST ? SPIN_BUSY : *pool->given.patience * MICROSECOND;
-    if (!spun(spin, is_called)) self.bed.sleep_until(is_called), allow_all_cores(self);
+    if (!spun(spin, is_called)) self.bed.sleep_until(is_called);
+    allow_all_cores(self);
     seen = read(self.calls);  // before it looks for work: a call that comes later counts
     while (run_next()) {}
   }
@@ -239,8 +245,30 @@ bool has_workers(int wanted) {
   return pool->workers >= wanted;
 }
 
+// Whether this many threads can be had: OpenMP would end the program if they cannot.
+bool has_room(int threads) {
+  struct Probe {
+    Bed bed;
+    int is_over = 0;
+  } probe;
+  pthread_t started[MOST_CROWD];
+  int count = 0;
+  const auto wait = [](void* which) -> void* {
+    Probe& probe = *(Probe*)which;
+    probe.bed.sleep_until([&] { return read(probe.is_over) != 0; });
+    return nullptr;
+  };
+  while (count < threads && !pthread_create(&started[count], nullptr, wait, &probe)) count++;
+  write(probe.is_over, 1);
+  probe.bed.wake();
+  for (int i = 0; i < count; i++) pthread_join(started[i], nullptr);
+  return count == threads;
+}
+
 void* keep_crowd(void* change) {
-  pool->given.parallel([](void*) {}, nullptr, pool->given.cores() + 1, 0);
+  const int threads = pool->given.cores() + 1;
+  if (threads > MOST_CROWD || !has_room(threads)) return nullptr;  // torch's threads go on spinning then
+  pool->given.parallel([](void*) {}, nullptr, threads, 0);
   pool->crowd.bed.sleep_until([&] { return read(pool->crowd.changes) != (uint32_t)(uintptr_t)change; });
   return nullptr;  // its team ends with it
 }
@@ -273,7 +301,10 @@ void join(void*) {
 // region, and the other waits for the core until the system takes it away, for milliseconds.
 void run_with_others(int shares, bool together, long time) {
   if (together) pool->met = time;
-  else if (uses_openmp(time)) return pool->given.parallel(join, nullptr, shares, 0);
+  else if (uses_openmp(time)) {
+    pool->given.parallel(join, nullptr, shares, 0);
+    return wait_for_others();  // one of ours, late from an earlier call, may have taken a share
+  }
   has_workers(shares - 1);  // fewer will do
   for (int i = 0; i < shares - 1 && i < pool->workers; i++) call(pool->worker[i]);
   run_as_caller();
@@ -292,8 +323,8 @@ bool has_lost(int shares, bool together, long begin, long end) {
   return end - begin > alone + alone / 8 + MARGIN || (mine == shares && end - begin > LATE);
 }
 
-// A crowd comes with the second disturbance of several, and goes when there has been none for a while: for longer if it had
-// to come back soon.
+// A crowd comes with the second disturbance in a row, or the third of several, and goes with the first call after a while
+// without any: after a longer one if it had to come back soon.
 void learn_of_crowd(bool is_disturbed, long time) {
   Crowd& crowd = pool->crowd;
   if (!pool->given.cores) return;
@@ -310,7 +341,7 @@ void learn_of_crowd(bool is_disturbed, long time) {
 
 void learn(int shares, bool together, long begin, long end) {
   const bool is_lost = has_lost(shares, together, begin, end), waits = pool->callers_wait > (end - begin) / 4;
-  learn_of_crowd(together ? waits && pool->callers_wait > DISTURBED : is_lost, end);
+  learn_of_crowd(together ? waits && pool->callers_longest > DISTURBED : is_lost, end);
   if (is_lost) pool->alone_until = end + pool->alone_for;
   const long next = is_lost ? pool->alone_for * 2 : pool->alone_for - pool->alone_for / 16;
   write(pool->alone_for, next < ALONE_FIRST ? ALONE_FIRST : next > ALONE_MOST ? ALONE_MOST : next);
@@ -328,7 +359,8 @@ void begin_again() {
 bool run_shares(int shares, Meeting meeting, Share* run, void* context) {
   const bool together = meeting != Meeting::NONE;
   // Another thread of the program may have the pool.
-  const bool has_pool = together ? !pthread_mutex_lock(&pool->in_use) : !pthread_mutex_trylock(&pool->in_use);
+  const bool waits = meeting == Meeting::NEEDED;
+  const bool has_pool = waits ? !pthread_mutex_lock(&pool->in_use) : !pthread_mutex_trylock(&pool->in_use);
   const long begin = now();
   const bool is_alone = !has_pool || (begin < pool->alone_until && meeting != Meeting::NEEDED);
   if (is_alone || (together && !has_workers(shares - 1))) {
@@ -340,7 +372,7 @@ bool run_shares(int shares, Meeting meeting, Share* run, void* context) {
   __atomic_store_n(&pool->job.run, run, __ATOMIC_RELAXED);
   __atomic_store_n(&pool->job.context, context, __ATOMIC_RELAXED);
   __atomic_store_n(&pool->job.shares, (uint32_t)shares, __ATOMIC_RELAXED);
-  pool->callers_wait = 0, pool->caller = pthread_self(), pool->callers_shares = 0;
+  pool->callers_wait = pool->callers_longest = 0, pool->caller = pthread_self(), pool->callers_shares = 0;
   write(pool->left, (uint32_t)shares);
   write(pool->ticket, number << 32);
   run_with_others(shares, together, begin);
@@ -364,7 +396,10 @@ void meet(const Slab& slab) {
   const auto is_over = [&] { return read(barrier.round) != round; };
   const long begin = now();
   if (!spun(SPIN_INSIDE, is_over)) pool->bed.sleep_until(is_over);
-  if (pthread_equal(pthread_self(), pool->caller)) pool->callers_wait += now() - begin;
+  if (!pthread_equal(pthread_self(), pool->caller)) return;
+  const long waited = now() - begin;
+  pool->callers_wait += waited;
+  if (waited > pool->callers_longest) pool->callers_longest = waited;
 }
 
 extern "C" void use_pool(Pool* shared) { pool = shared; }
