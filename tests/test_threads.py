@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -119,6 +121,19 @@ print("done")
     assert done.stdout == "done\n", done.stderr
 
 
+@contextmanager
+def all_cores_busy() -> Iterator[int]:
+    """As many other processes as there are cores; yields their number."""
+    cores = len(os.sched_getaffinity(0))
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cores)]
+    try:
+        yield cores
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
 BUSY = """
 import torch, gatelab, os, sys, time
 torch.set_num_threads(2)
@@ -135,14 +150,8 @@ print(len(os.listdir("/proc/self/task")) - before)
 @pytest.mark.skipif(sys.platform != "linux", reason="the system does not tell how many threads there are")
 def test_a_busy_machine_lets_threads_of_torch_sleep():
     """More threads of OpenMP than cores: that is when its runtime lets idle ones sleep soon."""
-    cores = len(os.sched_getaffinity(0))
-    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cores)]
-    try:
+    with all_cores_busy() as cores:
         done = subprocess.run([sys.executable, "-c", BUSY], env=CLEAN, capture_output=True, text=True, timeout=120)
-    finally:
-        for other in others:
-            other.kill()
-            other.wait()
     assert int(done.stdout or 0) >= cores + 1, done.stderr
 
 
@@ -178,16 +187,9 @@ def test_threads_are_for_kernels_where_torch_has_little_to_do(options, of_torch)
 @pytest.mark.skipif(sys.platform != "linux", reason="the system does not tell")
 def test_idle_cores_are_those_that_nobody_uses():
     """A busy process takes one away. (Others may be busy too, so only the difference is certain.)"""
-    code = "while True: pass"
-    cores = len(os.sched_getaffinity(0))
-    busy = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(cores)]
-    try:
+    with all_cores_busy() as cores:
         time.sleep(0.3)
         assert team.idle_cores() < 0.5
-    finally:
-        for one in busy:
-            one.kill()
-            one.wait()
     assert 0 <= team.idle_cores() <= cores
 
 

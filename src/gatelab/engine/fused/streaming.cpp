@@ -74,18 +74,29 @@ struct Stepping {
     return torch.data_ptr(tensor, (float**)&data) == 0 && is_constant(object);
   }
 
-  // A part of the memory of all states.
-  Object* part(const Tensor* memory, const Shape& shape, int64_t offset) const {
+  // A new tensor.
+  Object* made(const Shape& shape, float*& data) const {
     Tensor* tensor;
-    return torch.view(memory, shape.dim, shape.sizes, shape.strides, offset, &tensor) ? nullptr : wrapped(torch, tensor);
+    if (torch.empty(shape.dim, shape.sizes, shape.strides, torch.float32, torch.cpu, 0, &tensor)) return nullptr;
+    if (torch.data_ptr(tensor, &data) == 0) return wrapped(torch, tensor);
+    torch.free(tensor);
+    return nullptr;
+  }
+
+  // A state, as a part of the memory of all states.
+  Object* final_state(const Tensor* memory, int64_t number) const {
+    Tensor* tensor;
+    const int64_t offset = number * s.floats * s.layers;
+    const int error = torch.view(memory, s.state.dim, s.state.sizes, s.state.strides, offset, &tensor);
+    return error ? nullptr : wrapped(torch, tensor);
   }
 
   // A state, or a tuple of several, as parts of this memory.
   Object* finals(const Tensor* memory) const {
-    if (s.states == 1) return part(memory, s.state, 0);
+    if (s.states == 1) return final_state(memory, 0);
     Reference made = PyTuple_New(s.states);
     for (int64_t k = 0; made.object && k < s.states; k++) {
-      Object* one = part(memory, s.state, k * s.floats * s.layers);
+      Object* one = final_state(memory, k);
       if (!one || PyTuple_SetItem(made.object, k, one)) return nullptr;
     }
     return made.release();
@@ -118,22 +129,16 @@ struct Stepping {
     // All states together: asking for memory takes longer than a tensor does. Outputs are kept by many, and are alone.
     const int64_t one = 1, floats = s.floats * s.layers, all = s.states * floats;
     float *out, *first, *next[MOST_STATES];
-    Tensor *output, *memory;
-    if (torch.empty(s.output.dim, s.output.sizes, s.output.strides, torch.float32, torch.cpu, 0, &output)) return nullptr;
-    const Reference result = torch.data_ptr(output, &out) ? freed(output) : wrapped(torch, output);
-    if (!result.object || torch.empty(1, &all, &one, torch.float32, torch.cpu, 0, &memory)) return nullptr;
+    Tensor* memory;
+    const Reference output = made(s.output, out);
+    if (!output.object || torch.empty(1, &all, &one, torch.float32, torch.cpu, 0, &memory)) return nullptr;
     Reference states;
     if (torch.data_ptr(memory, &first) == 0) {
       for (int64_t k = 0; k < s.states; k++) next[k] = first + k * floats;
       if (go(input, out, old, next)) states.object = finals(memory);
     }
     torch.free(memory);
-    return states.object ? PyTuple_Pack(2, result.object, states.object) : nullptr;
-  }
-
-  Object* freed(Tensor* tensor) const {
-    torch.free(tensor);
-    return nullptr;
+    return states.object ? PyTuple_Pack(2, output.object, states.object) : nullptr;
   }
 
   // The output of a layer is its first state; where connections are residual, it is added up in the output.

@@ -21,12 +21,12 @@ constexpr long MICROSECOND = 1000, MILLISECOND = 1000 * MICROSECOND;
 constexpr long SPIN_INSIDE = 100 * MICROSECOND;  // until the others are done
 constexpr long SPIN_BUSY = 100 * MICROSECOND;  // until there is work, where others need the core
 constexpr long DISTURBED = 200 * MICROSECOND;  // longer than a barrier takes, also if threads were asleep
-constexpr long SOON = 10 * MILLISECOND;
+constexpr long SOON = 10 * MILLISECOND;  // after threads met: the same ones may still be spinning
 constexpr long LOST = 1 * MILLISECOND;  // away for as long as this: another process has the core
 constexpr long MARGIN = 100 * MICROSECOND;  // of the time that the caller would have taken alone
 constexpr long LATE = 1 * MILLISECOND;  // longer than a sleeping thread takes to wake up
 constexpr long ALONE_FIRST = 5 * MILLISECOND, ALONE_MOST = 1280 * MILLISECOND;
-constexpr int MOST_CROWD = 256;
+constexpr int MOST_CROWD = 256;  // threads; on machines with more cores torch's go on spinning
 constexpr long CROWDED_FIRST = 1000 * MILLISECOND, CROWDED_MOST = 32 * CROWDED_FIRST;
 
 long now() {
