@@ -83,18 +83,23 @@ class _Backward(Writer):
             f"const long ldg = spread({max(len(self.adjoints), 1)} * Hp);",
             "// Each thread sums weight gradients over its own rows, unless that takes too much memory: then it sums",
             "// its own columns over the rows of all threads.",
-            f"const bool pooled = !team && threads > 1 && threads * ({sizes_of_sums}) > most_floats;",
+            f"const bool pooled = can_meet && !team && threads > 1 && threads * ({sizes_of_sums}) > most_floats;",
             "const bool together = team || pooled;",
             "const long copies = together ? 1 : threads, turns = together ? threads : 1;",
             f"[[maybe_unused]] const long collectors = copies * ({sizes_of_sums}) < {WORTH_THREADS} ? 1 : threads;",
         ]
         meeting = "pooled ? Meeting::NEEDED : team ? Meeting::OPTIONAL : Meeting::NONE"
-        return self.text(parameters, sizes, pointers, shared, own, before, self._body(), self._collect(shared), meeting)
+        division = ["const long parts = *tape;", "if (parts > 1) team = 0, threads = parts;"]
+        after = self._collect(shared)
+        return self.text(
+            parameters, sizes, pointers, shared, own, before, self._body(), after, meeting, division, fewest="parts"
+        )
 
     def _body(self) -> str:
         return "\n".join(
             [
                 "const long copy_id = together ? 0 : id;",
+                "const Part part = part_of(slab, parts, B);",
                 *self._start(),
                 "if (together) meet(slab);",
                 "for (long after = T, before; after > 0; after = before) {",
@@ -139,7 +144,11 @@ class _Backward(Writer):
             f"[[maybe_unused]] float* const linear = linears + {'(t - before) * rows * ld' if self.ahead else '0'};",
             "[[maybe_unused]] float* const G = adjoints + (t - before) * rows * ldg;",
             f"[[maybe_unused]] float* const A = expressions + (t - before) * rows * {len(self.recomputed)} * Hp;",
-            *(f"[[maybe_unused]] const float* const old_{s} = taped_{s} + t * B * Hp;" for s in self.source.states),
+            "[[maybe_unused]] const long kept_row = part.row(t, T);",
+            *(
+                f"[[maybe_unused]] const float* const old_{s} = taped_{s} + part.row(t, T + 1) * Hp;"
+                for s in self.source.states
+            ),
         ]
 
     def _ahead(self) -> list[str]:
@@ -224,10 +233,10 @@ class _Backward(Writer):
         if node.op == "input":
             return "x + before * x_t + from.first * x_b", "x_t", "x_b"
         if node.op == "state":
-            return f"taped_{node.name} + (before * B + from.first) * Hp", "B * Hp", "Hp"
+            return f"taped_{node.name} + lies.row(before, T + 1) * Hp", "lies.rows * Hp", "Hp"
         if node in self.saved:
             width = f"{len(self.saved)} * Hp"
-            return f"saved + (before * B + from.first) * {width} + {self.saved[node]} * Hp", f"B * {width}", width
+            return f"saved + lies.row(before, T) * {width} + {self.saved[node]} * Hp", f"lies.rows * {width}", width
         width = f"{len(self.recomputed)} * Hp"
         return f"expressions + shift + {self.recomputed[node]} * Hp", f"from.rows() * {width}", width
 
@@ -255,6 +264,7 @@ class _Backward(Writer):
                 barrier,
                 "for (int k = pooled ? 0 : slab.id; k < (pooled ? slab.threads : slab.id + 1); k++) {\n"
                 "  const Slab from = slab_of(k, slab.threads, B, team, nullptr);\n"
+                "  [[maybe_unused]] const Part lies = part_of(from, parts, B);\n"
                 "  const long shift = (k - slab.id) * own_floats;  // to the arrays of that thread\n"
                 f"{indented(products, 2)}\n}}",
                 barrier,
@@ -419,7 +429,7 @@ class _Backward(Writer):
 
     def _load(self, node: Node, level: int, is_early: bool) -> str | None:
         if node.op == "state":
-            return f"load(old_{node.name} + b * Hp + j)"
+            return f"load(old_{node.name} + i * Hp + j)"
         if node.op == "adjoint":
             from_output = " + load(d_out + j)" if node.name == self.source.states[0] else ""
             later = f"D_{node.name} + i * Hp" if node.name in self.source.live else f"last_{node.name}"

@@ -74,15 +74,17 @@ class _Forward(Writer):
         own["all_arguments"] = f"{kept} * most * {len(self.arguments)} * Hp"
         own["all_temporaries"] = f"{kept} * most * {len(self.temporaries)} * Hp"
         own["all_reduced"] = f"{kept} * most * {len(self.reductions)}"
-        shared = {f"ring_{s}": "keep ? 0 : (chunk + 1) * B * Hp" for s in states}
+        own |= {f"ring_{s}": "keep ? 0 : (chunk + 1) * most * Hp" for s in states}
         before = [
             f"const long chunk = steps_at_once(most, T, {str(self.loops_products).lower()});",
             "const long ring = keep ? T + 1 : chunk + 1;  // without a backward pass old states are overwritten",
             f"const long ld = spread({max(len(self.columns), 1)} * Hp);",
             "const bool direct = output && H == Hp;  // rows of whole vectors",
+            "if (keep) zero(tape, TAPE_HEADER), *tape = team ? 1 : threads;",
         ]
         body = [
-            *(f"float* const all_{s} = keep ? taped_{s} : ring_{s};" for s in states),
+            "const Part part = part_of(slab, team ? 1 : threads, B);",
+            *(f"float* const all_{s} = keep ? taped_{s} + part.row(0, T + 1) * Hp : ring_{s};" for s in states),
             *self._start(),
             "synchronize(slab);",
             "for (long t0 = 0, t1; t0 < T; t0 = t1) {",
@@ -90,7 +92,7 @@ class _Forward(Writer):
             indented([*self._input_products(), *self._loop(), *self._later()], 2),
             "}",
         ]
-        return self.text(parameters, sizes, pointers, shared, own, before, "\n".join(body)) + self._one_step()
+        return self.text(parameters, sizes, pointers, {}, own, before, "\n".join(body)) + self._one_step()
 
     def _one_step(self) -> str:
         """A step for streaming: few arguments."""
@@ -113,8 +115,9 @@ extern "C" int step(void* const* fixed, long* n, {arguments}) {{
         """Initial states. Values beyond the last unit are never used, but computed with."""
         lines = []
         for s in self.source.states:
-            lines.append(f"copy_units(all_{s} + b * Hp, start_{s} ? start_{s} + b * H : nullptr, first_unit, units);")
-            lines.append(f"if (slab.share == 0) zero(all_{s} + b * Hp + H, Hp - H);")
+            row = f"all_{s} + (b - slab.first) * Hp"
+            lines.append(f"copy_units({row}, start_{s} ? start_{s} + b * H : nullptr, first_unit, units);")
+            lines.append(f"if (slab.share == 0) zero({row} + H, Hp - H);")
         return [f"for (long b = slab.first; b < slab.last; b++) {{\n{indented(lines, 2)}\n}}"]
 
     def _input_products(self) -> list[str]:
@@ -228,7 +231,7 @@ extern "C" int step(void* const* fixed, long* n, {arguments}) {{
         if operand is _INPUT:
             return "inputs.first, inputs.ld, D"
         if operand.op == "state":
-            return f"old_{operand.name} + slab.first * Hp, Hp, H"
+            return f"old_{operand.name}, Hp, H"
         array = "all_arguments" if at_once else "arguments"
         return f"{array} + {self.arguments[operand]} * Hp, {len(self.arguments)} * Hp, H"
 
@@ -262,7 +265,7 @@ extern "C" int step(void* const* fixed, long* n, {arguments}) {{
 
     def _load(self, node: Node, level: int) -> str | None:
         if node.op == "state":
-            return f"load(old_{node.name} + b * Hp + j)"
+            return f"load(old_{node.name} + i * Hp + j)"
         if (given := self.load_input(node)) is not None:
             return given
         if node in self.reductions:
@@ -273,7 +276,7 @@ extern "C" int step(void* const* fixed, long* n, {arguments}) {{
 
     def _stores(self, node: Node, value: str) -> list[str]:
         states = zip(self.source.states, self.graph.new_states, strict=True)
-        lines = [f"store(next_{state} + b * Hp + j, {value});" for state, new in states if new is node]
+        lines = [f"store(next_{state} + i * Hp + j, {value});" for state, new in states if new is node]
         if node is self.graph.new_states[0]:
             lines.append(f"if (direct) store(output + (t * B + b) * H + j, {value});")
         for gate, watched in self.source.gates.items():
@@ -301,14 +304,14 @@ extern "C" int step(void* const* fixed, long* n, {arguments}) {{
             for name, offset in arrays.items()
         ]
         for s in self.source.states:
-            lines.append(f"[[maybe_unused]] float* const old_{s} = all_{s} + t % ring * B * Hp;")
-            lines.append(f"[[maybe_unused]] float* const next_{s} = all_{s} + (t + 1) % ring * B * Hp;")
-        return lines
+            lines.append(f"[[maybe_unused]] float* const old_{s} = all_{s} + t % ring * rows * Hp;")
+            lines.append(f"[[maybe_unused]] float* const next_{s} = all_{s} + (t + 1) % ring * rows * Hp;")
+        return [*lines, "[[maybe_unused]] const long kept_row = part.row(t, T);"]
 
     def _resets(self) -> list[str]:
         """Where a sequence begins anew, the old states are those it begins with."""
         copies = [
-            f"copy_units(old_{s} + b * Hp, begin_{s} ? begin_{s} + b * H : nullptr, first_unit, units);"
+            f"copy_units(old_{s} + (b - slab.first) * Hp, begin_{s} ? begin_{s} + b * H : nullptr, first_unit, units);"
             for s in self.source.live
         ]
         if not copies:
@@ -322,24 +325,24 @@ extern "C" int step(void* const* fixed, long* n, {arguments}) {{
     def _padding(self) -> list[str]:
         """After the end of a sequence all values are zero; the backward pass multiplies them by zero."""
         width = "last_unit - first_unit"
-        zeros = [f"zero(next_{state} + b * Hp + first_unit, {width});" for state in self.source.states]
+        zeros = [f"zero(next_{state} + i * Hp + first_unit, {width});" for state in self.source.states]
         zeros += [f"zero(gate_{gate} + (t * B + b) * Hp + first_unit, {width});" for gate in self.source.gates]
         if self.saved:
-            saved = f"zero(saved + ((t * B + b) * {len(self.saved)} + k) * Hp + first_unit, {width});"
+            saved = f"zero(saved + ((kept_row + i) * {len(self.saved)} + k) * Hp + first_unit, {width});"
             zeros.append(f"for (long k = 0; keep && k < {len(self.saved)}; k++) {saved}")
         return [
             "for (long b = slab.first; lengths && b < slab.last; b++)\n"
-            f"  if (t >= lengths[b]) {{\n{indented(zeros, 4)}\n  }}"
+            "  if (t >= lengths[b]) {\n    const long i = b - slab.first;\n" + f"{indented(zeros, 4)}\n  }}"
         ]
 
     def _leave(self, states: list[str]) -> list[str]:
         """Copy new states to where the caller wants them: the first is the output, all are final states."""
         lines = []
         if self.source.states[0] in states:
-            row = f"copy_units(output + (t * B + b) * H, next_{self.source.states[0]} + b * Hp, first_unit, units);"
+            row = f"copy_units(output + (t * B + b) * H, next_{self.source.states[0]} + (b - slab.first) * Hp, first_unit, units);"
             is_missing = "(direct ? lengths && t >= lengths[b] : output != nullptr)"
             lines.append(f"for (long b = slab.first; b < slab.last; b++)\n  if {is_missing}\n    {row}")
-        copies = [f"copy_units(final_{s} + b * H, next_{s} + b * Hp, first_unit, units);" for s in states]
+        copies = [f"copy_units(final_{s} + b * H, next_{s} + (b - slab.first) * Hp, first_unit, units);" for s in states]
         if copies:
             lines.append(
                 "for (long b = slab.first; (lengths || t == T - 1) && b < slab.last; b++)\n"

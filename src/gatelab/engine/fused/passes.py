@@ -28,6 +28,7 @@ SPLIT_ROWS = 8  # with fewer rows per thread, units are split instead, if the lo
 SUMS_BYTES = 1 << 28  # of weight gradients, for all threads together, before they sum in one place
 THREAD_WORK = 1 << 17  # multiplications that are worth another thread
 PACKING_WORK = 1 << 18  # weights that are worth another thread to pack
+TAPE_HEADER = 16  # floats, as in runtime.hpp
 MOST_CALLS = 4096  # that are kept: batches of many lengths
 
 
@@ -70,7 +71,7 @@ class Sizes(NamedTuple):
 def tape_size(source: Source, T: Any, B: Any, H: Any) -> Any:
     """The number of floats on the tape."""
     states = len(source.states) * (T + 1) * B * padded(H)
-    return states + T * B * (len(source.saved) * padded(H) + len(source.saved_rows))
+    return TAPE_HEADER + states + T * B * (len(source.saved) * padded(H) + len(source.saved_rows))
 
 
 def readable(x: Tensor) -> Tensor:

@@ -238,6 +238,9 @@ struct Allocator {
   }
 };
 
+// Floats between arrays of different threads, for the same reason as in `Part`.
+constexpr long APART = 256;
+
 // Rows whose size is a power of two map to the same few cache sets: an odd number of cache lines avoids that.
 INLINE long spread(long floats) { return (floats / 16) % 2 ? floats : floats + 16; }
 
@@ -307,6 +310,21 @@ INLINE Slab slab_of(int id, int threads, long B, bool team, Barrier* barrier) {
   long unit = B >= 8 * threads ? 8 : 4, blocks = (B + unit - 1) / unit;
   long first = blocks * id / threads * unit, last = blocks * (id + 1) / threads * unit;
   return {id, threads, first < B ? first : B, last < B ? last : B, 0, 1, barrier};
+}
+
+// Arrays of many steps (the tape) have all steps of one thread's rows, then all steps of the next one's. Were they in the order
+// of time, the rows of several threads would alternate, and each thread's core would prefetch what another is about to write:
+// that doubles the time of a forward pass where cores do not share a cache. The tape says in how many parts it is.
+constexpr long TAPE_HEADER = 16;  // floats, so that its arrays begin at a cache line
+
+struct Part {
+  long before, rows, inside;  // rows of earlier parts, its own, and those of its own that precede the slab
+  // The slab's first row at step t, in an array of `steps` steps.
+  long row(long t, long steps) const { return before * steps + t * rows + inside; }
+};
+
+INLINE Part part_of(const Slab& slab, long parts, long B) {
+  return parts > 1 ? Part{slab.first, slab.rows(), 0} : Part{0, B, slab.first};
 }
 
 INLINE long most_rows(int threads, long B, bool team) {

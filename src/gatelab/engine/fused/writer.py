@@ -98,12 +98,12 @@ class Writer:
         return f"temporaries + (i * {len(self.temporaries)} + {self.temporaries[node]}) * Hp + j"
 
     def saved_at(self, node: Node) -> str:
-        """The address of an activation saved for the backward pass, for step t, row b and unit j."""
-        return f"saved + ((t * B + b) * {len(self.saved)} + {self.saved[node]}) * Hp + j"
+        """The address of an activation saved for the backward pass, for row i and unit j."""
+        return f"saved + ((kept_row + i) * {len(self.saved)} + {self.saved[node]}) * Hp + j"
 
     def saved_row(self, node: Node) -> str:
-        """Where a value of a row is saved for the backward pass, for step t and row b."""
-        return f"saved_rows[(t * B + b) * {len(self.saved_rows)} + {self.saved_rows[node]}]"
+        """Where a value of a row is saved for the backward pass, for row i."""
+        return f"saved_rows[(kept_row + i) * {len(self.saved_rows)} + {self.saved_rows[node]}]"
 
     def reduced(self, node: Node) -> str:
         """Where a sum over the units is held, for row i."""
@@ -130,7 +130,9 @@ class Writer:
         parts = {f"taped_{s}": f"{k} * {B}" for k, s in enumerate(self.source.states)}
         parts["saved"] = f"{count} * {B}"
         parts["saved_rows"] = f"{count} * {B} + T * B * {len(self.saved)} * Hp"
-        return [f"[[maybe_unused]] float* const {name} = tape + {offset};" for name, offset in parts.items()]
+        return [
+            f"[[maybe_unused]] float* const {name} = tape + TAPE_HEADER + {offset};" for name, offset in parts.items()
+        ]
 
     def text(
         self,
@@ -143,9 +145,11 @@ class Writer:
         body: str,
         after: Iterable[str] = (),
         meeting: str = "team ? Meeting::OPTIONAL : Meeting::NONE",
+        division: Iterable[str] = (),
+        fewest: str = "1",
     ) -> str:
         """Both functions. `shared` are arrays of all threads; `own` are arrays of rows, each thread's for its slab, or
-        the team's together.
+        the team's together. `division` may change the number of threads; `fewest` are needed.
         """
         prepare_sizes = [self.preparation.size(name) for name in ("D", "H", "Hp", "Dp", "wanted_threads")]
         memory = self.preparation.pointer("prepared", "float*")
@@ -175,13 +179,15 @@ extern "C" int {self.name}(void* const* p, const long* n) {{
   {declared}
 {indented([lay_out, "lay_out((float*)prepared);", *self.read], 2)}
   long team = wanted_team, threads = team ? wanted_threads : useful_threads(wanted_threads, B);
+{indented(division, 2)}
   // Memory for all threads is taken before they begin, so that they need not wait for it.
-  for (;; team = 0, threads = 1) {{  // once, or again if threads that have to meet are not to be had
+  // Once, or again if threads that have to meet are not to be had.
+  for ([[maybe_unused]] bool can_meet = true;; team = 0, threads = {fewest}, can_meet = false) {{
     const long most = most_rows(threads, B, team);
 {indented(before, 4)}
 {indented(self._arrays("shared", shared), 4)}
 {indented(self._arrays("own", own), 4)}
-    const long shared_floats = lay_out_shared(nullptr), own_floats = lay_out_own(nullptr);
+    const long shared_floats = lay_out_shared(nullptr), own_floats = lay_out_own(nullptr) + APART;
     float* const memory = arena.get(shared_floats + (team ? 1 : threads) * own_floats);
     if (!memory) return 1;
     Barrier barrier;
