@@ -24,7 +24,8 @@ from gatelab.engine.fused.kernel import Kernel, padded
 from gatelab.engine.fused.source import Source
 
 CHUNK_ROWS = 128  # rows of adjoints per weight-gradient product: enough for efficiency, few enough for the cache
-SPLIT_ROWS = 8  # with fewer rows per thread, units are split instead, if the loop over time allows it
+SPLIT_ROWS = 8  # with fewer rows per thread, units may be split instead, if the loop over time allows it
+FEW_ROWS = 4  # with fewer rows a thread only waits for the weights
 SUMS_BYTES = 1 << 28  # of weight gradients, for all threads together, before they sum in one place
 THREAD_WORK = 1 << 17  # multiplications that are worth another thread
 PACKING_WORK = 1 << 18  # weights that are worth another thread to pack
@@ -249,7 +250,9 @@ def threads_for(source: Source, T: int, B: int, D: int, H: int, most: int, *, is
     threads = max(1, min(most, work // THREAD_WORK))
     if threads == 1 or SPLIT_ROWS * threads <= B:
         return threads, False
-    return threads, source.splits_units or is_large
+    if source.splits_units:  # rows, unless some threads would have more than others: they share no cache line
+        return threads, FEW_ROWS * threads > B and B % threads > 0
+    return (threads, True) if is_large else (min(threads, -(-B // FEW_ROWS)), False)
 
 
 def _in_vectors(source: Source, given: Given, H: int) -> tuple[Tensor, Sequence[Tensor]]:

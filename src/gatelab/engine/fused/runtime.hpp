@@ -300,14 +300,9 @@ struct Slab {
   long last_unit(long Hp) const { return Hp / VL * (share + 1) / shares * VL; }
 };
 
-INLINE long useful_threads(long threads, long B) {
-  long most = (B + 3) / 4;  // with fewer rows a thread only waits for memory
-  return threads < most ? threads : most;
-}
-
 INLINE Slab slab_of(int id, int threads, long B, bool team, Barrier* barrier) {
   if (team) return {id, threads, 0, B, id, threads, barrier};
-  long unit = B >= 8 * threads ? 8 : 4, blocks = (B + unit - 1) / unit;
+  long unit = B >= 8 * threads ? 8 : B >= 4 * threads ? 4 : 1, blocks = (B + unit - 1) / unit;
   long first = blocks * id / threads * unit, last = blocks * (id + 1) / threads * unit;
   return {id, threads, first < B ? first : B, last < B ? last : B, 0, 1, barrier};
 }

@@ -178,7 +178,7 @@ extern "C" int {self.name}(void* const* p, const long* n) {{
 {indented(pointers, 2)}
   {declared}
 {indented([lay_out, "lay_out((float*)prepared);", *self.read], 2)}
-  long team = wanted_team, threads = team ? wanted_threads : useful_threads(wanted_threads, B);
+  long team = wanted_team, threads = wanted_threads;
 {indented(division, 2)}
   // Memory for all threads is taken before they begin, so that they need not wait for it.
   // Once, or again if threads that have to meet are not to be had.
