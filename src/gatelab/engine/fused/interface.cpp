@@ -18,6 +18,7 @@ Object* PyCFunction_NewEx(Method*, Object* self, Object* module);
 Object* PyCapsule_New(void*, const char* name, void* destructor);
 void* PyCapsule_GetPointer(Object*, const char* name);
 Object* PyDict_GetItemWithError(Object*, Object* key);  // borrowed
+int PyDict_Next(Object*, intptr_t* position, Object** key, Object** value);  // borrowed
 Object* PyObject_CallFunctionObjArgs(Object* function, ...);
 Object* PyObject_GetAttr(Object*, Object* name);
 Object* PyObject_Type(Object*);
@@ -64,6 +65,7 @@ struct Torch {
   int (*data_ptr)(const Tensor*, float**);
   int (*dim)(const Tensor*, int64_t*);
   int (*sizes)(const Tensor*, const int64_t**);
+  int (*numel)(const Tensor*, int64_t*);
   int (*is_contiguous)(const Tensor*, bool*);
   int (*dtype)(const Tensor*, int32_t*);
   int (*device)(const Tensor*, int32_t*);

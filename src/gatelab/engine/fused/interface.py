@@ -20,6 +20,7 @@ FUNCTIONS = {
     "data_ptr": "aoti_torch_get_data_ptr",
     "dim": "aoti_torch_get_dim",
     "sizes": "aoti_torch_get_sizes",
+    "numel": "aoti_torch_get_numel",
     "is_contiguous": "aoti_torch_is_contiguous",
     "dtype": "aoti_torch_get_dtype",
     "device": "aoti_torch_get_device_type",

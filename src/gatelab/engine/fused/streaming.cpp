@@ -83,23 +83,15 @@ struct Stepping {
     return nullptr;
   }
 
-  // A state, as a part of the memory of all states.
-  Object* final_state(const Tensor* memory, int64_t number) const {
-    Tensor* tensor;
-    const int64_t offset = number * s.floats * s.layers;
-    const int error = torch.view(memory, s.state.dim, s.state.sizes, s.state.strides, offset, &tensor);
-    return error ? nullptr : wrapped(torch, tensor);
-  }
-
-  // A state, or a tuple of several, as parts of this memory.
-  Object* finals(const Tensor* memory) const {
-    if (s.states == 1) return final_state(memory, 0);
-    Reference made = PyTuple_New(s.states);
-    for (int64_t k = 0; made.object && k < s.states; k++) {
-      Object* one = final_state(memory, k);
-      if (!one || PyTuple_SetItem(made.object, k, one)) return nullptr;
+  // New states: one, or a tuple of several.
+  Object* finals(float** data) const {
+    if (s.states == 1) return made(s.state, data[0]);
+    Reference several = PyTuple_New(s.states);
+    for (int64_t k = 0; several.object && k < s.states; k++) {
+      Object* one = made(s.state, data[k]);
+      if (!one || PyTuple_SetItem(several.object, k, one)) return nullptr;
     }
-    return made.release();
+    return several.release();
   }
 
   // The states that were given; null for zeros.
@@ -126,19 +118,10 @@ struct Stepping {
     const Reference modes = PyObject_CallFunctionObjArgs(s.modes, nullptr);
     if (modes.object != s.zero) return nullptr;  // they may make other tensors than these
 
-    // All states together: asking for memory takes longer than a tensor does. Outputs are kept by many, and are alone.
-    const int64_t one = 1, floats = s.floats * s.layers, all = s.states * floats;
-    float *out, *first, *next[MOST_STATES];
-    Tensor* memory;
-    const Reference output = made(s.output, out);
-    if (!output.object || torch.empty(1, &all, &one, torch.float32, torch.cpu, 0, &memory)) return nullptr;
-    Reference states;
-    if (torch.data_ptr(memory, &first) == 0) {
-      for (int64_t k = 0; k < s.states; k++) next[k] = first + k * floats;
-      if (go(input, out, old, next)) states.object = finals(memory);
-    }
-    torch.free(memory);
-    return states.object ? PyTuple_Pack(2, output.object, states.object) : nullptr;
+    float *out, *next[MOST_STATES];
+    const Reference output = made(s.output, out), states = finals(next);
+    if (!output.object || !states.object || !go(input, out, old, next)) return nullptr;
+    return PyTuple_Pack(2, output.object, states.object);
   }
 
   // The output of a layer is its first state; where connections are residual, it is added up in the output.

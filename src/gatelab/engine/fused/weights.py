@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from contextlib import nullcontext
-from ctypes import POINTER, Structure, c_int64, c_long, c_void_p, py_object
+from ctypes import POINTER, Structure, c_int64, c_long, c_ssize_t, c_void_p, py_object
 from typing import Any
 
 import torch
@@ -30,6 +30,7 @@ class Parameter(Structure):
 
     _fields_ = (
         *((name, py_object) for name in ("owner", "name", "object")),
+        ("position", c_ssize_t),
         *((name, c_void_p) for name in ("implementation", "place")),
         *((name, c_int64) for name in ("numel", "version")),
     )
@@ -79,11 +80,15 @@ class Watch:
         functions, sources, owners = torch_functions(), parameters.sources(), parameters.owners()
         if functions is None or not all(map(_is_countable, sources)):
             return None
-        held = [Parameter(parameters._modules, name, module) for name, module in parameters._modules.items()]
+        modules = parameters._modules
+        held = [Parameter(modules, name, module, k) for k, (name, module) in enumerate(modules.items())]
         for owner, source in zip(owners, sources, strict=True):
             if owner is None:
                 return None
-            held.append(Parameter(*owner, source, source._cdata, source.data_ptr(), source.numel()))
+            names = list(owner[0])
+            position = names.index(owner[1])
+            place = owner[0], names[position], source, position
+            held.append(Parameter(*place, source._cdata, source.data_ptr(), source.numel()))
         return cls(compiled, functions, held, sources)
 
     def look(self) -> int:
