@@ -72,8 +72,8 @@ class _Backward(Writer):
         own |= {f"E_{s}": "most * Hp" for s in self.source.live}
         own |= {f"S_{s}": "resets ? most * Hp : 0" for s in self.source.live}
         shared = {f"sums_{operand}": f"copies * {self._size(node)}" for node, operand in self.source.operands.items()}
-        shared["small_sums"] = f"threads * {len(self.sums)} * Hp"
-        shared["scratches"] = "threads * Hp"
+        shared["small_sums"] = f"threads * {self._small_size()}"
+        shared["scratches"] = "threads * (Hp + APART)"
         sizes_of_sums = " + ".join([self._size(node) for node in self.source.operands] or ["0"])
         before = [
             "long chunk = (chunk_rows + most - 1) / most;  // steps with about chunk_rows rows",
@@ -118,9 +118,9 @@ class _Backward(Writer):
 
     def _start(self) -> list[str]:
         lines = [
-            "float* const scratch = scratches + slab.id * Hp;",
+            "float* const scratch = scratches + slab.id * (Hp + APART);",
             "zero(scratch, Hp);",
-            f"zero(small_sums + slab.id * {len(self.sums)} * Hp, {len(self.sums)} * Hp);",
+            f"zero(small_sums + slab.id * {self._small_size()}, {len(self.sums)} * Hp);",
             f"for (long k = 0; k < {len(self.sums)}; k++) zero(small + k * Hp + first_unit, last_unit - first_unit);",
         ]
         for node, operand in self.source.operands.items():
@@ -208,8 +208,12 @@ class _Backward(Writer):
         return "D" if operand.op == "input" else "H"
 
     def _size(self, operand: Node) -> str:
-        """Number of floats in the gradients of all weights applied to this operand."""
-        return f"{self._length(operand)} * {len(self.adjoints)} * Hp"
+        """Number of floats of one thread's gradients of all weights applied to this operand."""
+        return f"({self._length(operand)} * {len(self.adjoints)} * Hp + APART)"
+
+    def _small_size(self) -> str:
+        """The same of vectors and scalars."""
+        return f"({len(self.sums)} * Hp + APART)"
 
     def _wanted_columns(self) -> list[str]:
         """For each operand, the columns of adjoints whose weight gradient is wanted; null if none is."""
@@ -273,7 +277,7 @@ class _Backward(Writer):
 
     def _small_sums(self) -> list[str]:
         """The sums of a chunk are added to those of the others: smaller rounding errors than one long sum."""
-        add = f"add_to(small_sums + (slab.id * {len(self.sums)} + k) * Hp + j, load(small + k * Hp + j))"
+        add = f"add_to(small_sums + slab.id * {self._small_size()} + k * Hp + j, load(small + k * Hp + j))"
         return [
             f"for (long k = 0; k < {len(self.sums)}; k++)\n"
             f"  for (long j = first_unit; j < last_unit; j += VL) {add}, store(small + k * Hp + j, V{{}});"
@@ -292,7 +296,7 @@ class _Backward(Writer):
             done.add(matrix)
         for k, (name, _, over_units) in enumerate(self.sums):
             flag = self.source.flags[name]
-            of = f"small_sums + {k} * Hp, {len(self.sums)} * Hp, threads, H"
+            of = f"small_sums + {k} * Hp, {self._small_size()}, threads, H"
             add = f"add_up(gradients + {offsets[flag]}, {of}, {str(over_units).lower()});"
             sums.append(f"if (wanted[{flag}]) {add}")
         by_all = f"in_parallel(collectors, Meeting::NONE, [&](const int id) {{\n{indented(matrices, 2)}\n}});"
