@@ -337,14 +337,12 @@ extern "C" int step(void* const* fixed, long* n, {arguments}) {{
 
     def _leave(self, states: list[str]) -> list[str]:
         """Copy new states to where the caller wants them: the first is the output, all are final states."""
-        lines = []
-        if self.source.states[0] in states:
-            row = f"copy_units(output + (t * B + b) * H, next_{self.source.states[0]} + (b - slab.first) * Hp, first_unit, units);"
+        lines, new = [], {s: f"next_{s} + (b - slab.first) * Hp" for s in states}
+        if (first := self.source.states[0]) in states:
+            row = f"copy_units(output + (t * B + b) * H, {new[first]}, first_unit, units);"
             is_missing = "(direct ? lengths && t >= lengths[b] : output != nullptr)"
             lines.append(f"for (long b = slab.first; b < slab.last; b++)\n  if {is_missing}\n    {row}")
-        copies = [
-            f"copy_units(final_{s} + b * H, next_{s} + (b - slab.first) * Hp, first_unit, units);" for s in states
-        ]
+        copies = [f"copy_units(final_{s} + b * H, {new[s]}, first_unit, units);" for s in states]
         if copies:
             lines.append(
                 "for (long b = slab.first; (lengths || t == T - 1) && b < slab.last; b++)\n"
