@@ -72,8 +72,15 @@ def row(H: int, times: Times) -> dict[str, str]:
     columns = {"H": str(H), **{f"{name}, µs": f"{time:.1f}" for name, time in times.items()}}
     for ours in (name for name in times if name.startswith("gatelab")):
         columns[f"fastest other over {ours}"] = f"**{fastest_other(times, ours) / times[ours]:.2f}**"
-    print("  ".join(f"{k} {v}" for k, v in columns.items()), flush=True)
     return columns
+
+
+def measured(cell: str, sizes: list[int], seconds: float) -> dict[int, Times]:
+    times = {}
+    for H in sizes:
+        times[H] = measure(cell, H, seconds)
+        print(cell, "  ".join(f"{name} {value}" for name, value in row(H, times[H]).items()), flush=True)
+    return times
 
 
 def fastest_other(times: Times, ours: str) -> float:
@@ -82,24 +89,19 @@ def fastest_other(times: Times, ours: str) -> float:
     return min(time for name, time in others.items() if "threads" in ours or "threads" not in name)
 
 
-def finding(name: str, rows: list[dict[str, str]]) -> str:
-    ratios = [float(row[f"fastest other over {name}"].strip("*")) for row in rows]
-    reached = sum(ratio >= TARGET for ratio in ratios)
-    return f"{name}: at most half the time of the fastest other in {reached} of {len(rows)} cases (target: all)."
+def finding(ours: str, cases: list[Times]) -> str:
+    reached = sum(fastest_other(times, ours) >= TARGET * times[ours] for times in cases)
+    return f"{ours}: at most half the time of the fastest other in {reached} of {len(cases)} cases (target: all)."
 
 
-def limits(rows: list[dict[str, str]]) -> str:
+def limits(cases: list[Times]) -> str:
     """Where one thread cannot take half the time of the fastest other."""
-    few = 0
-    for row in rows:
-        times = {name: float(row[f"{name}, µs"]) for name in ("gatelab", READING)}
-        fastest = times["gatelab"] * float(row["fastest other over gatelab"].strip("*"))
-        few += times[READING] > fastest / TARGET
-    return f"In {few} of {len(rows)} cases reading the weights once, on one thread, takes longer than that half."
+    few = sum(times[READING] > fastest_other(times, "gatelab") / TARGET for times in cases)
+    return f"In {few} of {len(cases)} cases reading the weights once, on one thread, takes longer than that half."
 
 
-def section(tables: dict[str, list[dict[str, str]]]) -> str:
-    rows = [row for each in tables.values() for row in each]
+def section(times: dict[str, dict[int, Times]]) -> str:
+    cases = [each for of_cell in times.values() for each in of_cell.values()]
     measurement = f"""Microseconds of one step of one sequence with D = {D} features, on one thread, under
         `torch.inference_mode()`: `layer.step`, and implementations with the same weights, inputs and results. Each
         takes turns of {STEPS} steps in one process and carries its state along; a time is the median over the turns.
@@ -111,8 +113,9 @@ def section(tables: dict[str, list[dict[str, str]]]) -> str:
         adds up as many floats, on one thread: what does not fit into a core's cache limits the step. With several
         threads each is measured in a process of its own; ours takes them where the weights fill a core's cache."""
     ours = ["gatelab"] + [f"gatelab, {THREADS} threads"] * (THREADS > 1)
-    findings = [sections.paragraph(text, "- ") for text in [*(finding(name, rows) for name in ours), limits(rows)]]
-    parts = [f"### {cell}\n\n{engine.table(each)}\n" for cell, each in tables.items()]
+    findings = [sections.paragraph(text, "- ") for text in [*(finding(name, cases) for name in ours), limits(cases)]]
+    tables = {cell: [row(H, each) for H, each in of_cell.items()] for cell, of_cell in times.items()}
+    parts = [f"### {cell}\n\n{engine.table(rows)}\n" for cell, rows in tables.items()]
     return f"""{sections.STREAMING}
 
 Measured on {date.today().isoformat()} by `make bench-streaming` on: {engine.machine()}.
@@ -138,8 +141,7 @@ def main() -> None:
     if options.alone:
         return print(measure_alone(options.alone, options.cells, sizes[0], options.seconds))
     torch.set_num_threads(1)
-    tables = {cell: [row(H, measure(cell, H, options.seconds)) for H in sizes] for cell in options.cells.split(",")}
-    text = section(tables)
+    text = section({cell: measured(cell, sizes, options.seconds) for cell in options.cells.split(",")})
     print(f"\n{text}")
     if options.save:
         sections.save(options.save, sections.STREAMING, text)
