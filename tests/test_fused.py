@@ -547,19 +547,65 @@ def test_mixed_dtypes_are_refused():
         layer(torch.randn(2, 5, 3))
 
 
-def test_the_number_of_threads_may_change_before_backward():
-    layer, exact = pair("gru", 3, 20)
-    x = torch.randn(33, 6, 3)
+@pytest.mark.parametrize(("first", "then"), [(1, 3), (3, 1), (2, 17)])
+@pytest.mark.parametrize(("cell", "B"), [("gru", 33), ("gru", 13), ("mingru", 6), ("lru", 5)])
+@pytest.mark.parametrize("sums", [passes.SUMS_BYTES, 0])
+def test_the_number_of_threads_may_change_before_backward(cell, B, first, then, sums, monkeypatch):
+    """The tape is divided among the threads of the forward pass."""
+    set_limits(monkeypatch, THREAD_WORK=1, SUMS_BYTES=sums)
+    layer, exact = pair(cell, 3, 20)
+    x = torch.randn(B, 6, 3)
     before = torch.get_num_threads()
-    loss = layer(x)[0].square().sum()
     try:
-        torch.set_num_threads(3)
+        torch.set_num_threads(first)
+        loss = layer(x)[0].square().sum()
+        torch.set_num_threads(then)
         loss.backward()
     finally:
         torch.set_num_threads(before)
     exact(x.double())[0].square().sum().backward()
     for (name, p), q in zip(layer.named_parameters(), exact.parameters(), strict=True):
         assert_near(p.grad, q.grad, GRADIENTS, name)
+
+
+def test_a_backward_pass_without_threads_of_its_own():
+    """More than a pool has, which would have to meet: the caller computes the shares, one after the other."""
+    code = """
+import torch
+from gatelab import Recurrent
+from gatelab.engine.fused import passes
+passes.THREAD_WORK, passes.SUMS_BYTES = 1, 0
+layer, eager = (Recurrent("gru", 3, 16, engine=engine) for engine in ("fused", "eager"))
+eager.load_state_dict(layer.state_dict())
+x = torch.randn(4400, 3, 3)
+torch.set_num_threads(1100)
+loss = layer(x)[0].sin().mean()
+loss.backward()
+torch.set_num_threads(1)
+eager(x)[0].sin().mean().backward()
+for p, q in zip(layer.parameters(), eager.parameters()):
+    torch.testing.assert_close(p.grad, q.grad)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize(("cell", "T", "B", "H", "divided"), [
+    ("gru", 100, 32, 64, "rows"),
+    ("mingru", 100, 32, 64, "rows"),
+    ("mingru", 100, 4, 256, "rows"),
+    ("mingru", 100, 3, 256, "units"),
+    ("mingru", 100, 2, 2048, "rows"),
+    ("mingru", 1, 2, 2048, "units"),  # one step of a stream: each thread reads half of the weights
+    ("gru", 100, 2, 2048, "units"),
+])  # fmt: skip
+def test_what_threads_divide(cell, T, B, H, divided, monkeypatch):
+    set_limits(monkeypatch, TEAM_BYTES=1 << 20)
+    source = kernel(cells.get(cell)).source
+    assert passes.threads_for(source, T, B, H, H, 2, is_forward=True) == (2, divided == "units")
+
+
+def test_the_header_of_the_tape_has_one_size():
+    assert ctypes.c_long.in_dll(kernel(cells.get("gru")).library, "tape_header").value == passes.TAPE_HEADER
 
 
 def test_several_python_threads_at_once():

@@ -92,12 +92,12 @@ def test_the_caller_alone_computes_the_same_bits(layer_in_pool, threads):
 
 @pytest.mark.parametrize("cell", ["mingru", "gru"])
 def test_a_team_computes_the_bits_of_one_thread(layer_in_pool, cell, monkeypatch):
-    """So it may be dissolved on a busy machine. (Two rows would be divided by two threads.)"""
+    """So it may be dissolved on a busy machine. (Three rows cannot be divided evenly by these.)"""
     set_limits(monkeypatch, TEAM_BYTES=0, THREAD_WORK=1)
-    layer, x = layer_in_pool(cell, 7, 70), torch.randn(1, 60, 7)
+    layer, x = layer_in_pool(cell, 7, 70), torch.randn(3, 60, 7)
     torch.set_num_threads(1)
     expected = results(layer, x)
-    for threads in (2, 3, 5):
+    for threads in (2, 4, 5):
         torch.set_num_threads(threads)
         assert_same(results(layer, x), expected)
 
@@ -215,23 +215,3 @@ def test_few_runs_share_the_cores(monkeypatch):
     assert [LocalExecutor(jobs=2).threads_for(runs) for runs in (1, 2, 100)] == [8, 4, 4]
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert [LocalExecutor().threads_for(runs) for runs in (1, 2, 100)] == [3, 1, 1]
-
-
-@pytest.mark.parametrize(("before", "after"), [(3, 1), (1, 3), (2, 17)])
-@pytest.mark.parametrize(("cell", "B"), [("gru", 40), ("gru", 13), ("mingru", 4), ("mingru", 13), ("lru", 3)])
-def test_the_number_of_threads_may_change_before_the_backward_pass(cell, B, before, after):
-    """The tape is divided among the threads of the forward pass."""
-    torch.manual_seed(0)
-    layer, eager = (Recurrent(cell, 5, 48, engine=engine, dtype=torch.float32) for engine in ("fused", "eager"))
-    eager.load_state_dict(layer.state_dict())
-    x, threads = torch.randn(B, 90, 5), torch.get_num_threads()
-    try:
-        torch.set_num_threads(before)
-        loss = layer(x)[0].sin().sum()
-        torch.set_num_threads(after)
-        loss.backward()
-    finally:
-        torch.set_num_threads(threads)
-    eager(x)[0].sin().sum().backward()
-    for ours, reference in zip(layer.parameters(), eager.parameters(), strict=True):
-        torch.testing.assert_close(ours.grad, reference.grad, rtol=2e-4, atol=2e-4 * reference.grad.abs().max().item())

@@ -83,22 +83,23 @@ class _Backward(Writer):
             f"const long ldg = spread({max(len(self.adjoints), 1)} * Hp);",
             "// Each thread sums weight gradients over its own rows, unless that takes too much memory: then it sums",
             "// its own columns over the rows of all threads.",
-            f"const bool pooled = can_meet && !team && threads > 1 && threads * ({sizes_of_sums}) > most_floats;",
+            f"const bool pooled = !alone && !team && threads > 1 && threads * ({sizes_of_sums}) > most_floats;",
             "const bool together = team || pooled;",
-            "const long copies = together ? 1 : threads, turns = together ? threads : 1;",
-            f"[[maybe_unused]] const long collectors = copies * ({sizes_of_sums}) < {WORTH_THREADS} ? 1 : threads;",
+            "const long copies = together || alone ? 1 : threads, turns = together ? threads : 1;",
+            f"const bool is_little = copies * ({sizes_of_sums}) < {WORTH_THREADS};",
+            "[[maybe_unused]] const long collectors = alone || is_little ? 1 : threads;",
         ]
         meeting = "pooled ? Meeting::NEEDED : team ? Meeting::OPTIONAL : Meeting::NONE"
-        division = ["const long parts = *tape;", "if (parts > 1) team = 0, threads = parts;"]
+        division = ["const long parts = parts_of(tape, B);", "if (parts > 1) team = 0, threads = parts;"]
         after = self._collect(shared)
         return self.text(
-            parameters, sizes, pointers, shared, own, before, self._body(), after, meeting, division, fewest="parts"
+            parameters, sizes, pointers, shared, own, before, self._body(), after, meeting, division, parts="parts"
         )
 
     def _body(self) -> str:
         return "\n".join(
             [
-                "const long copy_id = together ? 0 : id;",
+                "const long copy_id = copies > 1 ? id : 0;",
                 "const Part part = part_of(slab, parts, B);",
                 *self._start(),
                 "if (together) meet(slab);",
@@ -118,6 +119,7 @@ class _Backward(Writer):
 
     def _start(self) -> list[str]:
         lines = [
+            "[[maybe_unused]] const bool zeroes = !alone || id == 0;  // the first one to use these sums",
             "float* const scratch = scratches + slab.id * (Hp + APART);",
             "zero(scratch, Hp);",
             f"zero(small_sums + slab.id * {self._small_size()}, {len(self.sums)} * Hp);",
@@ -126,7 +128,7 @@ class _Backward(Writer):
         for node, operand in self.source.operands.items():
             width = f"{len(self.adjoints)} * Hp"
             lines.append(
-                f"for (long k = slab.id % turns; wanted_by_{operand} && k < {self._length(node)}; k += turns)\n"
+                f"for (long k = slab.id % turns; zeroes && wanted_by_{operand} && k < {self._length(node)}; k += turns)\n"
                 f"  zero(sums_{operand} + copy_id * {self._size(node)} + k * {width}, {width});"
             )
         for s in self.source.states:
@@ -267,7 +269,7 @@ class _Backward(Writer):
             lines += [
                 barrier,
                 "for (int k = pooled ? 0 : slab.id; k < (pooled ? slab.threads : slab.id + 1); k++) {\n"
-                "  const Slab from = slab_of(k, slab.threads, B, team, nullptr);\n"
+                "  const Slab from = slab_of(k, slab.threads, B, team, block, nullptr);\n"
                 "  [[maybe_unused]] const Part lies = part_of(from, parts, B);\n"
                 "  const long shift = (k - slab.id) * own_floats;  // to the arrays of that thread\n"
                 f"{indented(products, 2)}\n}}",

@@ -25,7 +25,8 @@ from gatelab.engine.fused.source import Source
 
 CHUNK_ROWS = 128  # rows of adjoints per weight-gradient product: enough for efficiency, few enough for the cache
 SPLIT_ROWS = 8  # with fewer rows per thread, units may be split instead, if the loop over time allows it
-FEW_ROWS = 4  # with fewer rows a thread only waits for the weights
+FEW_ROWS = 4  # with fewer rows a thread only waits for the weights, if it reads all of them at every step
+PRODUCT_ROWS = 64  # of several steps together, where the loop over time has no products (`steps_at_once`)
 SUMS_BYTES = 1 << 28  # of weight gradients, for all threads together, before they sum in one place
 THREAD_WORK = 1 << 17  # multiplications that are worth another thread
 PACKING_WORK = 1 << 18  # weights that are worth another thread to pack
@@ -250,8 +251,11 @@ def threads_for(source: Source, T: int, B: int, D: int, H: int, most: int, *, is
     threads = max(1, min(most, work // THREAD_WORK))
     if threads == 1 or SPLIT_ROWS * threads <= B:
         return threads, False
-    if source.splits_units:  # rows, unless some threads would have more than others: they share no cache line
-        return threads, FEW_ROWS * threads > B and B % threads > 0
+    if source.splits_units:
+        # Threads that divide rows do not disturb each other; but some may have more rows than others, and each reads all
+        # weights, once for as many steps as a product has rows for.
+        is_uneven = FEW_ROWS * threads > B and B % threads > 0
+        return threads, is_uneven or (is_large and PRODUCT_ROWS * threads > T * B)
     return (threads, True) if is_large else (min(threads, -(-B // FEW_ROWS)), False)
 
 

@@ -221,6 +221,7 @@ extern "C" uint64_t fingerprint(const Sampled* parameters) {
 
 // Build properties, read by `gatelab doctor`.
 extern "C" const int lanes = VL;
+extern "C" const long tape_header = TAPE_HEADER;
 #if defined(__SSE__) || defined(__aarch64__)
 extern "C" const int flushes = 1;
 #else

@@ -238,7 +238,7 @@ struct Allocator {
   }
 };
 
-// Floats between arrays of different threads, for the same reason as in `Part`.
+// Floats between arrays of different threads: a core prefetches what follows, which another one may be about to write.
 constexpr long APART = 256;
 
 // Rows whose size is a power of two map to the same few cache sets: an odd number of cache lines avoids that.
@@ -283,9 +283,9 @@ INLINE bool in_parallel(int shares, Meeting meeting, const Work& work) {
 }
 
 // The rows of a batch are independent, so each thread processes a slab of rows through the whole sequence, without
-// synchronization inside a step. Where there are too few rows to split, the threads may work as a team instead: each
+// synchronization inside a step. Where there are too few rows to divide, the threads may work as a team instead: each
 // processes its share of columns and units for all rows, and they wait for each other around products. That pays if the
-// weights are too large for one core's cache, or if the loop over time has no products.
+// weights are too large for one core's cache, or if the loop over time has no products (`threads_for` in passes.py).
 struct Barrier {
   int arrived = 0, round = 0;
 };
@@ -300,17 +300,26 @@ struct Slab {
   long last_unit(long Hp) const { return Hp / VL * (share + 1) / shares * VL; }
 };
 
-INLINE Slab slab_of(int id, int threads, long B, bool team, Barrier* barrier) {
+// Rows are divided in blocks of this size: a product of fewer rows takes nearly as long. `evenly`: there is no product in the
+// loop over time, and those outside of it have the rows of several steps.
+INLINE long block_rows(long B, int threads, bool evenly) { return evenly ? 1 : B >= 8 * threads ? 8 : 4; }
+
+INLINE Slab slab_of(int id, int threads, long B, bool team, long block, Barrier* barrier) {
   if (team) return {id, threads, 0, B, id, threads, barrier};
-  long unit = B >= 8 * threads ? 8 : B >= 4 * threads ? 4 : 1, blocks = (B + unit - 1) / unit;
-  long first = blocks * id / threads * unit, last = blocks * (id + 1) / threads * unit;
+  long blocks = (B + block - 1) / block;
+  long first = blocks * id / threads * block, last = blocks * (id + 1) / threads * block;
   return {id, threads, first < B ? first : B, last < B ? last : B, 0, 1, barrier};
 }
 
-// Arrays of many steps (the tape) have all steps of one thread's rows, then all steps of the next one's. Were they in the order
-// of time, the rows of several threads would alternate, and each thread's core would prefetch what another is about to write:
-// that doubles the time of a forward pass where cores do not share a cache. The tape says in how many parts it is.
-constexpr long TAPE_HEADER = 16;  // floats, so that its arrays begin at a cache line
+// The tape is divided into parts: all steps of one thread's rows, then all steps of the next one's. In the order of time, rows of
+// several threads would alternate, and each thread's core would prefetch what another is about to write (ARCHITECTURE.md): that
+// doubles the time of a forward pass where cores do not share a cache. The first number on the tape is that of the parts.
+constexpr long TAPE_HEADER = 16;  // floats, as in passes.py; its arrays begin at a cache line then
+
+INLINE long parts_of(const float* tape, long B) {
+  const long parts = *tape + 0.5f;
+  return parts < 1 ? 1 : parts > B ? B : parts;  // it may have been changed: no crash
+}
 
 struct Part {
   long before, rows, inside;  // rows of earlier parts, its own, and those of its own that precede the slab
@@ -322,10 +331,10 @@ INLINE Part part_of(const Slab& slab, long parts, long B) {
   return parts > 1 ? Part{slab.first, slab.rows(), 0} : Part{0, B, slab.first};
 }
 
-INLINE long most_rows(int threads, long B, bool team) {
+INLINE long most_rows(int threads, long B, bool team, long block) {
   long most = 0;
   for (int id = 0; id < threads; id++) {
-    long rows = slab_of(id, threads, B, team, nullptr).rows();
+    long rows = slab_of(id, threads, B, team, block, nullptr).rows();
     most = rows > most ? rows : most;
   }
   return most;

@@ -13,7 +13,8 @@ struct Parameter {
 
 enum Finding { SAME, CHANGED, OTHERS };  // as in weights.py
 
-// Whether its module still has it. Looking for the name takes several times as long as looking where it was.
+// Whether its module still has it. Looking for the name takes several times as long as looking where it was; if the dictionary
+// has changed, something else may be there, or nothing.
 bool is_kept(const Parameter& p) {
   Object *name, *object;
   intptr_t position = p.position;

@@ -125,13 +125,13 @@ class Writer:
         return [node for node in nodes if self.program.level(node) == level]
 
     def tape(self) -> list[str]:
-        """Declare the parts of the tape: all states from the initial ones on, and what else the backward pass needs."""
+        """Declare the arrays of the tape: all states, initial ones included, and what else the backward pass needs."""
         B, count = "(T + 1) * B * Hp", len(self.source.states)
-        parts = {f"taped_{s}": f"{k} * {B}" for k, s in enumerate(self.source.states)}
-        parts["saved"] = f"{count} * {B}"
-        parts["saved_rows"] = f"{count} * {B} + T * B * {len(self.saved)} * Hp"
+        arrays = {f"taped_{s}": f"{k} * {B}" for k, s in enumerate(self.source.states)}
+        arrays["saved"] = f"{count} * {B}"
+        arrays["saved_rows"] = f"{count} * {B} + T * B * {len(self.saved)} * Hp"
         return [
-            f"[[maybe_unused]] float* const {name} = tape + TAPE_HEADER + {offset};" for name, offset in parts.items()
+            f"[[maybe_unused]] float* const {name} = tape + TAPE_HEADER + {offset};" for name, offset in arrays.items()
         ]
 
     def text(
@@ -146,10 +146,11 @@ class Writer:
         after: Iterable[str] = (),
         meeting: str = "team ? Meeting::OPTIONAL : Meeting::NONE",
         division: Iterable[str] = (),
-        fewest: str = "1",
+        parts: str = "1",
     ) -> str:
         """Both functions. `shared` are arrays of all threads; `own` are arrays of rows, each thread's for its slab, or
-        the team's together. `division` may change the number of threads; `fewest` are needed.
+        the team's together. `division` are statements that may change the number of threads. Where threads cannot meet,
+        the caller runs `parts` shares, one after the other.
         """
         prepare_sizes = [self.preparation.size(name) for name in ("D", "H", "Hp", "Dp", "wanted_threads")]
         memory = self.preparation.pointer("prepared", "float*")
@@ -181,9 +182,10 @@ extern "C" int {self.name}(void* const* p, const long* n) {{
   long team = wanted_team, threads = wanted_threads;
 {indented(division, 2)}
   // Memory for all threads is taken before they begin, so that they need not wait for it.
-  // Once, or again if threads that have to meet are not to be had.
-  for ([[maybe_unused]] bool can_meet = true;; team = 0, threads = {fewest}, can_meet = false) {{
-    const long most = most_rows(threads, B, team);
+  // Once, or again by the caller alone if threads that have to meet are not to be had.
+  for (bool alone = wanted_threads == 1;; team = 0, threads = {parts}, alone = true) {{
+    const long block = block_rows(B, threads, {str(self.source.splits_units).lower()});
+    const long most = most_rows(threads, B, team, block);
 {indented(before, 4)}
 {indented(self._arrays("shared", shared), 4)}
 {indented(self._arrays("own", own), 4)}
@@ -192,7 +194,7 @@ extern "C" int {self.name}(void* const* p, const long* n) {{
     if (!memory) return 1;
     Barrier barrier;
     auto work = [&](const int id) __attribute__((noinline)) {{
-      const Slab slab = slab_of(id, threads, B, team, &barrier);
+      const Slab slab = slab_of(id, threads, B, team, block, &barrier);
       FlushDenormals flush;
       [[maybe_unused]] const long rows = slab.rows();
       [[maybe_unused]] const long first_unit = slab.first_unit(Hp), last_unit = slab.last_unit(Hp);
@@ -201,7 +203,8 @@ extern "C" int {self.name}(void* const* p, const long* n) {{
 {indented([self._pieces("own", own, "memory + shared_floats + (team ? 0 : id) * own_floats")], 6)}
 {indented([body], 6)}
     }};
-    if (!in_parallel(threads, {meeting}, work)) continue;
+    for (long id = 0; alone && id < threads; id++) work(id);
+    if (!alone && !in_parallel(threads, {meeting}, work)) continue;
 {indented(after, 4)}
     return 0;
   }}
