@@ -126,9 +126,9 @@ class _Backward(Writer):
             f"for (long k = 0; k < {len(self.sums)}; k++) zero(small + k * Hp + first_unit, last_unit - first_unit);",
         ]
         for node, operand in self.source.operands.items():
-            width = f"{len(self.adjoints)} * Hp"
+            width, K = f"{len(self.adjoints)} * Hp", self._length(node)
             lines.append(
-                f"for (long k = slab.id % turns; zeroes && wanted_by_{operand} && k < {self._length(node)}; k += turns)\n"
+                f"for (long k = slab.id % turns; zeroes && wanted_by_{operand} && k < {K}; k += turns)\n"
                 f"  zero(sums_{operand} + copy_id * {self._size(node)} + k * {width}, {width});"
             )
         for s in self.source.states:

@@ -252,8 +252,8 @@ def threads_for(source: Source, T: int, B: int, D: int, H: int, most: int, *, is
     if threads == 1 or SPLIT_ROWS * threads <= B:
         return threads, False
     if source.splits_units:
-        # Threads that divide rows do not disturb each other; but some may have more rows than others, and each reads all
-        # weights, once for as many steps as a product has rows for.
+        # Threads that divide rows do not disturb each other; but some may have more rows than others, and each reads
+        # all weights, once for as many steps as a product has rows for.
         is_uneven = FEW_ROWS * threads > B and B % threads > 0
         return threads, is_uneven or (is_large and PRODUCT_ROWS * threads > T * B)
     return (threads, True) if is_large else (min(threads, -(-B // FEW_ROWS)), False)
