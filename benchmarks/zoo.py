@@ -204,7 +204,8 @@ def measure(cell: str, shape: Shape, seconds: float, kernel: str) -> Result:
 
 
 def kernel_digest(cell: str) -> str:
-    text = Source(cells.get(cell), False).text + compiler.RUNTIME.read_text() + compiler.PRODUCTS.read_text()
+    common = "".join(path.read_text() for path in (compiler.RUNTIME, *compiler.COMMON))
+    text = Source(cells.get(cell), False).text + common
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
