@@ -10,11 +10,10 @@ from __future__ import annotations
 import argparse
 import ctypes
 import statistics
-import subprocess
-import tempfile
 import time
 from collections import defaultdict
-from pathlib import Path
+
+import native
 
 from gatelab.engine.fused import compiler
 
@@ -68,20 +67,11 @@ extern "C" double write_all(float* array, long floats, long part, bool alternati
 """
 
 
-def compiled() -> ctypes.CDLL:
-    with tempfile.TemporaryDirectory() as folder:
-        source, library = Path(folder, "neighbours.cpp"), Path(folder, "neighbours.so")
-        source.write_text(SOURCE)
-        options = ["-O3", "-march=native", "-shared", "-fPIC", "-pthread", str(source), "-o", str(library)]
-        subprocess.run([*compiler.command(), *options], check=True)
-        return ctypes.CDLL(str(library))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20.0)
     options = parser.parse_args()
-    library, array = compiled(), (ctypes.c_float * FLOATS)()
+    library, array = native.compiled(SOURCE), (ctypes.c_float * FLOATS)()
     library.pass_on.restype = library.write_all.restype = ctypes.c_double
     times: dict[bool, dict[tuple[int, bool], list[float]]] = defaultdict(lambda: defaultdict(list))
     latencies: dict[bool, list[float]] = defaultdict(list)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
+import native
 import torch
 
 from gatelab import Recurrent
-from gatelab.engine.fused import compiler
 
 # Twelve sums, so that none waits for another. Every second time backwards: that finds a part in the cache.
 SOURCE = """
@@ -30,18 +27,9 @@ extern "C" float read_all(const float* from, long floats, long times) {
 """
 
 
-def compiled() -> ctypes.CDLL:
-    with tempfile.TemporaryDirectory() as folder:
-        source, library = Path(folder, "reading.cpp"), Path(folder, "reading.so")
-        source.write_text(SOURCE)
-        options = ["-O3", "-march=native", "-shared", "-fPIC", str(source), "-o", str(library)]
-        subprocess.run([*compiler.command(), *options], check=True)
-        return ctypes.CDLL(str(library))
-
-
 def reader(layer: Recurrent, times: int) -> Callable[[], torch.Tensor]:
     """A function that reads as many floats as the layer has, this many times."""
-    read_all = compiled().read_all
+    read_all = native.compiled(SOURCE).read_all
     read_all.argtypes, read_all.restype = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long), ctypes.c_float
     floats = sum(parameter.numel() for parameter in layer.parameters())
     weights = torch.rand(floats)

@@ -239,10 +239,11 @@ class _Backward(Writer):
         if node.op == "input":
             return "x + before * x_t + from.first * x_b", "x_t", "x_b"
         if node.op == "state":
-            return f"taped_{node.name} + lies.row(before, T + 1) * Hp", "lies.rows * Hp", "Hp"
+            return f"taped_{node.name} + its_part.row(before, T + 1) * Hp", "its_part.rows * Hp", "Hp"
         if node in self.saved:
             width = f"{len(self.saved)} * Hp"
-            return f"saved + lies.row(before, T) * {width} + {self.saved[node]} * Hp", f"lies.rows * {width}", width
+            first = f"saved + its_part.row(before, T) * {width} + {self.saved[node]} * Hp"
+            return first, f"its_part.rows * {width}", width
         width = f"{len(self.recomputed)} * Hp"
         return f"expressions + shift + {self.recomputed[node]} * Hp", f"from.rows() * {width}", width
 
@@ -270,7 +271,7 @@ class _Backward(Writer):
                 barrier,
                 "for (int k = pooled ? 0 : slab.id; k < (pooled ? slab.threads : slab.id + 1); k++) {\n"
                 "  const Slab from = slab_of(k, slab.threads, B, team, block, nullptr);\n"
-                "  [[maybe_unused]] const Part lies = part_of(from, parts, B);\n"
+                "  [[maybe_unused]] const Part its_part = part_of(from, parts, B);\n"
                 "  const long shift = (k - slab.id) * own_floats;  // to the arrays of that thread\n"
                 f"{indented(products, 2)}\n}}",
                 barrier,

@@ -80,10 +80,11 @@ class _Forward(Writer):
             "const long ring = keep ? T + 1 : chunk + 1;  // without a backward pass old states are overwritten",
             f"const long ld = spread({max(len(self.columns), 1)} * Hp);",
             "const bool direct = output && H == Hp;  // rows of whole vectors",
-            "if (keep) zero(tape, TAPE_HEADER), *tape = team ? 1 : threads;",
+            "const long parts = team ? 1 : threads;",
+            "if (keep) zero(tape, TAPE_HEADER), *tape = parts;",
         ]
         body = [
-            "const Part part = part_of(slab, team ? 1 : threads, B);",
+            "const Part part = part_of(slab, parts, B);",
             *(f"float* const all_{s} = keep ? taped_{s} + part.row(0, T + 1) * Hp : ring_{s};" for s in states),
             *self._start(),
             "synchronize(slab);",
