@@ -32,6 +32,11 @@ SMALL = {"hidden_size": 8, "num_networks": 1, "num_steps": 64, "random_state": 0
 QUICK = {**SMALL, "transform": "difference", "log": False}
 
 
+def read(y, **parameters):
+    """A series as a fit reads it."""
+    return frames.cleaned(frames.as_given(y), **parameters)
+
+
 @pytest.fixture(scope="module")
 def fitted():
     return RecurrentForecaster(**QUICK).fit(MONTHLY, fh=range(1, 5))
@@ -186,25 +191,63 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(fitted):
 @pytest.mark.parametrize("known", [True, False])
 def test_dates_continue(index, following, known):
     given = index if known or isinstance(index, pd.PeriodIndex) else pd.DatetimeIndex(index.to_numpy())
-    frame = frames.read(pd.Series(np.arange(5.0), given))
+    frame = read(pd.Series(np.arange(5.0), given))
     found = frame.stamps.index(2)
     assert [str(stamp) for stamp in found] == [str(type(found[0])(each)) for each in following]
     assert found.freqstr == index.freqstr
     assert found.dtype == index.dtype
 
 
+@pytest.mark.parametrize("freq", ["D", "ME", "QS-FEB", "B", "W-WED", "2h", "YE-JUN"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_series_given_newest_first_is_the_sorted_one(freq, known):
+    index = pd.date_range("2021-01-04", periods=12, freq=freq, tz="Europe/Berlin" if freq == "2h" else None)
+    y = pd.Series(np.arange(12.0), index if known else pd.DatetimeIndex(index.array))
+    sorted_, found = read(y), read(y[::-1])
+    np.testing.assert_array_equal(found.values, sorted_.values)
+    pd.testing.assert_index_equal(found.stamps.index(3), sorted_.stamps.index(3))
+    assert found.stamps.season() == sorted_.stamps.season()
+    assert found.notes == {"order": "sorted by time"}
+
+
+def test_a_fit_to_a_series_given_newest_first_is_that_to_the_sorted_one():
+    """Dates, values and intervals, and covariates without times belong to the rows of y as it was given."""
+    dates = pd.date_range("2021-01-01", periods=46, freq="D")
+    y, known = pd.Series(np.sin(np.arange(46.0)), dates), np.cos(np.arange(46.0))[:, None]
+    options = {**QUICK, "num_steps": 4, "window": 4}
+    here, there = (RecurrentForecaster(**options).fit(y[part], X=known[part], fh=[1, 2])
+                   for part in (slice(0, 40), slice(39, None, -1)))  # fmt: skip
+    ahead = pd.DataFrame(known[40:42], dates[40:42])
+    for forecaster in (here, there):
+        assert forecaster.predict(X=ahead).index.tolist() == dates[40:42].tolist()
+    pd.testing.assert_frame_equal(there.predict_interval(X=ahead), here.predict_interval(X=ahead), check_exact=True)
+    here.update(y[40:44], X=known[40:44])
+    there.update(y[43:39:-1], X=known[43:39:-1])
+    pd.testing.assert_series_equal(there.predict(X=known[44:]), here.predict(X=known[44:]), check_exact=True)
+    backwards = RecurrentForecaster(**options).backtest(y[::-1], X=known[::-1], fh=[1])
+    np.testing.assert_array_equal(backwards.upper, RecurrentForecaster(**options).backtest(y, X=known, fh=[1]).upper)
+
+
+def test_hours_of_a_time_zone_with_a_gap_are_read_in_utc_newest_first_too():
+    hours = pd.date_range("2024-03-30 20:00", periods=60, freq="h", tz="Europe/Berlin").delete(slice(2, 30))
+    for index in (hours, hours[::-1]):
+        assert Stamps.of(index, len(index)).utc
+    twice = pd.DatetimeIndex(["2024-03-30", "2024-03-30", "2024-03-31", "2024-04-01"], tz="Europe/Berlin")
+    assert not Stamps.of(twice, 4).utc
+
+
 def test_numbers_continue_at_their_interval():
-    assert frames.read(pd.Series(np.arange(4.0), [2, 4, 6, 8])).stamps.index(2).tolist() == [10, 12]
-    assert frames.read(pd.Series(np.arange(4.0))).stamps.index(2).tolist() == [4, 5]
-    assert frames.read(pd.Series(np.arange(4.0), [0.0, 0.5, 1.0, 1.5])).stamps.index(2).tolist() == [2.0, 2.5]
+    assert read(pd.Series(np.arange(4.0), [2, 4, 6, 8])).stamps.index(2).tolist() == [10, 12]
+    assert read(pd.Series(np.arange(4.0))).stamps.index(2).tolist() == [4, 5]
+    assert read(pd.Series(np.arange(4.0), [0.0, 0.5, 1.0, 1.5])).stamps.index(2).tolist() == [2.0, 2.5]
 
 
 def test_time_zones_continue_over_the_change_of_the_clock():
     hours = pd.date_range("2024-03-30 20:00", periods=5, freq="h", tz="Europe/Berlin")  # to midnight
-    found = frames.read(pd.Series(np.arange(5.0), hours)).stamps.index(3)
+    found = read(pd.Series(np.arange(5.0), hours)).stamps.index(3)
     assert found.tolist() == pd.date_range(hours[-1], periods=4, freq="h")[1:].tolist()
     days = pd.date_range("2024-03-27", periods=4, freq="D", tz="Europe/Berlin")
-    found = frames.read(pd.Series(np.arange(4.0), days)).stamps.index(2)
+    found = read(pd.Series(np.arange(4.0), days)).stamps.index(2)
     assert found.tolist() == [
         pd.Timestamp("2024-03-31", tz="Europe/Berlin"),
         pd.Timestamp("2024-04-01", tz="Europe/Berlin"),
@@ -251,12 +294,12 @@ def test_missing_values_are_refused_or_filled():
     holes = MONTHLY.copy()
     holes.iloc[[0, 5]] = np.nan
     with pytest.raises(DataError, match=r"missing value in row 0, column 'sales' \(2 such values\).*fill=interpolate"):
-        frames.read(holes)
-    filled = frames.read(holes, fill="interpolate")
+        read(holes)
+    filled = read(holes, fill="interpolate")
     assert filled.values[5, 0] == pytest.approx((MONTHLY.iloc[4] + MONTHLY.iloc[6]) / 2)
     assert filled.notes == {"missing values": "2 values filled (interpolate)"}
     with pytest.raises(DataError, match="fill=previous has no value before it"):
-        frames.read(holes, fill="previous")
+        read(holes, fill="previous")
 
 
 def test_missing_steps_are_refused_or_filled_or_passed_over():
@@ -265,29 +308,29 @@ def test_missing_steps_are_refused_or_filled_or_passed_over():
     with pytest.raises(
         DataError, match=r"2021-03-03 in row 2, and then the step 2021-03-04 is missing \(1 missing step"
     ):
-        frames.read(gap)
-    filled = frames.read(gap, fill="interpolate")
+        read(gap)
+    filled = read(gap, fill="interpolate")
     assert filled.values[:, 0].tolist() == [0, 1, 2, 2.5, 3, 4, 5, 6, 7, 8]
     assert filled.stamps.index(1)[0] == pd.Timestamp("2021-03-11")
-    assert len(frames.read(gap, fill="none").values) == 9
+    assert len(read(gap, fill="none").values) == 9
 
 
 def test_duplicate_stamps_are_refused_or_merged():
     dates = pd.DatetimeIndex(["2021-01-01", "2021-01-02", "2021-01-02", "2021-01-03", "2021-01-04"])
     twice = pd.Series([1.0, 2, 4, 5, 6], dates)
     with pytest.raises(DataError, match=r"y has 2021-01-02 twice in its index \(1 such row\).*aggregate='mean'"):
-        frames.read(twice)
+        read(twice)
     for how, value in (("mean", 3), ("first", 2), ("last", 4), ("sum", 6)):
-        assert frames.read(twice, aggregate=how).values[:, 0].tolist() == [1, value, 5, 6]
+        assert read(twice, aggregate=how).values[:, 0].tolist() == [1, value, 5, 6]
 
 
 def test_rows_are_sorted_and_irregular_times_are_consecutive_steps():
-    frame = frames.read(MONTHLY.sample(frac=1, random_state=0))
+    frame = read(MONTHLY.sample(frac=1, random_state=0))
     np.testing.assert_array_equal(frame.values[:, 0], MONTHLY)
     irregular = pd.Series(
         STEPS[:6], pd.to_datetime(["2021-01-01", "2021-01-05", "2021-01-06", "2021-02-20", "2021-03-01", "2021-07-09"])
     )
-    frame = frames.read(irregular)
+    frame = read(irregular)
     assert frame.notes == {"time": "irregular intervals, taken as consecutive steps"}
     assert frame.stamps.index(2).tolist() == [6, 7]
 
@@ -306,7 +349,7 @@ def test_rows_are_sorted_and_irregular_times_are_consecutive_steps():
 )
 def test_wrong_series_are_refused_in_words(y, message):
     with pytest.raises(DataError, match=message):
-        frames.read(y)
+        read(y)
 
 
 # Transforms.
@@ -557,6 +600,9 @@ def test_covariates_that_do_not_fit_are_refused(fitted):
         fitted.predict(X=np.ones((4, 1)))
     with pytest.raises(DataError, match="X has 3 rows and y 96"):
         RecurrentForecaster(**QUICK).fit(MONTHLY, X=np.ones((3, 1)))
+    twice = pd.DataFrame({"price": np.arange(97.0)}, MONTHLY.index.append(MONTHLY.index[:1]))
+    with pytest.raises(DataError, match="X has different rows for 2015-01-01 00:00:00, 0 and 96: expected one row per"):
+        RecurrentForecaster(**QUICK).fit(MONTHLY, X=twice)
     with pytest.raises(DataError, match="X has a missing value in row 0"):
         RecurrentForecaster(**QUICK).fit(MONTHLY, X=np.full((96, 1), np.nan))
 

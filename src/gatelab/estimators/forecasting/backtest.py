@@ -145,8 +145,9 @@ def backtest(
     """
     if not isinstance(test, float) or not 0 < test < 1:
         raise GatelabError(f"test is {test!r}: expected the fraction of the series that is forecast, as 0.25")
-    frame = frames.read(y, "y", forecaster.fill, forecaster.aggregate)
-    rows, names = covariates.past(X, frame)
+    as_given = frames.as_given(y, "y")
+    frame = frames.cleaned(as_given, "y", forecaster.fill, forecaster.aggregate)
+    rows, names = covariates.past(X, frame, as_given.stamps)
     train = len(frame.values) - max(1, round(test * len(frame.values)))
     part = clone(forecaster)
     given = frames.part(frame, 0, train)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,15 +10,21 @@ import numpy as np
 from gatelab.errors import DataError
 from gatelab.estimators.forecasting import frames
 from gatelab.estimators.forecasting.frames import Frame
+from gatelab.estimators.forecasting.stamps import Stamps
 
 EXPECTED = "covariates have to be known in the future"
 
 
-def past(X: Any, y: Frame) -> tuple[np.ndarray, tuple[Any, ...]]:
-    """Return the covariates at the steps of the series, (S, E), and their names; without any (S, 0)."""
+def past(X: Any, y: Frame, rows: Stamps) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Return the covariates at the steps of the series, (S, E), and their names; without any (S, 0).
+
+    `rows` are the times of y as it was given, row by row: those of an X that has none.
+    """
     if X is None:
         return np.empty((len(y.values), 0)), ()
     given = frames.as_given(X, "X")
+    if given.stamps.times is None and len(given.values) == rows.steps:
+        given = replace(given, stamps=rows)
     if given.stamps.times is not None and y.stamps.times is not None:
         return _at(y.stamps.times, given, "y"), given.names
     if len(given.values) != len(y.values):
@@ -25,14 +32,14 @@ def past(X: Any, y: Frame) -> tuple[np.ndarray, tuple[Any, ...]]:
     return _finite(given.values), given.names
 
 
-def later(X: Any, y: Frame, names: tuple[Any, ...]) -> np.ndarray:
-    """Return the covariates of steps that continue a series, (S, E): those of fit."""
+def later(X: Any, y: Frame, rows: Stamps, names: tuple[Any, ...]) -> np.ndarray:
+    """Return the covariates of steps that continue a series, (S, E): those of fit. `rows` as for `past`."""
     if not names:
         return np.empty((len(y.values), 0))
     if X is None:
         raise DataError(f"X is missing: expected {', '.join(map(str, names))} for each row of y")
     given = _same_columns(X, names)
-    return past(given, y)[0]
+    return past(given, y, rows)[0]
 
 
 def future(X: Any, y: Frame, names: tuple[Any, ...], horizon: int) -> np.ndarray:
@@ -70,7 +77,11 @@ def _same_columns(X: Any, names: tuple[Any, ...]) -> Frame:
 def _at(times: np.ndarray, given: Frame, whose: str) -> np.ndarray:
     """Return the rows of these times."""
     assert given.stamps.times is not None
-    row = {time: i for i, time in enumerate(given.stamps.times.tolist())}
+    row = dict[Any, int]()
+    for i, time in enumerate(given.stamps.times.tolist()):
+        first = row.setdefault(time, i)
+        if not np.array_equal(given.values[i], given.values[first], equal_nan=True):
+            raise DataError(f"X has different rows for {time}, {first} and {i}: expected one row per time; merge them")
     if absent := [time for time in times.tolist() if time not in row]:
         raise DataError(
             f"X has no row for {absent[0]} ({len(absent)} of {len(times)} steps): expected the times of {whose}; "

@@ -117,12 +117,13 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         X: covariates that are known in the future, a row for each row of y. fh: the steps ahead, as 12 or range(1, 13).
         """
         recipe = parameters.recipe(self)
-        frame = frames.read(y, "y", self.fill, self.aggregate)
+        given = frames.as_given(y, "y")
+        frame = frames.cleaned(given, "y", self.fill, self.aggregate)
         self.season_ = parameters.whole("season", self.season) or frame.stamps.season()
         steps = np.arange(1, parameters.horizon(self, self.season_) + 1)
         self.fh_ = steps if fh is None else horizons.relative(fh, frame.stamps)
         self.horizon_ = int(self.fh_[-1])
-        rows, self.covariate_names_ = covariates.past(X, frame)
+        rows, self.covariate_names_ = covariates.past(X, frame, given.stamps)
         is_regular = frame.stamps.are_dates and frame.stamps.future(1) is not None
         cycles = calendar_features.chosen(frame.stamps.times) if is_regular and self.calendar else ()
         history = History(frame, rows, cycles)
@@ -161,11 +162,10 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         The networks stay as they are; `fit` trains new ones.
         """
         self._check_fitted()
-        before = self.history_
-        joined = frames.joined(before.frame, frames.as_given(y, "y"))
-        frame = frames.cleaned(joined, "y", self.fill, self.aggregate)
+        before, given = self.history_, frames.as_given(y, "y")
+        frame = frames.cleaned(frames.joined(before.frame, given), "y", self.fill, self.aggregate)
         added = len(frame.values) - len(before.values)
-        rows = covariates.later(X, frame.last(added), self.covariate_names_)
+        rows = covariates.later(X, frame.last(added), given.stamps, self.covariate_names_)
         history = History(frame, np.concatenate([before.covariates, rows]), before.cycles)
         forecasts, scales = history.forecasts(self.ensemble_, added, self.behind_, self.fitted_steps_)
         values = self.ensemble_.combination.first.forwards(frame.values)

@@ -44,17 +44,12 @@ class Frame:
         return pd.DataFrame(values[steps - 1], index, columns=list(self.names))
 
 
-def read(y: Any, what: str = "y", fill: Fill | None = None, aggregate: Aggregate | None = None) -> Frame:
-    """Read a series (S,), or several (S, K).
+def cleaned(frame: Frame, what: str = "y", fill: Fill | None = None, aggregate: Aggregate | None = None) -> Frame:
+    """Return the rows in the order of time, one per step, without missing values.
 
     Missing values and steps, and times that appear twice, are treated as by the task `files`: refused in words unless
-    `fill` or `aggregate` say what to do. Rows are put in the order of time. Irregular times are passed over.
+    `fill` or `aggregate` say what to do. Irregular times are passed over.
     """
-    return cleaned(as_given(y, what), what, fill, aggregate)
-
-
-def cleaned(frame: Frame, what: str, fill: Fill | None, aggregate: Aggregate | None) -> Frame:
-    """Return the rows in the order of time, one per step, without missing values."""
     frame = _complete(_merged(_ordered(frame), what, aggregate), what, fill)
     return _filled(frame, what, fill)
 
@@ -82,8 +77,8 @@ def joined(before: Frame, new: Frame) -> Frame:
     return replace(before, values=values, stamps=before.stamps.extended(new.stamps), notes={})
 
 
-def as_given(y: Any, what: str) -> Frame:
-    """Return the values with their names and times, as they are."""
+def as_given(y: Any, what: str = "y") -> Frame:
+    """Read a series (S,), or several (S, K): values with their names and times, as they are."""
     if isinstance(y, Frame):
         return y
     if hasattr(y, "index") and hasattr(y, "to_numpy"):

@@ -156,8 +156,10 @@ class Stamps:
 
 def _dates(index: Any, steps: int, name: str | None) -> Stamps:
     """Read an index of dates. In a time zone, hours are regular in UTC, and days in local time."""
-    utc = index.tz is not None and steps > 1 and abs((index[1:] - index[:-1]).min()) < np.timedelta64(23, "h")
+    between = np.diff(np.unique(index.asi8)) / 10 ** {"s": 0, "ms": 3, "us": 6, "ns": 9}[index.unit]
+    utc = index.tz is not None and len(between) > 0 and between.min() < 23 * 3600
     naive = index if index.tz is None else index.tz_convert("UTC").tz_localize(None) if utc else index.tz_localize(None)
     zone = None if index.tz is None else str(index.tz)
     times = naive.to_numpy().astype("datetime64[us]")
-    return Stamps("dates", steps, times, index.freqstr, index.unit, zone, utc, name)
+    freq = index.freq if index.freq is None or index.freq.n > 0 else -index.freq  # newest first: it counts back
+    return Stamps("dates", steps, times, None if freq is None else freq.freqstr, index.unit, zone, utc, name)
