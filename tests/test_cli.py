@@ -120,6 +120,9 @@ def test_train_runs_and_is_not_run_twice(tmp_path):
         "leave out all settings but --epochs"
         in called("train", "--resume", str(tmp_path), "--seed", "3", code=2).stderr
     )
+    for epochs in ("-3", "99999999999"):
+        refused = called("train", "--resume", str(tmp_path / "run"), "--epochs", epochs, code=2).stderr
+        assert refused.startswith(f"gatelab: --epochs: num_epochs is {epochs}: expected "), refused
 
 
 def test_train_reads_a_config_and_says_what_is_wrong_with_it(tmp_path):

@@ -413,6 +413,11 @@ def test_damaged_and_foreign_directories_are_refused(classifier, tmp_path):
     assert [finding.file for finding in verify(Run(tmp_path / "run")) if not finding.good] == ["estimator.json"]
     with pytest.raises(DataError, match="its checksum does not match its content"):
         RecurrentClassifier.load(tmp_path / "run")
+    classifier.save(tmp_path / "large")
+    with (tmp_path / "large" / "checkpoint.safetensors").open("r+b") as large:
+        large.truncate(1 << 42)
+    with pytest.raises(GatelabError, match=r"checkpoint\.safetensors, a file of 4\.4 TB, needs about .* of memory"):
+        RecurrentClassifier.load(tmp_path / "large")
     content = sealed.read_json(tmp_path / "run" / "model.json")  # is intact
     assert content["preparation"]["classes"] == ["fast", "slow"]
 
@@ -463,6 +468,8 @@ def test_what_cannot_be_predicted_is_refused_in_words(classifier):
         classifier.predict(X.transpose(0, 2, 1))
     with pytest.raises(GatelabError, match="X has 1 features per step"):
         classifier.predict(X[..., 0])
+    with pytest.raises(GatelabError, match=r"X has the shape \(40, 0, 2\): expected .*, with at least one step"):
+        classifier.predict(X[:, :0])  # convolutions have nothing to read there
     with pytest.raises(ValueError, match="dim 3, while dim <= 2 is required by RecurrentRegressor"):
         RecurrentRegressor(**QUICK).fit(X, X)
 

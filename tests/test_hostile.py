@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -16,7 +17,7 @@ from typing import get_args, get_type_hints
 import numpy as np
 import pytest
 
-from gatelab import tasks
+from gatelab import sealed, tasks
 from gatelab.cli import app
 from gatelab.cli.settings import integer
 from gatelab.errors import DataError, GatelabError
@@ -230,6 +231,41 @@ def test_odd_archives(tmp_path):
     np.savez(path, X=X, y=np.frombuffer(np.array([0x7FFFFFFF, 65] * 3, np.int32).tobytes(), "<U1"))
     with pytest.raises(DataError, match="code points that are not characters"):
         tasks.get("files", path=path).parts  # noqa: B018
+
+
+def test_messages_are_bounded_whatever_they_quote(tmp_path, cli):
+    path = tmp_path / "x.npz"
+    np.savez(path, **{f"array {i}": np.zeros(0) for i in range(3000)})
+    code, _, err = cli("tasks", f"files:path={path}")
+    assert (code, len(err) < 2000) == (2, True)
+    assert "array 39, … (3,000 in all): expected X and y, X and y missing" in err
+    given = "a" * 100_000
+    said = str(GatelabError(f"this is {given}: expected b; do c"))
+    assert len(said) < 7000
+    assert said.startswith("this is aaa")
+    assert said.endswith("aaa: expected b; do c")
+    assert " characters left out) " in said
+
+
+READERS = {
+    ".ts": lambda path: tasks.get("files", path=path).parts,
+    ".csv": lambda path: tasks.get("files", path=path).parts,
+    ".parquet": lambda path: tasks.get("files", path=path).parts,
+    ".txt": lambda path: tasks.get("text", path=path).parts,
+    ".npy": sealed.plain_array,
+    ".json": sealed.read_json,
+    ".jsonl": sealed.read_lines,
+    ".safetensors": sealed.read_tensors,
+}
+
+
+@pytest.mark.parametrize("suffix", READERS)
+def test_a_file_larger_than_the_memory_is_refused_before_it_is_read(tmp_path, suffix):
+    path = tmp_path / f"x{suffix}"
+    with path.open("wb") as file:
+        file.truncate(1 << 42)  # a sparse file: 4 TB of zeros, and nothing on the disk
+    with pytest.raises(GatelabError, match=rf"^{re.escape(str(path))}, a file of 4\.4 TB, needs about .*: split it"):
+        READERS[suffix](path)
 
 
 # Tables.

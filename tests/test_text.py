@@ -233,6 +233,7 @@ def test_a_short_text_is_read_in_few_places_so_that_its_state_is_carried(tmp_pat
     ("arguments", "message"),
     [
         (["--length", 0], "length is 0: expected"),
+        (["--length", 10**9], "length is 1000000000: expected an integer from 1 to 10,000,000"),
         (["--temperature", -1], "temperature is -1.0: expected"),
         (["--temperature", "nan"], "temperature is nan: expected"),
         (["--prompt", "Ω"], "'Ω' is not in the text that the model was trained on; it has ↵ ␣ . a"),

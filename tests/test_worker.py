@@ -141,3 +141,23 @@ def test_options_of_another_executor_are_refused(tmp_path, cli, options, message
     code, _, err = cli("bench", tmp_path / "c.yaml", "--output-dir", tmp_path / "out", *options)
     assert (code, message in err) == (2, True), err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/etc/passwd", "ends in ''"),
+        ("/dev/zero", "is a pipe or a device"),
+        ("here.txt", "is empty"),
+        ("gone.csv", "not on this machine: put it there, or plan the experiment again"),
+    ],
+)
+def test_a_plan_whose_data_is_no_data_is_refused_in_words(tmp_path, cli, path, message):
+    studies.plan_only({"": spec()}, tmp_path / "experiment", lambda runs: 1)
+    (tmp_path / "here.txt").write_text("")
+    record = tmp_path / "experiment" / "experiment.json"
+    content = sealed.read_json(record)
+    content["spec"]["task"] = {"name": "files", "path": str(tmp_path / path)}  # an absolute path stays as it is
+    sealed.write_json(record, content)
+    code, _, err = cli("worker", tmp_path / "experiment")
+    assert (code, message in err, "Traceback" in err) == (2, True, False), err

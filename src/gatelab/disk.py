@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from gatelab import memory
 from gatelab.errors import DataError
 
 TEMPORARY = ".gatelab-tmp-"  # prefix of unfinished files
@@ -25,18 +26,29 @@ def cache_folder(name: str) -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gatelab" / name
 
 
-def read_regular(path: Path, limit: int | None = None) -> bytes:
+def read_regular(path: Path, limit: int | None = None, factor: int = 1) -> bytes:
     """The content of a regular file of at most `limit` bytes; raises `DataError`, or OSError if it cannot be opened.
-    Pipes and devices are refused: reading them could block, or never end.
+    Pipes and devices are refused: reading them could block, or never end. So is what does not fit into memory, before
+    it is read: `factor` bytes for each of the file's, for what its reader makes of them.
     """
-    with open(path, "rb", opener=_without_waiting) as file:
+    with open_regular(path) as file:
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise DataError(f"{path} is a pipe or a device: expected a regular file; save its content as one first")
+        if limit is None:
+            needed, size = factor * status.st_size, memory.amount(status.st_size)
+            memory.refuse(needed, f"{path}, a file of {size},", "split it, or remove what is not needed")
         content = file.read() if limit is None else file.read(limit + 1)
     if limit is not None and len(content) > limit:
         raise DataError(f"{path} has {max(status.st_size, len(content)):,} bytes: expected at most {limit:,}")
     return content
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A regular file, opened for reading; raises as `read_regular` does."""
+    file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 - its caller closes it
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise DataError(f"{path} is a pipe or a device: expected a regular file; save its content as one first")
+    return file
 
 
 def _without_waiting(path: str, flags: int) -> int:

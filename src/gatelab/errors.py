@@ -11,10 +11,21 @@ if TYPE_CHECKING:
 
 
 LISTED = 40  # names in a message
+LONGEST = 6000  # characters of a message, whatever it quotes
+LAST = 1000  # of them, those at its end, where it says what to do
 
 
 class GatelabError(ValueError):
-    """Base class of the errors that gatelab raises about its input: a message for the user, not a bug."""
+    """Base class of the errors that gatelab raises about its input: a message for the user, not a bug. What it quotes
+    may be of any length; the middle of a message that is too long is left out.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        text = str(message)
+        if len(text) > LONGEST:
+            left_out = len(text) - LONGEST
+            text = f"{text[: LONGEST - LAST]} … ({left_out:,} characters left out) … {text[-LAST:]}"
+        super().__init__(text)
 
 
 class CellError(GatelabError):
@@ -54,8 +65,14 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> GatelabError:
     by_lower = {each.lower(): each for each in names}
     close = difflib.get_close_matches(str(name).lower()[:100], by_lower, n=1, cutoff=0.6)
     hint = f"; did you mean {by_lower[close[0]]!r}?" if close else ""
-    listed = ", ".join(names[:LISTED]) + (f", … ({len(names):,} in all)" if len(names) > LISTED else "")
-    return GatelabError(f"unknown {kind} {short(name)}{hint} (known: {listed or 'there are none'})")
+    return GatelabError(f"unknown {kind} {short(name)}{hint} (known: {first_of(names) or 'there are none'})")
+
+
+def first_of(names: Iterable[str], most: int = LISTED) -> str:
+    """The first names, and how many there are: a, b, … (300 in all)."""
+    known = list(names)
+    more = f", … ({len(known):,} in all)" if len(known) > most else ""
+    return ", ".join(name if len(name) <= 100 else f"{name[:99]}…" for name in known[:most]) + more
 
 
 def expectation(message: str) -> str:

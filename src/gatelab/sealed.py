@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import math
-import stat
 import struct
 import tokenize
 import zipfile
@@ -24,8 +23,8 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from gatelab import memory
-from gatelab.disk import read_regular, whole_file, write_text
-from gatelab.errors import DataError
+from gatelab.disk import open_regular, read_regular, whole_file, write_text
+from gatelab.errors import DataError, GatelabError
 
 CHECKSUM = "checksum"
 LARGE = 1 << 28  # bytes; larger archives must not be compressed by more than a factor of 100
@@ -39,14 +38,9 @@ UNREADABLE = (
 
 def damaged(path: Path, why: object) -> DataError:
     """The error for a file that cannot be read."""
+    if isinstance(why, GatelabError) and str(why).startswith(str(path)):  # a pipe, or too large: it may be whole
+        return DataError(why)
     return DataError(f"{path} cannot be read: damaged, or not written by gatelab ({why}); restore it from a copy")
-
-
-def _regular(path: Path) -> Path:
-    """Refuse pipes and devices, which would block the reader forever."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError("it is not a regular file")
-    return path
 
 
 def _verify(path: Path, stored: Any, computed: str) -> None:
@@ -73,7 +67,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """Read what `write_json` wrote; raises `DataError` if it is damaged."""
     try:
-        content = json.loads(_regular(path).read_bytes())
+        content = json.loads(read_regular(path))
         if not isinstance(content, dict):
             raise ValueError("it holds no JSON object")
         stored = content.pop(CHECKSUM, None)
@@ -100,7 +94,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     """Read what `write_lines` wrote; raises `DataError` if a line is damaged, reordered, or missing before another."""
     lines, checksum = [], ""
     try:
-        for text in _regular(path).read_bytes().splitlines():
+        for text in read_regular(path).splitlines():
             line = json.loads(text)
             stored = line.pop(CHECKSUM, None)
             checksum = sum_of(line, checksum)[:16]
@@ -140,7 +134,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def plain_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of any .npz, with or without a checksum; raises one of `UNREADABLE`."""
-    with _regular(path).open("rb") as file, zipfile.ZipFile(file) as archive:
+    with open_regular(path) as file, zipfile.ZipFile(file) as archive:
         size, compressed_size = sum(m.file_size for m in archive.infolist()), path.stat().st_size
         if size > LARGE and size > 100 * compressed_size:
             raise ValueError(f"{compressed_size:,} bytes would decompress to {size:,}")
@@ -227,7 +221,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], state: dict[str, Any])
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what `write_tensors` wrote; raises `DataError` if it is damaged."""
     try:
-        content = _regular(path).read_bytes()  # not memory-mapped: truncating a mapped file would crash the process
+        content = read_regular(path)  # not memory-mapped: truncating a mapped file would crash the process
         (length,) = struct.unpack("<Q", content[:8])
         state = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["state"])
         stored = state.pop(CHECKSUM, None)

@@ -50,6 +50,7 @@ def train(
     from gatelab.tasks.recorded import Recorded
     from gatelab.training import Run, TrainingSpec
     from gatelab.training import train as run_training
+    from gatelab.training.spec import made
 
     flags = {
         ("task",): task,
@@ -75,7 +76,7 @@ def train(
                 raise kept
             spec = spec.model_copy(update={"task": find(task).make(spec.task.options())})
         if epochs is not None:
-            training = TrainingSpec.model_validate({**spec.training.document(), "num_epochs": epochs})
+            training = made(TrainingSpec, {**spec.training.document(), "num_epochs": epochs}, "--epochs")
             spec = spec.model_copy(update={"training": training})
     else:
         spec = _spec(config, changes)

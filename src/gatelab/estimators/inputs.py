@@ -29,8 +29,8 @@ def read(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Sequences:
         sequences = _listed(estimator, X)
     elif _dimensions(X) >= 3:
         values = check_array(X, allow_nd=True, dtype=np.float64, estimator=estimator, input_name="X")
-        if values.ndim > 3:
-            raise GatelabError(f"X has the shape {values.shape}: {EXPECTED}")
+        if values.ndim > 3 or 0 in values.shape:
+            raise GatelabError(f"X has the shape {values.shape}: {EXPECTED}, with at least one step and feature")
         sequences = Sequences(values.transpose(0, 2, 1) if estimator.channels_first else values, None, False)
     elif fitting or estimator.fitted_on_columns_:
         values = validate_data(estimator, X, reset=fitting, dtype=np.float64)

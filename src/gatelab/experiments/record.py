@@ -21,7 +21,7 @@ from gatelab.experiments.stats import count_tests
 from gatelab.experiments.tuning.search import Trial, trial_path, with_search
 from gatelab.experiments.tuning.space import TuneSpec
 from gatelab.training.manifest import BaselineFacts, versions
-from gatelab.training.spec import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, name_and_options
+from gatelab.training.spec import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, made, name_and_options
 from gatelab.user_code import parse
 
 SCHEMA = 4  # 1 had no equations as data, 2 no family of tests, 3 no number of threads
@@ -178,17 +178,26 @@ def planned(experiment: dict[str, Any], named: str | None = None) -> list[Planne
     if named is not None and (not is_code or named.rpartition(":")[2] != name.rpartition(":")[2]):
         raise GatelabError(f"--task is {named}, and the task of this experiment is {name}: leave it out, or name that")
     task = tasks.get(named or name, **options)
+    if task.user_path is not None and not task.is_here():
+        raise DataError(
+            f"the data of this experiment is in {task.user_path}, which is not on this machine: put it there, or plan "
+            "the experiment again with a path that all machines have"
+        )
     models = _models(experiment)
     shared = {part: experiment["spec"][part] for part in ("optimization", "training")}
     runs = [
         Planned(
             run["model"],
             run["seed"],
-            RunSpec(
-                task=task,
-                model=models[run["model"]],
-                optimization=shared["optimization"],
-                training={**shared["training"], "seed": run["seed"]},
+            made(
+                RunSpec,
+                {
+                    "task": task,
+                    "model": models[run["model"]],
+                    "optimization": shared["optimization"],
+                    "training": {**shared["training"], "seed": run["seed"]},
+                },
+                f"the run {run['place']} of {EXPERIMENT}",
             ),
         )
         for run in experiment["runs"]

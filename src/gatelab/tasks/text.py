@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from pydantic import Field, field_validator
 
-from gatelab import memory
 from gatelab.disk import read_regular
 from gatelab.errors import DataError, GatelabError, bad_byte
 from gatelab.formatting import counted, visible
@@ -184,8 +183,7 @@ def read_text(path: Path, unit: Unit) -> str | bytes:
     if not path.exists() or path.is_dir():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise DataError(f"{path} {what}: expected a text file")
-    memory.refuse(TEXT_FACTOR * path.stat().st_size, f"{path}", "split it")
-    content = read_regular(path)
+    content = read_regular(path, factor=TEXT_FACTOR)
     if not content:
         raise DataError(f"{path} is empty: expected text")
     if unit == "bytes":

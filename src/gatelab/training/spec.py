@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -12,6 +12,7 @@ from pydantic import (
     Field,
     InstanceOf,
     PlainSerializer,
+    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -22,7 +23,7 @@ from gatelab.cells import Choice
 from gatelab.engine.choose import check as check_engine
 from gatelab.engine.recurrent import resolve_options
 from gatelab.engine.settings import check_chrono, check_frozen, check_gate_bias
-from gatelab.errors import GatelabError, unknown
+from gatelab.errors import GatelabError, invalid, unknown
 from gatelab.lang import Cell, Option, hold
 from gatelab.numerals import before_validation
 from gatelab.tasks import Task
@@ -64,6 +65,19 @@ class Section(BaseModel):
     def document(self) -> dict[str, Any]:
         """As a config file has it, in plain types."""
         return self.model_dump(mode="json")
+
+
+S = TypeVar("S", bound=Section)
+
+
+def made(section: type[S], values: dict[str, Any], source: str) -> S:
+    """A section, or a whole spec, from values that may be wrong; unlike the constructor's, its error is in words, and
+    names their source.
+    """
+    try:
+        return section.model_validate(values)
+    except ValidationError as error:
+        raise invalid(source, error, section.model_fields) from None
 
 
 def refuse(wrong: list[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from gatelab.errors import DataError, GatelabError
+from gatelab.errors import DataError, GatelabError, first_of
 from gatelab.tasks import timestamps
 from gatelab.tasks.own import files, readers, series_files, table_files, user_data, wide_tables
 from gatelab.tasks.own.files import TABLES
@@ -98,7 +98,7 @@ def _layout(table: table_files.Table, preparation: Preparation) -> str | None:
         if reading.id not in table.names and set(table.names) != set(features):
             raise DataError(
                 f"{table.path} has no column {reading.id!r}, which tells sequences apart as in training; its columns: "
-                f"{table_files.listed(table.names)}. A file with {', '.join(features)} only is read as one sequence"
+                f"{first_of(table.names)}. A file with {first_of(features)} only is read as one sequence"
             )
         return "long" if reading.id in table.names else None
     univariate = preparation.kind == "numbers" and preparation.input_size == 1
@@ -122,7 +122,7 @@ def _checked(source: str, X: Any, preparation: Preparation, lengths: Any = None)
 def _images(path: Path, preparation: Preparation) -> Data:
     arrays = readers.read_npz(path)
     if "X" not in arrays:
-        raise DataError(f"{path} has the arrays {', '.join(arrays) or 'none'}: expected X, and optionally y")
+        raise DataError(f"{path} has the arrays {first_of(arrays) or 'none'}: expected X, and optionally y")
     X = arrays["X"]
     sequences = _checked(str(path), X, preparation)
     if sequences.single:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gatelab.errors import GatelabError, unknown
+from gatelab.errors import GatelabError, first_of, unknown
 from gatelab.tasks.images import permutation
 from gatelab.tasks.own.user_data import token_storage
 from gatelab.tasks.preparation import Preparation
@@ -120,7 +120,7 @@ def _array(values: Any, name: str) -> np.ndarray:
 def _fitting(array: np.ndarray, preparation: Preparation, name: str = "X", dimensions: int = 3) -> np.ndarray:
     D, expected = preparation.input_size, "(T, D) or (N, T, D)" if dimensions == 3 else "(T, D)"
     if array.ndim != dimensions or array.shape[-1] != D:
-        order = f": {', '.join(preparation.columns)}, in this order" if _has_column_names(preparation) else ""
+        order = f": {first_of(preparation.columns)}, in this order" if _has_column_names(preparation) else ""
         raise GatelabError(f"{name} has the shape {array.shape}: expected {expected} with D = {D}{order}")
     return array
 
@@ -142,13 +142,13 @@ def _columns(table: Any, preparation: Preparation) -> np.ndarray:
     expected = preparation.columns
     if not _has_column_names(preparation):
         if len(names) != preparation.input_size:
-            raise GatelabError(f"X has {len(names)} columns ({', '.join(names)}): expected {preparation.input_size}")
+            raise GatelabError(f"X has {len(names)} columns ({first_of(names)}): expected {preparation.input_size}")
         expected = tuple(names)
     for name in names:
         if name not in expected:
             raise unknown("column of X:", name, expected)
     if missing := [name for name in expected if name not in names]:
-        raise GatelabError(f"X has no column {missing[0]!r}: expected {', '.join(expected)}")
+        raise GatelabError(f"X has no column {missing[0]!r}: expected {first_of(expected)}")
     return np.stack([_array(table[keys[name]], f"the column {name!r}") for name in expected], -1)
 
 

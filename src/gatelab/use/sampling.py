@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gatelab.engine.recurrent import State
     from gatelab.use.trained import TrainedModel
 
+LONGEST = 10_000_000  # characters of a sample; a mistyped length would fill the terminal or the disk for days
 STARTS = ("\n", " ")  # what a text begins after, if nothing else is given
 
 
@@ -38,8 +39,8 @@ def sample(
             f"{trained.run.path} is a model of the task {trained.run.spec().task.name!r}: expected one of the task "
             "'text'; use gatelab predict, or gatelab forecast for a series"
         )
-    if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-        raise GatelabError(f"length is {length!r}: expected an integer of at least 1")
+    if isinstance(length, bool) or not isinstance(length, int) or not 1 <= length <= LONGEST:
+        raise GatelabError(f"length is {length!r}: expected an integer from 1 to {LONGEST:,}")
     if not 0 <= temperature < math.inf:
         raise GatelabError(f"temperature is {temperature!r}: expected a number of at least 0")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:

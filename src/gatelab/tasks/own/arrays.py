@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import Self
 
-from gatelab.errors import DataError, short
+from gatelab.errors import DataError, first_of, short
 from gatelab.tasks import series
 from gatelab.tasks.own import gaps, npz_files, splits
 from gatelab.tasks.own.data import OwnData
@@ -174,7 +174,7 @@ def _inputs(X: Any, are_sequences: bool, tokens: bool) -> tuple[np.ndarray, np.n
             different = [names for _, names in read if names != read[0][1]]
             if different:
                 raise DataError(
-                    f"X has data frames with the columns {', '.join(different[0])} and {', '.join(read[0][1])}: "
+                    f"X has data frames with the columns {first_of(different[0])} and {first_of(read[0][1])}: "
                     "expected the same in all"
                 )
             return *_listed([values for values, _ in read], tokens), read[0][1]
@@ -252,7 +252,7 @@ def _columns(table: Any) -> tuple[np.ndarray, tuple[str, ...]]:
     keys = list(table if isinstance(table, Mapping) else table.columns)
     columns = [_array(table[key], f"the column {key!r}") for key in keys]
     if not columns or any(column.ndim != 1 or len(column) != len(columns[0]) for column in columns):
-        raise DataError(f"X has the columns {', '.join(map(str, keys)) or 'none'}: expected columns of equal length")
+        raise DataError(f"X has the columns {first_of(map(str, keys)) or 'none'}: expected columns of equal length")
     for key, column in zip(keys, columns, strict=True):
         if column.dtype.kind not in "iufb":
             raise DataError(f"the column {key!r} of X is not numeric: leave it out")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, field_validator
 
-from gatelab.errors import DataError, short
+from gatelab.errors import DataError, first_of, short
 from gatelab.tasks import timestamps
 from gatelab.tasks.own import (
     archives,
@@ -26,7 +26,7 @@ from gatelab.tasks.own import (
 from gatelab.tasks.own.data import OwnData
 from gatelab.tasks.own.reading import Aggregate, Layout, Reading
 from gatelab.tasks.own.recordings import Recordings, padded
-from gatelab.tasks.own.table_files import Table, listed, prose, read_table
+from gatelab.tasks.own.table_files import Table, prose, read_table
 from gatelab.tasks.own.user_data import UserData, assembled
 from gatelab.tasks.series import least_steps, window_counts
 
@@ -116,7 +116,7 @@ class Files(OwnData):
         names = columns or series_files.forecast_columns(table, inputs, (split,))
         if not names:
             raise DataError(
-                f"{path} has no numeric column to forecast; its columns: {listed(table.names)}"
+                f"{path} has no numeric column to forecast; its columns: {first_of(table.names)}"
                 f"{_with_digits(table)}{prose(path)}"
             )
         if repeated := [name for name in (*columns, *inputs) if (*columns, *inputs).count(name) > 1]:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gatelab.errors import DataError
+from gatelab.errors import DataError, first_of
 from gatelab.formatting import counted
 from gatelab.tasks.own import calendars, gaps, roles, time_columns
 from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.own.recordings import Recordings, padded, target_column, token_column, token_type
-from gatelab.tasks.own.table_files import Table, listed
+from gatelab.tasks.own.table_files import Table
 from gatelab.tasks.own.time_columns import Times
 
 
@@ -21,7 +21,7 @@ def read(table: Table, reading: Reading, columns: tuple[str, ...], tokens: bool,
     if id_name is None:
         raise DataError(
             f"{table.path}: layout=long needs the column that tells sequences apart: name it, id=COLUMN; its columns: "
-            f"{listed(table.names)}"
+            f"{first_of(table.names)}"
         )
     label = _label(table, reading.label, need_label)
     split, group = roles.split_column(table, reading.split), reading.group
@@ -68,7 +68,7 @@ def _label(table: Table, option: str | None, needed: bool) -> str | None:
     if label is None:
         raise DataError(
             f"{table.path} is a long table without a label: name the column of the targets, label=COLUMN; its columns: "
-            f"{listed(table.names)}. To forecast, put one series into a table of its own"
+            f"{first_of(table.names)}. To forecast, put one series into a table of its own"
         )
     return label
 
@@ -93,7 +93,7 @@ def _features(table: Table, special: tuple[str | None, ...], tokens: bool) -> tu
     if not found:
         words = [name for name in table.texts if name not in special]
         advice = f"; to read words as tokens, columns={words[0]},tokens=true" if words else ""
-        raise DataError(f"{table.path} has no numeric column to read; its columns: {listed(table.names)}{advice}")
+        raise DataError(f"{table.path} has no numeric column to read; its columns: {first_of(table.names)}{advice}")
     return found
 
 

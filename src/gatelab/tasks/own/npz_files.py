@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from gatelab import memory
-from gatelab.errors import DataError
+from gatelab.errors import DataError, first_of
 from gatelab.tasks.own import gaps, readers
 from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.own.recordings import COPIES, Recordings, token_type
@@ -24,7 +24,7 @@ def read(path: Path, reading: Reading, tokens: bool, need_target: bool) -> Recor
         split_by = f"by the arrays {', '.join(f'X_{part}' for part in parts)}"
     if missing := [name for name in (("X", "y") if need_target else ("X",)) if name not in arrays]:
         raise DataError(
-            f"{path} has the arrays {', '.join(arrays) or 'none'}: expected X and y, {' and '.join(missing)} missing"
+            f"{path} has the arrays {first_of(arrays) or 'none'}: expected X and y, {' and '.join(missing)} missing"
         )
     X = arrays["X"]
     used = {"X", "y", "lengths", "classes", reading.split or "split", reading.group}
@@ -78,7 +78,7 @@ def _array(
     if name is None or name.lower() == "none" or (name not in arrays and (option is None or not needed)):
         return None
     if name not in arrays:
-        raise DataError(f"{path} has no array {name!r}; its arrays: {', '.join(arrays)}")
+        raise DataError(f"{path} has no array {name!r}; its arrays: {first_of(arrays)}")
     return labels_of_sequences(str(path), name, arrays[name], count)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gatelab.errors import DataError
+from gatelab.errors import DataError, first_of
 from gatelab.sealed import UNREADABLE, plain_array, plain_arrays
 from gatelab.tasks.own.gaps import FILLS, fill_missing
 from gatelab.tasks.own.reading import Fill
@@ -36,7 +36,7 @@ def read_sequence(
             raise DataError(f"{path}: the column {table.others[0]!r} is not numeric: expected numeric columns only")
         if columns and set(columns) != set(table.columns):
             raise DataError(
-                f"{path} has the columns {table.known()}: expected {', '.join(columns)}, as in the first sequence"
+                f"{path} has the columns {table.known()}: expected {first_of(columns)}, as in the first sequence"
             )
         names = columns or tuple(table.columns)
         values = fill_missing(table.number_columns(names), fill)

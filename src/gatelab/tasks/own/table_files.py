@@ -13,7 +13,7 @@ import numpy as np
 
 from gatelab import memory
 from gatelab.disk import read_regular
-from gatelab.errors import DataError, bad_byte, short
+from gatelab.errors import DataError, bad_byte, first_of, short
 from gatelab.tasks import timestamps
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", " ": "spaces"}
@@ -25,7 +25,6 @@ DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
 CSV_FACTOR = 20  # bytes of memory per byte of a CSV file: cells are Python objects until all are numbers
 PARQUET_CELL = 32  # bytes of memory per cell
 MOST_COLUMNS = 200_000  # of a CSV file
-SHOWN = 20  # names in a message
 SHORTER = "split it, or remove columns and rows that are not needed"
 
 Row = tuple[int, list[str]]  # line number in the file, and the cells
@@ -102,19 +101,14 @@ class Table:
         if name in self.texts:
             return [cell.strip() for cell in self.texts[name]]
         if name not in self.columns:
-            raise DataError(f"{self.path} has no column {name!r}; its columns: {', '.join(self.names) or 'none'}")
+            raise DataError(f"{self.path} has no column {name!r}; its columns: {first_of(self.names) or 'none'}")
         if name in self.spelled:
             return self.spelled[name]
         return [number_text(value) for value in self.columns[name].tolist()]
 
     def known(self) -> str:
         """Return the names of the numeric columns, for messages."""
-        return listed(tuple(self.columns))
-
-
-def listed(names: tuple[str, ...]) -> str:
-    """Return the first names, for messages."""
-    return ", ".join(names[:SHOWN]) + (f", … ({len(names):,} in all)" if len(names) > SHOWN else "") or "none"
+        return first_of(self.columns) or "none"
 
 
 def number_text(value: float) -> str:
@@ -139,9 +133,7 @@ def read_table(path: Path, header: bool | None = None) -> Table:
 def read_csv(path: Path, header: bool | None = None) -> Table:
     """Read a CSV table; the separator is detected."""
     try:
-        content = read_regular(path)
-        memory.refuse(CSV_FACTOR * len(content), f"{path}, a CSV file of {memory.amount(len(content))},", SHORTER)
-        text = content.decode("utf-8-sig").rstrip()
+        text = read_regular(path, factor=CSV_FACTOR).decode("utf-8-sig").rstrip()
         _check_width(path, text)
         separator = _separator(text)
         rows = _rows(text, separator)

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from gatelab.disk import read_regular
-from gatelab.errors import DataError
+from gatelab.errors import DataError, first_of
 from gatelab.formatting import counted
 from gatelab.tasks.own import gaps
 from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.own.recordings import Recordings, padded
+from gatelab.tasks.own.table_files import CSV_FACTOR
 
 COMMENTS = ("#", "%")
 
@@ -33,7 +34,7 @@ class _Header:
 def read(path: Path, reading: Reading, need_label: bool) -> Recordings:
     """Read the cases of a .ts file."""
     try:
-        lines = read_regular(path).decode("utf-8-sig").splitlines()
+        lines = read_regular(path, factor=CSV_FACTOR).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as a .ts file in UTF-8: {error}") from error
     header, start = _header(path, lines)
@@ -153,7 +154,7 @@ def _case(path: Path, line: int, text: str, header: _Header, labelled: bool) -> 
         raise DataError(f"{path}, line {line}: no ':' before the label: expected values, ':' and the label")
     if header.classes is not None and label not in header.classes:
         raise DataError(
-            f"{path}, line {line}: the label {label!r} is not in @classLabel: expected {', '.join(header.classes)}"
+            f"{path}, line {line}: the label {label!r} is not in @classLabel: expected {first_of(header.classes)}"
         )
     expected = 1 if header.univariate else header.dimensions
     if expected is not None and len(pieces) != expected:
@@ -162,7 +163,7 @@ def _case(path: Path, line: int, text: str, header: _Header, labelled: bool) -> 
     lengths = {len(values) for values in dimensions}
     if len(lengths) > 1:
         raise DataError(
-            f"{path}, line {line}: dimensions of {', '.join(map(str, sorted(lengths)))} values: expected one length"
+            f"{path}, line {line}: dimensions of {first_of(map(str, sorted(lengths)))} values: expected one length"
         )
     return np.stack(dimensions, -1), label
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gatelab.errors import DataError
+from gatelab.errors import DataError, first_of
 from gatelab.tasks.own import gaps, roles
 from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.own.recordings import Recordings, target_column
-from gatelab.tasks.own.table_files import Table, listed
+from gatelab.tasks.own.table_files import Table
 
 
 def read(table: Table, reading: Reading, need_label: bool, classes: tuple[str, ...] | None = None) -> Recordings:
@@ -66,7 +66,9 @@ def _label(table: Table, option: str | None, needed: bool, classes: tuple[str, .
     if label is None and needed:
         others = tuple(name for name in table.names if not roles.NUMBERED.fullmatch(name) and roles.is_value(name))
         advice = (
-            f"label={others[0]}" if len(others) == 1 else f"label=COLUMN; its columns: {listed(others or table.names)}"
+            f"label={others[0]}"
+            if len(others) == 1
+            else f"label=COLUMN; its columns: {first_of(others or table.names)}"
         )
         raise DataError(f"{table.path} has one sequence per row and no label: name its column, {advice}")
     return label
