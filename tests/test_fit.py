@@ -226,6 +226,29 @@ def test_a_series(tmp_path, cli, open_page):
     assert "exists and is not empty" in err
 
 
+def test_counts_do_not_go_below_zero(tmp_path, cli, monkeypatch):
+    """The advice names the setting of the command at hand, and both commands take it."""
+    monkeypatch.setattr(pages, "write_series", lambda fit, path, name: (path / "report.html").write_text("."))
+    counts = np.random.RandomState(0).poisson(0.6, 60)
+    file, run = write_csv(tmp_path / "calls.csv", ["calls"], [[n] for n in counts]), tmp_path / "run"
+    code, out, err = cli("fit", file, "--horizon", 2, *QUICK, "--output-dir", run)
+    assert code == 0, err
+    assert "Intervals go below 0, where the series has never been: --set lower=0 cuts them off there." in words(out)
+    code, out, err = cli("forecast", run)
+    assert "note: intervals go below 0, where the series has never been: --lower 0 cuts them off there" in words(err)
+    assert min(float(row["calls lower"]) for row in rows_of(out)) < 0
+    code, out, err = cli("forecast", run, "--lower", 0, "--upper", 1.5)
+    assert code == 2
+    assert "upper is 1.5, and the series has the value 2" in err
+    code, out, err = cli("forecast", run, "--lower", 0, "--upper", 9)
+    assert (code, err) == (0, "")
+    assert all(row["calls lower"] == "0.0" for row in rows_of(out))
+    code, out, err = cli("fit", file, "--horizon", 2, *QUICK, "--set", "lower=0", "--output-dir", tmp_path / "bounded")
+    assert code == 0, err
+    assert "never been" not in out
+    assert all(row["calls lower"] == "0.0" for row in rows_of(cli("forecast", tmp_path / "bounded")[1]))
+
+
 def test_covariates_and_gaps(tmp_path, cli, monkeypatch):
     monkeypatch.setattr(pages, "write_series", lambda fit, path, name: (path / "report.html").write_text("."))
     file, run = monthly(tmp_path / "sales.csv", without=(20,), more=True), tmp_path / "run"

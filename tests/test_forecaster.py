@@ -551,6 +551,71 @@ def test_too_few_windows_give_infinite_intervals():
     assert "too short to hold windows out" in shortest.summary()
 
 
+# Bounds.
+
+
+def test_forecasts_and_intervals_are_cut_off_at_the_bounds():
+    """Points, intervals, quantiles and the backtest are those without bounds, cut off; the choice is the same."""
+    counts = np.random.RandomState(0).poisson(0.6, 72).clip(0, 2)
+    options = {**SMALL, "num_steps": 4, "window": 4}
+    free = RecurrentForecaster(**options).fit(counts, fh=[1, 2])
+    bounded = RecurrentForecaster(**options, lower=0, upper=np.int64(2)).fit(counts, fh=[1, 2])
+    assert bounded.validation_ == free.validation_
+    within = free.predict_interval(coverage=[0.8, 0.9]).clip(0, 2)
+    assert (free.predict_interval() < 0).any(axis=None)
+    assert (free.predict_interval() > 2).any(axis=None)
+    pd.testing.assert_frame_equal(bounded.predict_interval(coverage=[0.8, 0.9]), within, check_exact=True)
+    quantiles = free.predict_quantiles(alpha=[0.05, 0.5, 0.95]).clip(0, 2)
+    pd.testing.assert_frame_equal(bounded.predict_quantiles(alpha=[0.05, 0.5, 0.95]), quantiles, check_exact=True)
+    zeros = [RecurrentForecaster(**options, upper=upper).fit(np.zeros(40), fh=[1, 2]).predict() for upper in (None, 0)]
+    assert zeros[1].tolist() == np.minimum(zeros[0], 0).tolist() != zeros[0].tolist()
+    here, there = (
+        RecurrentForecaster(**options, lower=lower).backtest(counts, fh=[1], ets=False) for lower in (None, 0)
+    )
+    assert (here.lower < 0).any()
+    for name in ("lower", "plain_lower", "upper"):
+        np.testing.assert_array_equal(getattr(there, name), getattr(here, name).clip(0))
+
+
+def test_infinite_intervals_end_at_the_bounds():
+    forecaster = RecurrentForecaster(**QUICK, window=4, lower=0).fit(MONTHLY.iloc[:18], fh=[1])
+    assert forecaster.predict_interval().to_numpy().tolist() == [[0, np.inf]]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ({"lower": "0"}, r"lower is '0': expected a number that the series cannot go beyond"),
+        ({"upper": math.nan}, "upper is nan: expected a number"),
+        ({"lower": True}, "lower is True: expected a number"),
+        ({"lower": 3, "upper": 3}, "lower is 3 and upper 3: expected a lower bound that is below"),
+        ({"lower": 1}, r"lower is 1, and the series has the value 0 \(2 such values\): expected a bound that no value"),
+        ({"upper": 5.5}, r"upper is 5.5, and the series has the value 6 \(1 such value\)"),
+    ],
+)
+def test_wrong_bounds_are_refused_in_words(bounds, message):
+    with pytest.raises(GatelabError, match=message):
+        RecurrentForecaster(**QUICK, **bounds).fit([0.0, *range(7), *[3.0] * 30])
+
+
+def test_a_bound_is_suggested_where_a_series_has_never_been_negative(tmp_path):
+    counts, options = np.random.RandomState(0).poisson(0.6, 72).astype(float), {**QUICK, "num_steps": 4, "window": 4}
+    free = RecurrentForecaster(**options).fit(counts, fh=[1])
+    advice = "intervals go below 0, where the series has never been: lower=0 cuts them off there"
+    assert advice in free.summary()
+    free.save(tmp_path / "kept")
+    assert advice in RecurrentForecaster.load(tmp_path / "kept").summary()
+    assert "forecasts and intervals are cut off from 0 up" in free.set_params(lower=0).summary()
+    with pytest.raises(DataError, match="lower is 0, and the series has the value -1"):
+        free.update([2.0, -1.0])
+    free.set_params(lower=None).update([2.0, -1.0]).update(np.ones(20))  # which the kept steps no longer have
+    assert "never been" not in free.summary()
+    assert "never been" not in RecurrentForecaster(**options).fit(counts - 1, fh=[1]).summary()
+    assert "never been" not in RecurrentForecaster(**options).fit(counts + 50, fh=[1]).summary()
+    assert "cut off up to 99" in RecurrentForecaster(**options, upper=99).fit(counts, fh=[1]).summary()
+    assert "cut off from 0 to 99" in RecurrentForecaster(**options, lower=0, upper=99).fit(counts, fh=[1]).summary()
+
+
 # Updates.
 
 

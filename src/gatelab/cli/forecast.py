@@ -27,6 +27,10 @@ def forecast(
     coverage: Annotated[
         float | None, typer.Option(help="Probability of the prediction intervals of a forecaster; by default 0.9.")
     ] = None,
+    lower: Annotated[
+        float | None, typer.Option(help="Value that the series of a forecaster cannot go below: cuts intervals off.")
+    ] = None,
+    upper: Annotated[float | None, typer.Option(help="Value that it cannot go above.")] = None,
     data: Annotated[Path | None, typer.Option(metavar="NEWER.csv", help="Forecast from newer values.")] = None,
     future: Annotated[
         Path | None,
@@ -49,7 +53,7 @@ def forecast(
         refuse_overwriting(output, data, future)
     if plot is not None:
         style.checked_format(plot)
-    result = _forecast(run, steps, coverage, data, future)
+    result = _forecast(run, steps, {"coverage": coverage, "lower": lower, "upper": upper}, data, future)
     times = (
         [str(step + 1) for step in range(len(result.values))]
         if result.stamps is None
@@ -64,21 +68,23 @@ def forecast(
         typer.echo(f"The figure is in {plot}")
 
 
-def _forecast(run: Path, steps: int | None, coverage: float | None, data: Path | None, future: Path | None) -> Forecast:
+def _forecast(
+    run: Path, steps: int | None, intervals: dict[str, float | None], data: Path | None, future: Path | None
+) -> Forecast:
     """Forecast by a forecaster, or by a run of `gatelab train`, which has no intervals."""
     from gatelab.training.run import FORECASTER
 
     if (run / FORECASTER).is_file():
         from gatelab.fitting import forecasts
 
-        return forecasts.forecast(run, steps, data, future, coverage)
+        return forecasts.forecast(run, steps, data, future, **intervals)
     from gatelab.use import load
     from gatelab.use.forecasting import forecast as forecast_series
 
     trained = load(run)
-    if coverage is not None:
+    if given := next((f"--{name} {value:g}" for name, value in intervals.items() if value is not None), None):
         raise GatelabError(
-            f"--coverage {coverage:g}: {run} is a run of `gatelab train`, which has no prediction intervals: leave it "
+            f"{given}: {run} is a run of `gatelab train`, which has no prediction intervals: leave it "
             "out, or make a forecaster with `gatelab fit`"
         )
     return forecast_series(trained, STEPS if steps is None else steps, data, future)
@@ -103,7 +109,7 @@ def _cells(result: Forecast) -> list[list[Any]]:
 def _notes(result: Forecast) -> Iterator[str]:
     if result.before.stamps is not None and result.stamps is None:
         yield "irregular timestamps: the steps of the forecast are numbered instead"
-    if result.lower is None:
+    if result.lower is None or result.upper is None:
         return
     if (beyond := int(np.isnan(result.lower[:, 0]).sum())) > 0:
         known = len(result.lower) - beyond
@@ -111,5 +117,7 @@ def _notes(result: Forecast) -> Iterator[str]:
             f"intervals are calibrated for {known} steps ahead; there are none beyond: `gatelab fit --horizon "
             f"{len(result.lower)}` makes them"
         )
-    if np.isinf(result.lower).any():
+    if np.isinf(result.upper - result.lower).any():
         yield "some intervals are infinite, for want of held-out errors: a lower --coverage makes them finite"
+    if result.advice:
+        yield result.advice

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from gatelab import sealed
 from gatelab.disk import TEMPORARY, within
 from gatelab.errors import DataError, GatelabError, first_problem
-from gatelab.estimators.forecasting import frames
+from gatelab.estimators.forecasting import frames, words
 from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
 from gatelab.estimators.forecasting.history import History
 from gatelab.estimators.forecasting.saving import refuse_place
@@ -74,9 +74,17 @@ def forecast(
     data: Path | None = None,
     future: Path | None = None,
     coverage: float | None = None,
+    lower: float | None = None,
+    upper: float | None = None,
 ) -> Forecast:
-    """Forecast the series of a forecaster, from its end or from newer values, by default as far as its horizon."""
+    """Forecast the series of a forecaster, from its end or from newer values, by default as far as its horizon.
+
+    lower, upper: values that the series cannot go beyond; by default those of the fit.
+    """
     forecaster = RecurrentForecaster.load(path)
+    forecaster.set_params(
+        lower=forecaster.lower if lower is None else lower, upper=forecaster.upper if upper is None else upper
+    )
     steps = forecaster.horizon_ if steps is None else steps
     if not 1 <= steps <= MOST_STEPS:
         raise GatelabError(f"steps is {steps!r}: expected an integer from 1 to {MOST_STEPS:,}")
@@ -106,7 +114,8 @@ def continued(forecaster: RecurrentForecaster, steps: int, X: Any = None, covera
     before = Ending(frame.values, None if times is None else timestamps.to_seconds(times))
     stamps = None if ahead is None else timestamps.to_seconds(ahead)
     names = tuple("value" if name is None else str(name) for name in frame.names)
-    return Forecast(names, before, values, stamps, bounds[0], bounds[1], coverage)
+    advice = words.unbounded(forecaster, bounds[0], "--lower 0")
+    return Forecast(names, before, values, stamps, bounds[0], bounds[1], coverage, advice)
 
 
 def _reading(path: Path, forecaster: RecurrentForecaster) -> FileReading:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gatelab.estimators.forecasting.backtest import OURS as FORECASTER
-from gatelab.estimators.forecasting.words import NAIVE
+from gatelab.estimators.forecasting.words import NAIVE, unbounded
 from gatelab.fitting.comparison import OURS, Comparison
 from gatelab.fitting.sequences import SequenceFit
 from gatelab.fitting.series import SeriesFit
@@ -132,7 +132,8 @@ def series_verdict(fit: SeriesFit) -> list[str]:
             f"{100 * infinite:.0f} % of the intervals are infinite, for want of held-out errors: a longer series or a "
             "smaller --horizon makes them finite."
         )
-    return [*sentences, *([f"{fit.plan.why_no_ets}."] if fit.plan.why_no_ets else [])]
+    advice = unbounded(fit.forecaster, outcome.lower, "--set lower=0")
+    return [*sentences, *(f"{_capital(each)}." for each in (advice, fit.plan.why_no_ets) if each)]
 
 
 def _lost_steps(fit: SeriesFit) -> list[str]:

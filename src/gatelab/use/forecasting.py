@@ -36,6 +36,7 @@ class Forecast:
     lower: np.ndarray | None = None  # (steps, K) of prediction intervals, if the model has them; NaN where it has none
     upper: np.ndarray | None = None
     coverage: float | None = None  # their probability
+    advice: str = ""  # on the intervals; "" for none
 
 
 def forecast(trained: TrainedModel, steps: int, data: Any = None, future: Any = None) -> Forecast:

@@ -186,7 +186,7 @@ def _replayed(
     The networks stay the same, so that they forecast from all origins at once; only the intervals change on the way,
     each made of the errors that were known at its origin.
     """
-    ensemble, undo = part.ensemble_, part.ensemble_.combination.first.backwards
+    ensemble = part.ensemble_
     forecasts, scales = ensemble.forecasts(history.values, history.known(part.horizon_), origins)
     added = len(history.values) - 1 - int(origins[0])
     later, later_scales = history.forecasts(ensemble, added, part.behind_, part.fitted_steps_)
@@ -195,6 +195,6 @@ def _replayed(
 
     def bounds(adaptive: bool) -> tuple[np.ndarray, np.ndarray]:
         width = scales * scores.widths(coverage, adaptive, part.behind_, added + 1)[: len(origins)]
-        return undo(forecasts - width), undo(forecasts + width)
+        return part.in_units(forecasts - width), part.in_units(forecasts + width)
 
-    return undo(forecasts), bounds(part.adaptive), bounds(False)
+    return part.in_units(forecasts), bounds(part.adaptive), bounds(False)

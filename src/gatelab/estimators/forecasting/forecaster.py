@@ -53,6 +53,8 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         adaptive: whether intervals adapt to how often recent ones missed (quantile tracking).
         fill: missing values and steps: interpolate, previous, none (missing steps are passed over); refused by default.
         aggregate: rows of the same time: mean, first, last, sum; refused by default.
+        lower, upper: values that the series cannot go below or above, as lower=0 for counts: forecasts and intervals
+            are cut off there; of several series, those of all.
         random_state: seed of initialization and order; the same gives the same forecaster, bit for bit.
     """
 
@@ -60,6 +62,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
     covariate_names_: tuple[Any, ...]
     season_: int
     fitted_steps_: int
+    lowest_: float  # the smallest value of the series so far
     horizon_: int
     fh_: np.ndarray  # steps ahead
     ensemble_: Ensemble
@@ -87,6 +90,8 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         adaptive: bool = True,
         fill: Fill | None = None,
         aggregate: Aggregate | None = None,
+        lower: float | None = None,
+        upper: float | None = None,
         random_state: Any = None,
     ) -> None:
         self.cell = cell
@@ -106,6 +111,8 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         self.adaptive = adaptive
         self.fill = fill
         self.aggregate = aggregate
+        self.lower = lower
+        self.upper = upper
         self.random_state = random_state
 
     # Fitting.
@@ -119,6 +126,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         recipe = parameters.recipe(self)
         given = frames.as_given(y, "y")
         frame = frames.cleaned(given, "y", self.fill, self.aggregate)
+        parameters.refuse_outside(self, frame.values)
         self.season_ = parameters.whole("season", self.season) or frame.stamps.season()
         steps = np.arange(1, parameters.horizon(self, self.season_) + 1)
         self.fh_ = steps if fh is None else horizons.relative(fh, frame.stamps)
@@ -135,7 +143,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         self.validation_ = choice.errors
         self._calibrate(material, choice, seeds)
         self.ensemble_ = material.trained(choice.combination.transforms, len(frame.values), seeds)
-        self.fitted_steps_ = frame.stamps.steps
+        self.fitted_steps_, self.lowest_ = frame.stamps.steps, float(frame.values.min())
         self._keep(history)
         return self
 
@@ -164,6 +172,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         before, given = self.history_, frames.as_given(y, "y")
         frame = frames.cleaned(frames.joined(before.frame, given), "y", self.fill, self.aggregate)
+        parameters.refuse_outside(self, frame.values)
         added = len(frame.values) - len(before.values)
         rows = covariates.later(X, frame.last(added), given.stamps, self.covariate_names_)
         history = History(frame, np.concatenate([before.covariates, rows]), before.cycles)
@@ -171,6 +180,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         values = self.ensemble_.combination.first.forwards(frame.values)
         self.scores_ = self.scores_.extended(forecasts, scales, values, self.behind_).last(KEPT)
         self.notes_ |= frame.notes
+        self.lowest_ = min(self.lowest_, float(frame.values.min()))
         self._keep(history)
         return self
 
@@ -187,7 +197,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         X: covariates of the steps ahead, if the forecaster was fitted with them.
         """
         steps, forecast, _ = self._forecast(fh, X)
-        return self.history_.frame.forecast(self.ensemble_.combination.first.backwards(forecast), steps)
+        return self.history_.frame.forecast(self.in_units(forecast), steps)
 
     def predict_interval(self, fh: Any = None, X: Any = None, coverage: Any = 0.9) -> pd.DataFrame:
         """Return intervals that contain the value with probability `coverage` (one, or several), as sktime does.
@@ -223,6 +233,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         """The steps, the forecast up to the last of them (H, K), and the scale of the last window (1, K)."""
         self._check_fitted()
         history = self.history_
+        parameters.refuse_outside(self, history.values)
         steps = self.fh_ if fh is None else horizons.relative(fh, history.frame.stamps)
         ahead, last = int(steps[-1]), np.array([len(history.values) - 1])
         known = history.known(ahead, covariates.future(X, history.frame, self.covariate_names_, ahead))
@@ -234,9 +245,15 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[np.ndarray, dict[float, tuple[np.ndarray, np.ndarray]]]:
         """The steps, and for every level the lower and upper bounds of all steps ahead, (H, K) each."""
         steps, forecast, scale = self._forecast(fh, X)
-        undo = self.ensemble_.combination.first.backwards
         widths = {level: self._widths(scale, level, len(forecast)) for level in levels}
-        return steps, {level: (undo(forecast - width), undo(forecast + width)) for level, width in widths.items()}
+        return steps, {
+            level: (self.in_units(forecast - width), self.in_units(forecast + width)) for level, width in widths.items()
+        }
+
+    def in_units(self, forecasts: np.ndarray) -> np.ndarray:
+        """Return forecasts in the units of the series, cut off at `lower` and `upper`."""
+        within: np.ndarray = np.clip(self.ensemble_.combination.first.backwards(forecasts), *parameters.bounds(self))
+        return within
 
     def _widths(self, scale: np.ndarray, level: float, ahead: int) -> np.ndarray:
         """Half the width of the intervals, (ahead, K), after `Transform.forwards`; 0 for the median."""

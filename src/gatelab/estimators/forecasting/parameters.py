@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from pydantic import ValidationError
 
-from gatelab.errors import GatelabError, invalid
+from gatelab.errors import DataError, GatelabError, invalid
 from gatelab.estimators.forecasting import selection
 from gatelab.estimators.forecasting.ensemble import Recipe
 from gatelab.estimators.forecasting.transforms import Transform
+from gatelab.formatting import counted
 from gatelab.tasks.own.reading import Aggregate, Fill
 from gatelab.training import ModelSpec, OptimizationSpec
 
@@ -66,6 +67,31 @@ def whole(name: str, value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise GatelabError(f"{name} is {value!r}: expected an integer of at least 1")
     return int(value)
+
+
+def bounds(forecaster: RecurrentForecaster) -> tuple[float, float]:
+    """Return the values that the series cannot go below and above; infinite by default."""
+    for name in ("lower", "upper"):
+        value = getattr(forecaster, name)
+        is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+        if value is not None and not (is_number and np.isfinite(value)):
+            raise GatelabError(f"{name} is {value!r}: expected a number that the series cannot go beyond, or None")
+    lower, upper = forecaster.lower, forecaster.upper
+    if lower is not None and upper is not None and lower >= upper:
+        raise GatelabError(f"lower is {lower!r} and upper {upper!r}: expected a lower bound that is below the upper")
+    return -np.inf if lower is None else float(lower), np.inf if upper is None else float(upper)
+
+
+def refuse_outside(forecaster: RecurrentForecaster, values: np.ndarray) -> None:
+    """Refuse a series with values beyond its bounds."""
+    lower, upper = bounds(forecaster)
+    for name, bound, outside in (("lower", lower, values < lower), ("upper", upper, values > upper)):
+        if count := int(outside.sum()):
+            raise DataError(
+                f"{name} is {bound:g}, and the series has the value {values[outside][0]:g} "
+                f"({counted(count, 'such value')}): expected a bound that no value is beyond; leave {name} out, or "
+                "correct the series"
+            )
 
 
 def probabilities(name: str, value: Any) -> list[float]:

@@ -78,6 +78,7 @@ class Record(BaseModel):
     validation: dict[str, float]
     notes: dict[str, str]
     networks: int = Field(ge=1)
+    lowest: float | None = None  # None if it is not known
 
 
 def refuse_place(path: Path) -> None:
@@ -113,6 +114,7 @@ def save(forecaster: RecurrentForecaster, path: Path) -> None:
         "validation": forecaster.validation_,
         "notes": forecaster.notes_,
         "networks": len(next(iter(ensemble.networks.values()))),
+        "lowest": forecaster.lowest_ if np.isfinite(forecaster.lowest_) else None,
     }
     arrays = {
         "values": frame.values,
@@ -163,6 +165,7 @@ def load(path: Path) -> RecurrentForecaster:
     forecaster.history_ = History(frame, arrays["covariates"], record.cycles)
     forecaster.covariate_names_, forecaster.season_ = record.covariates, record.season
     forecaster.fitted_steps_ = record.fitted_steps
+    forecaster.lowest_ = -np.inf if record.lowest is None else record.lowest
     forecaster.horizon_, forecaster.fh_ = record.horizon, np.array(record.fh)
     forecaster.ensemble_ = Ensemble(networks, record.horizon)
     forecaster.scores_ = Scores(arrays["forecasts"], arrays["scales"], arrays["errors"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gatelab import formatting
 from gatelab.formatting import counted
 from gatelab.models.forecaster import conformal_rank
@@ -58,7 +60,28 @@ def facts(forecaster: RecurrentForecaster) -> dict[str, str]:
         naive = {name: error for name, error in errors.items() if name in NAIVE}
         found["verdict"] = verdict(min(networks.values()), naive)
     found["intervals"] = _intervals(forecaster)
+    if bounds := _bounds(forecaster):
+        found["bounds"] = bounds
     return found | forecaster.notes_
+
+
+def _bounds(forecaster: RecurrentForecaster) -> str:
+    """The bounds of the series; that there is none where intervals of held-out forecasts go below 0."""
+    lower, upper = forecaster.lower, forecaster.upper
+    if lower is not None or upper is not None:
+        ends = [] if lower is None else [f"from {lower:g} up"] if upper is None else [f"from {lower:g}"]
+        ends += [] if upper is None else [f"up to {upper:g}" if lower is None else f"to {upper:g}"]
+        return f"forecasts and intervals are cut off {' '.join(ends)}"
+    scores = forecaster.scores_
+    widths = scores.scales * scores.widths(LEVEL, forecaster.adaptive, forecaster.behind_)
+    return unbounded(forecaster, forecaster.in_units(scores.forecasts - widths))
+
+
+def unbounded(forecaster: RecurrentForecaster, lower: np.ndarray, setting: str = "lower=0") -> str:
+    """What to do about intervals below 0, if the series has never been negative; "" if there is nothing to do."""
+    if forecaster.lowest_ < 0 or not (lower < 0).any():
+        return ""
+    return f"intervals go below 0, where the series has never been: {setting} cuts them off there"
 
 
 def _intervals(forecaster: RecurrentForecaster) -> str:
