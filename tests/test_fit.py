@@ -115,6 +115,28 @@ def test_classes(tmp_path, cli, open_page, monkeypatch):
     assert "training.seed is 0 there and 1 now" in err
 
 
+def many_classes(path: Path, classes: int = 12) -> Path:
+    """One training example of each class, and a test set."""
+    random = np.random.RandomState(0)
+    shapes = random.standard_normal((classes, 24)).cumsum(1)
+    y = np.concatenate([np.arange(classes), np.repeat(np.arange(classes), 3)])
+    split = np.where(np.arange(len(y)) < classes, "train", "test")
+    np.savez(path, X=(shapes[y] + 0.1 * random.standard_normal((len(y), 24)))[..., None], y=y, split=split)
+    return path
+
+
+def test_one_training_example_of_each_class(tmp_path, cli, monkeypatch):
+    file, run = many_classes(tmp_path / "many.npz"), tmp_path / "run"
+    code, out, err = cli("fit", file, "--epochs", 40, *SMALL, "--output-dir", run)
+    assert code == 0, err
+    assert "12 training, 0 validation, 36 test" in words(out)
+    assert "no validation set: it would take the last 2 training examples of most classes" in words(out)
+    assert "kept weights last epoch" in words(out)
+    assert Run(run).best_epoch() == 40
+    assert Run(run).manifest()["test"]["accuracy"] > 0.8
+    assert "The weights are those of epoch 40 of 40, the last one." in (run / "report.html").read_text()
+
+
 def test_numbers_where_a_simple_method_is_better(tmp_path, cli):
     random = np.random.RandomState(0)
     X = random.standard_normal((40, 10, 2))

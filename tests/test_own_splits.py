@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from gatelab import tasks
 from gatelab.errors import DataError
+from gatelab.estimators import holding_out
 from gatelab.tasks.own import folders
 from gatelab.tasks.own.reading import Reading
-from gatelab.tasks.sampling import split_groups, stream
+from gatelab.tasks.sampling import spared, split_groups, stream
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.normal(size=(60, 5, 2))
@@ -237,6 +238,37 @@ def test_speakers_stay_together(tmp_path):
     own = tasks.get("files", path=npz(tmp_path, who=speakers, split=split), group="who")
     assert set(speakers[own.indices[2]]) == {"s0", "s1", "s2"}
     assert not set(speakers[own.indices[0]]) & set(speakers[own.indices[1]])
+
+
+def test_validation_leaves_training_examples_of_every_class(tmp_path):
+    """A class of one or two examples has them all in training; where most are so small, nothing is held out."""
+    for sizes, held in (([1] * 18, 0), ([2] * 18, 0), ([3] * 18, 8), ([40, 40, 2, 1], 12), ([6, *[1] * 17], 0)):
+        y = np.repeat(np.arange(len(sizes)), sizes)
+        count, classes = len(y), np.arange(len(sizes))
+        data = {"X": np.zeros((count + len(sizes), 5, 1)), "y": np.concatenate([y, classes])}
+        np.savez(tmp_path / "few.npz", split=np.repeat(["train", "test"], [count, len(sizes)]), **data)
+        for seed in range(6):
+            task = tasks.get("files", path=tmp_path / "few.npz", seed=seed)
+            train, validation, _ = task.indices
+            assert sorted([*train, *validation]) == list(range(count))
+            left = np.bincount(y[train], minlength=len(sizes))
+            assert (left >= np.minimum(2, sizes)).all()
+            assert held - 2 <= len(validation) <= held
+            assert ("no validation set: it would take the last 2" in task.describe().split) == (not len(validation))
+            names = holding_out.parts(count, 0.15, y, None, seed) if held else np.full(count, "train")
+            assert held - 2 <= (names == "validation").sum() <= held  # the estimators' rule
+    with pytest.warns(UserWarning, match="early_stopping holds nothing out"):
+        assert set(holding_out.parts(18, 0.15, np.arange(18), None, 0)) == {"train"}
+
+
+def test_groups_are_given_back_as_a_whole():
+    labels, groups = np.array([0, 0, 0, 0, 1, 0, 1]), np.array([0, 0, 1, 1, 2, 2, 3])
+    train, held = spared(np.array([0, 1]), np.array([2, 3, 4, 5]), labels, groups)
+    assert train.tolist() == [0, 1, 4, 5]
+    assert held.tolist() == [2, 3]
+    alone = spared(np.array([0, 1]), np.array([2, 3, 4, 5]), labels)
+    assert [part.tolist() for part in alone] == [[0, 1, 4], [2, 3, 5]]
+    assert spared(np.array([0]), np.array([1, 2]), None)[1].tolist() == [1, 2]  # numbers have no classes
 
 
 def test_a_class_that_is_never_trained_is_named(tmp_path):

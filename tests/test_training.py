@@ -329,10 +329,22 @@ def test_the_process_is_left_as_it_was(tmp_path):
 
 
 def test_early_stopping_waits_for_its_patience(tmp_path):
-    """Steps too small for float32 change nothing: the first epoch stays the best."""
+    """Steps too small for float32 change nothing: no epoch is better than the first, and of equals the last is kept."""
     outcome = train(spec(optimization={"learning_rate": 1e-30}, num_epochs=30, patience=3), tmp_path / "run")
-    assert outcome.best_epoch == 1
-    assert len(outcome.run.metrics()) == 4
+    assert outcome.best_epoch == len(outcome.run.metrics()) == 4
+
+
+def test_of_epochs_that_miss_every_validation_target_the_last_is_kept(tmp_path):
+    """Their loss says how sure the network is of wrong answers: the least trained one has the smallest."""
+    y = np.arange(24) % 5
+    X = np.random.RandomState(0).normal(size=(24, 6, 1)) + y[:, None, None]
+    task = tasks.from_arrays(X, np.where(y == 4, 5, y), split=np.where(y == 4, "validation", "train"))
+    outcome = train(spec(task, optimization={"learning_rate": 0.03}, num_epochs=8, test=False), tmp_path / "run")
+    lines = outcome.run.metrics()
+    assert {line["validation_accuracy"] for line in lines} == {0.0}
+    assert min(lines, key=lambda line: line["validation_loss"])["epoch"] < 8 == outcome.best_epoch
+    waiting = spec(task, optimization={"learning_rate": 0.03}, num_epochs=8, test=False, patience=3)
+    assert len(train(waiting, tmp_path / "waiting").run.metrics()) < 8  # none of them is an improvement
 
 
 def test_of_epochs_with_the_same_accuracy_that_with_the_smallest_loss_is_kept(tmp_path):

@@ -51,6 +51,7 @@ class RecurrentEstimator(NetworkParameters):
         split = np.full(count, "train")
         if self.early_stopping:
             split = holding_out.parts(count, self.validation_fraction, labels, data.groups, seed)
+        is_held_out = bool((split == "validation").any())
         are_equal = bool((data.weights == data.weights[0]).all())
         task = tasks.from_arrays(
             data.values, targets, lengths=data.lengths, split=split, weights=None if are_equal else data.weights,
@@ -58,8 +59,7 @@ class RecurrentEstimator(NetworkParameters):
         )  # fmt: skip
         spec = specs.run_spec(
             self, task, seed=seed, threads=effective_n_jobs(self.n_jobs), test=False, checkpoint="end",
-            patience=self.n_iter_no_change if self.early_stopping else None,
-            keep="best" if self.early_stopping else "last",
+            patience=self.n_iter_no_change if is_held_out else None, keep="best" if is_held_out else "last",
         )  # fmt: skip
         weights = None if initial is None else initial.model.module.state_dict()
         with tempfile.TemporaryDirectory(prefix="gatelab-run-") as folder:

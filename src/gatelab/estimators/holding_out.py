@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from gatelab.errors import GatelabError
-from gatelab.tasks.sampling import split, split_groups, stream
+from gatelab.tasks.sampling import LEAST, spared, split, split_groups, stream
 
 
 def checked_groups(groups: Any, X: Any, early_stopping: bool) -> np.ndarray | None:
@@ -29,7 +30,10 @@ def checked_groups(groups: Any, X: Any, early_stopping: bool) -> np.ndarray | No
 
 
 def parts(count: int, fraction: float, labels: np.ndarray | None, groups: np.ndarray | None, seed: int) -> np.ndarray:
-    """Return "train" or "validation" for each example: stratified by labels, or whole groups."""
+    """Return "train" or "validation" for each example: stratified by labels, or whole groups.
+
+    Every class keeps training examples; where classes have too few for that, nothing is held out.
+    """
     if not 0 < fraction < 1:
         raise GatelabError(f"validation_fraction is {fraction!r}: expected a number between 0 and 1")
     random, held_out = stream(seed, "early stopping"), max(1, round(fraction * count))
@@ -43,10 +47,12 @@ def parts(count: int, fraction: float, labels: np.ndarray | None, groups: np.nda
         train, validation = split(labels, count, (count - held_out, held_out), random)
     if not len(train):
         raise GatelabError(f"validation_fraction is {fraction!r}, which leaves none of {count} sequences for training")
-    if labels is not None and (missing := np.setdiff1d(labels, labels[train])).size:
-        raise GatelabError(
-            f"all sequences of {missing.size} of the classes are in the validation part: expected at least two "
-            "sequences of each class, in different groups if there are groups, or early_stopping=False"
+    _, validation = spared(train, validation, labels, groups)
+    if not len(validation):
+        warnings.warn(
+            "early_stopping holds nothing out: it would take the last training sequences of most classes, which need "
+            f"more than {LEAST} each. Trained are all epochs on all sequences",
+            stacklevel=4,
         )
     names = np.full(count, "train", dtype="U10")
     names[validation] = "validation"

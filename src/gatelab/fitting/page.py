@@ -165,11 +165,13 @@ def _classes(task: Files) -> list[list[str]]:
 
 
 def _kept(fit: SequenceFit) -> str:
-    count = len(fit.run.metrics())
-    kept = f"The weights are those of epoch {fit.run.best_epoch()} of {count}, the best on the validation set."
+    best, count = fit.run.best_epoch(), len(fit.run.metrics())
+    why = "the last one" if fit.spec.training.keep == "last" else "the best on the validation set"
+    kept = f"The weights are those of epoch {best} of {count}, {why}."
     if not fit.spec.training.label_smoothing:
         return kept
-    return f"{kept} The training loss is that of smoothed labels, and may stay above the validation loss."
+    above = ", and may stay above the validation loss" if fit.task.sizes[1] else ""
+    return f"{kept} The training loss is that of smoothed labels{above}."
 
 
 def _worst(fit: SequenceFit, drawn: Drawn) -> Section:

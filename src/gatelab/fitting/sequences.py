@@ -47,7 +47,8 @@ def spec_of(
         chosen |= {"stem": "none"}  # tokens are no signal: a stride would skip words
     try:
         # A checkpoint every minute: epochs of small data take less time than writing one.
-        spec = specs.run_spec(kind(**chosen), task, seed=seed, threads=threads, keep="best", checkpoint="end")
+        keep = "best" if task.sizes[1] else "last"
+        spec = specs.run_spec(kind(**chosen), task, seed=seed, threads=threads, keep=keep, checkpoint="end")
     except GatelabError as error:
         message = str(error).replace(f"{kind.__name__}: max_epochs is", "--epochs is")
         raise GatelabError(message.replace(f"{kind.__name__}: ", "")) from None

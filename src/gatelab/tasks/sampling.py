@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+LEAST = 2  # training examples of a class that a validation set leaves
+
 
 def seed_sequence(seed: int, purpose: str, *index: int) -> np.random.SeedSequence:
     """Return the seed sequence for a random seed, a purpose and an index (epoch, batch, …)."""
@@ -39,6 +41,28 @@ def split(
         order = order[np.argsort(rank, kind="stable")]
     edges = np.cumsum([0, *sizes])
     return [random.permutation(order[a:b]) for a, b in itertools.pairwise(edges)]
+
+
+def spared(
+    train: np.ndarray, held: np.ndarray, labels: np.ndarray | None, groups: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return training and held-out examples after classes that would have too few to train on got theirs back.
+
+    A class keeps two training examples, or the one that it has; with groups, whole ones are given back. Where more than
+    half would be given back, the rest says nothing about most classes, and nothing is held out.
+    """
+    if labels is None:
+        return train, held
+    known = np.bincount(labels[train], minlength=int(labels.max()) + 1)
+    back = np.zeros(len(held), bool)
+    for place, label in enumerate(labels[held].tolist()):
+        if known[label] < LEAST and not back[place]:
+            unit = np.arange(len(held)) == place if groups is None else groups[held] == groups[held[place]]
+            known += np.bincount(labels[held[unit]], minlength=len(known))
+            back |= unit
+    if 2 * back.sum() > len(held):
+        back[:] = True
+    return (np.concatenate([train, held[back]]), held[~back]) if back.any() else (train, held)
 
 
 def balanced_subset(labels: np.ndarray, size: int, random: np.random.RandomState) -> np.ndarray:

@@ -454,7 +454,7 @@ def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:
     better = _is_better(work, validation)
     if better:
         place.best_score, place.best_loss = work.objective.score(validation), validation["loss"]
-    if better and work.spec.training.keep == "best":
+    if (better or _is_tied(work, validation)) and work.spec.training.keep == "best":
         _keep(work, place.epoch + 1)
     place.waited = 0 if better else place.waited + 1
     work.schedule.observe(better)
@@ -475,6 +475,18 @@ def _is_better(work: Work, validation: Metrics) -> bool:
     # Small validation sets tie often, and the first of equals may have hardly learned: then the loss decides.
     tied = score == place.best_score and validation["loss"] < place.best_loss
     return place.best_score is None or score > place.best_score or tied
+
+
+def _is_tied(work: Work, validation: Metrics) -> bool:
+    """Whether validation cannot tell this epoch from the best one: all targets are missed in both, whatever the loss of
+    such predictions, or score and loss are the same. Then the later one is kept, but counts as no improvement.
+    """
+    if not validation:
+        return False
+    place, goal = work.place, work.objective
+    score = goal.score(validation)
+    misses_all = goal.monitor == "accuracy" and score == 0
+    return score == place.best_score and (misses_all or validation["loss"] == place.best_loss)
 
 
 def _keep(work: Work, epoch: int) -> None:

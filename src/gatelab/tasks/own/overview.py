@@ -13,6 +13,7 @@ from gatelab.formatting import counted
 from gatelab.tasks import timestamps
 from gatelab.tasks.own import roles
 from gatelab.tasks.own.splits import PARTS
+from gatelab.tasks.sampling import LEAST
 
 if TYPE_CHECKING:
     from gatelab.tasks.own.data import OwnData
@@ -120,13 +121,13 @@ def split_text(task: OwnData) -> str:
     if content.parts is not None:
         rule = content.split_by
         if not (content.parts == 1).any():
-            rule += "; 15 % of the training examples for validation, " + _random(content)
+            rule += _spared(task) or "; 15 % of the training examples for validation, " + _random(content)
     elif content.groups is not None:
         name = content.reading.group
         by = "" if name is None else f" (by {name!r})"
-        rule = f"random, whole groups{by} stay together, near 70 / 15 / 15 %"
+        rule = f"random, whole groups{by} stay together, near 70 / 15 / 15 %{_spared(task)}"
     else:
-        rule = f"70 / 15 / 15 %, {_random(content)}"
+        rule = f"70 / 15 / 15 %, {_random(content)}{_spared(task)}"
     return rule + (_groups(task) if content.groups is not None else "")
 
 
@@ -134,6 +135,13 @@ def _random(content: UserData) -> str:
     if content.groups is not None:
         return "whole groups at random"
     return "random" if content.classes is None or content.per_step else "random, stratified by label"
+
+
+def _spared(task: OwnData) -> str:
+    """Return why nothing is held out for validation, if nothing is."""
+    is_whole = task.content.classes is None or len(task.indices[1]) or not len(task.indices[2])
+    few = f"it would take the last {LEAST} training examples of most classes"
+    return "" if is_whole else f"; no validation set: {few}"
 
 
 def _groups(task: OwnData) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gatelab.errors import DataError
 from gatelab.formatting import listed
-from gatelab.tasks.sampling import split, split_groups, stream
+from gatelab.tasks.sampling import spared, split, split_groups, stream
 
 PARTS = ("training", "validation", "test")
 VALUES = {
@@ -71,7 +71,8 @@ def indices(
 
     parts: the split of the data itself, if it has one; with a test set and without validation examples, some training
         examples are taken.
-    groups: the group of each example, which stays together. labels: of each example, for a stratified split.
+    groups: the group of each example, which stays together. labels: of each example, for a stratified split, whose
+        validation set leaves training examples of every class, or is empty.
     """
     if parts is not None:
         found = [np.flatnonzero(parts == part) for part in range(3)]
@@ -83,9 +84,15 @@ def indices(
             raise DataError(
                 f"{source} has {len(names)} groups: expected at least three, for training, validation and test set"
             )
-        return split_groups(groups, labels, (1 - 2 * HELD_OUT, HELD_OUT, HELD_OUT), stream(seed, "groups"))
-    held_out = max(1, round(HELD_OUT * count))
-    return split(labels, count, (count - 2 * held_out, held_out, held_out), stream(seed, "division"))
+        train, validation, test = split_groups(
+            groups, labels, (1 - 2 * HELD_OUT, HELD_OUT, HELD_OUT), stream(seed, "groups")
+        )
+    else:
+        held_out = max(1, round(HELD_OUT * count))
+        train, validation, test = split(
+            labels, count, (count - 2 * held_out, held_out, held_out), stream(seed, "division")
+        )
+    return [*spared(train, validation, labels, groups), test]
 
 
 def _with_validation(
@@ -106,7 +113,7 @@ def _with_validation(
             raise DataError(f"{source} has {count} training example and no validation set: expected at least two")
         held_out = max(1, round(HELD_OUT * count))
         kept, taken = split(inner, count, (count - held_out, held_out), stream(seed, "validation"))
-    return [train[kept], train[taken], found[2]]
+    return [*spared(train[kept], train[taken], labels, groups), found[2]]
 
 
 def boundaries(parts: np.ndarray, lines: np.ndarray, source: str) -> tuple[int, int, int, int]:
