@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import gatelab
-from gatelab import cell, cells, learned, sigmoid, tanh
+from gatelab import bernoulli, cell, cells, learned, mean, prev, sigmoid, tanh, where
 from gatelab.export import network_of
 from gatelab.export.network import Network, Scale
 from gatelab.models import SequenceClassifier, StepPredictor
@@ -33,6 +33,29 @@ def own(x, h, W, U, b, *, rate=learned(0.3)):
     function, j, r1, state, forward = sums + rate, sums * 0.5, float * 0.5, sums - h, float + 0.1
     α = tanh(function + j + r1 + state + forward + U.α(sums))
     return float * h + (1 - float) * α
+
+
+@cell
+def prefixed(x, h, s, b_h, W, U, b, *, rate=learned(0.3)):
+    """Values whose names are like those of the loops, or begin as those of parameters do."""
+    b_t, s_rate, fixed0 = sigmoid(W.z(x) + U.z(h) + b.z), tanh(U.s(s)), 0.5 * tanh(b.z)
+    g_b_t, v3, products1, d_U_z = b_t * 0.5, s_rate - h, s_rate + b_h, 0.5 * b_t
+    n = tanh(W.n(x) + U.n(b_t * h) + U.products1(products1) + v3 + fixed0 + g_b_t * prev(s))
+    return rate * b_t * h + (1 - b_t) * n, s_rate * d_U_z, 0.5 * b_h + n
+
+
+@cell
+def where_the_input_is(x, h, W, U, b):
+    """Conditions that are known before any state is: from the input, unit by unit and by sequence, from parameters."""
+    n = tanh(U.n(h) + W.n(x))
+    held = where(W.z(x) > 0, n, h)
+    return where(mean(W.m(x)) >= b.m, held, where(b.z > b.m, 0.5 * n, where(W.z(x) > 0, W.z(x), 0.1)))
+
+
+@cell
+def two_masks(x, h, W, U, b):
+    """In evaluation, a delayed value that is one number in every unit."""
+    return tanh(W.n(x) + U.n(h) + b.n) + prev(bernoulli(0.7) / (1.5 + bernoulli(0.7)))
 
 
 def classifier(name: object, layers: int, **options: object) -> SequenceClassifier:

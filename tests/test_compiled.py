@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import exported
 import pytest
 import torch
 from torch._dynamo.utils import counters
@@ -116,7 +117,7 @@ def awkward(x, h, c, W, U, b, *, gamma=0.5):
     return new, new
 
 
-@pytest.mark.parametrize("each", [*map(cells.get, cells.names()), awkward], ids=lambda each: each.name)
+@pytest.mark.parametrize("each", [*map(cells.get, cells.names()), awkward, exported.where_the_input_is], ids=str)
 @pytest.mark.usefixtures("only_written")
 def test_the_graphs_of_every_cell(each):
     check(each, LENGTHS, watch=True)
@@ -128,7 +129,9 @@ def test_the_graphs_without_lengths(each):
     check(each)
 
 
-@pytest.mark.parametrize("each", [cells.lstm, cells.zoneout_lstm, cells.qrnn, cells.exprnn, awkward], ids=str)
+@pytest.mark.parametrize(
+    "each", [cells.lstm, cells.zoneout_lstm, cells.qrnn, cells.exprnn, awkward, exported.where_the_input_is], ids=str
+)
 @pytest.mark.parametrize(
     ("lengths", "watch", "another"), [(None, False, False), (LENGTHS, True, False), (LENGTHS, False, True)]
 )
@@ -210,6 +213,16 @@ def test_without_a_compiler_it_says_so():
         ):
             layer(torch.zeros(2, 1, H))
         assert "no-such-compiler" in str(compiled.unavailable(tiny, "cpu"))
+
+
+def test_what_else_fails_is_not_called_a_missing_compiler(monkeypatch):
+    def backend(graph, inputs):
+        raise RuntimeError("a graph that nobody understands")
+
+    monkeypatch.setattr(compiled, "BACKEND", backend)
+    with pytest.raises(compiled.CompilationError) as failed:
+        Recurrent("gru", H, H, engine="compiled")(torch.zeros(2, 1, H))
+    assert "(RuntimeError: a graph that nobody understands); engine='eager' needs nothing" in str(failed.value)
 
 
 def test_what_auto_is_on_other_devices(monkeypatch):

@@ -152,7 +152,10 @@ def ambiguous(u, x, output, x_next, W, U, b):
     return tanh(W.x(u) + U.x(output) + b.x), tanh(output + x), 0.5 * x_next + x
 
 
-OWN = (exported.own, conditions, without_recurrence, without_states, constant_state, without_input, ambiguous)
+OWN = (
+    exported.own, exported.where_the_input_is, exported.two_masks, conditions, without_recurrence, without_states,
+    constant_state, without_input, ambiguous,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
@@ -164,7 +167,9 @@ def test_own_cell(own, bidirectional, tmp_path):
 
 @pytest.mark.export
 @pytest.mark.parametrize("runtime", ["openvino", "tract"])
-@pytest.mark.parametrize("own", [exported.own, conditions, without_recurrence, without_states, ambiguous])
+@pytest.mark.parametrize(
+    "own", [exported.own, exported.where_the_input_is, conditions, without_recurrence, without_states, ambiguous]
+)
 def test_own_cell_elsewhere(own, runtime, tmp_path):
     layers = Recurrent(own, 5, 8, 2)
     assert difference(layers, network_of(layers), tmp_path, runtime) < TOLERANCE

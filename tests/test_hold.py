@@ -29,6 +29,24 @@ def test_equations_as_python_source_give_the_same_cell(name):
     assert digest(scope[name]) == digest(original)
 
 
+def test_python_source_keeps_parameters_that_no_equation_uses():
+    with pytest.warns(UserWarning, match=r"depends on U.q, b.shift, b.scale"):
+
+        @cell
+        def aliased(x, h, W, U, b):
+            shift, matrix, scale = b.shift, 2 * U.q, b.scale  # noqa: F841
+            return tanh(W.n(x) + U.n(h) + b.n)
+
+    scope = {name: getattr(lang, name) for name in lang.__all__}
+    with pytest.warns(UserWarning, match=r"depends on .*b.shift"):
+        exec(aliased.python(), scope)
+    assert sorted(scope["aliased"].graph.parameters) == sorted(aliased.graph.parameters)
+    layer, again = (Recurrent(each, 3, 5, engine="eager") for each in (aliased, scope["aliased"]))
+    again.load_state_dict(layer.state_dict())
+    x = torch.randn(2, 4, 3)
+    torch.testing.assert_close(again(x)[0], layer(x)[0])
+
+
 @pytest.mark.parametrize(("name", "gate"), FORCED)
 def test_a_held_cell_equals_the_cell_with_that_gate_saturated(name, gate):
     original = cells.get(name)

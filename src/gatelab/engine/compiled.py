@@ -21,12 +21,16 @@ from gatelab.engine.scan import Scan
 from gatelab.errors import GatelabError
 from gatelab.lang import Cell
 from gatelab.lang.graph import Matrix, Node, mask_name, walk
-from gatelab.lang.operations import POINTWISE, REDUCTIONS
+from gatelab.lang.operations import CONDITIONS, POINTWISE, REDUCTIONS
 
 States = tuple[Tensor, ...]
 STEPS = 16  # of a chunk: enough that calling it costs little, few enough to be compiled in a minute
 BACKEND = "inductor"  # of torch.compile
 SIZE = 8  # of the layer that is tried
+MISSING = {  # what is not installed, by the error of torch
+    "InvalidCxxCompiler": "a C++ compiler (`apt-get install g++`, or the variable CXX)",
+    "TritonMissing": "Triton",
+}
 ARITHMETIC = ("add", "sub", "mul", "div")  # of a number and a tensor as well
 
 
@@ -193,7 +197,9 @@ class _Writer:
             if timed:
                 parts = self._call(torch.split, self._call(torch.select, by_step[t], 0, 0), list(timed.values()), -1)
                 known |= {key: self._call(_item, parts, i) for i, key in enumerate(timed)}
-            inside, reset = (self._call(torch.gt, known[k], 0.5) if k in known else None for k in ("inside", "reset"))
+            # Tensors of different types are one of numbers: what is true or false is 1 or 0 in it.
+            known |= {key: self._call(torch.gt, known[key], 0.5) for key in timed if _is_condition(key)}
+            inside, reset = known.get("inside"), known.get("reset")
             if reset is not None:
                 states = {name: self._call(torch.where, reset, initial[name], old) for name, old in states.items()}
             known |= {n: states[n.name] for n in program.order if n.op == "state"}
@@ -254,6 +260,11 @@ class _Writer:
         return self._call(POINTWISE[node.op].compute, *arguments, *exponent)
 
 
+def _is_condition(key: Any) -> bool:
+    """Whether a value by step is true or false: a comparison, or whether a step is inside of a sequence."""
+    return key in ("inside", "reset") if isinstance(key, str) else key.op in CONDITIONS
+
+
 def _item(values: Any, i: int) -> Any:
     return values[i]
 
@@ -295,12 +306,12 @@ def _run(
 
 
 def _in_words(cell: Cell, device: torch.device, error: Exception) -> CompilationError:
-    needed = {"cpu": "a C++ compiler (`apt-get install g++`, or the variable CXX)", "cuda": "Triton"}.get(device.type)
-    install = f"torch.compile needs {needed} for {device.type}" if needed else "see torch's documentation"
     inner = getattr(error, "inner_exception", error)  # what went wrong in the backend
+    missing = MISSING.get(type(inner).__name__)
+    install = f": torch.compile needs {missing} for {device.type}" if missing else ""
     why = f"{type(inner).__name__}: {str(inner).strip().partition(chr(10))[0]}"
     return CompilationError(
-        f"engine 'compiled': torch.compile failed for the cell {cell.name!r} on {device} ({why}): {install}; "
+        f"engine 'compiled': torch.compile failed for the cell {cell.name!r} on {device} ({why}){install}; "
         "engine='eager' needs nothing"
     )
 

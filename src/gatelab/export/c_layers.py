@@ -11,7 +11,7 @@ from gatelab.engine.fused.phases import Program
 from gatelab.engine.fused.source import matrix_name
 from gatelab.export import c_functions
 from gatelab.export.c_text import SYNTAX, array, comment, indented, literal, weights
-from gatelab.export.loops import Loops, Product, safe, unused, value_names
+from gatelab.export.loops import Loops, Product, claimed, multiply_pointers, value_names
 from gatelab.export.network import Layer, Network
 from gatelab.lang.graph import Node
 
@@ -22,24 +22,18 @@ class Layers:
     def __init__(self, network: Network, int8: bool) -> None:
         self.network, self.int8, self.H = network, int8, network.hidden_size
         graph = network.graph
-        taken = set(SYNTAX.reserved)
-        self.states: dict[str, str] = {}  # the name of each state in C
-        for state in graph.states:
-            name = unused(safe(state), taken)
-            while f"next_{name}" in taken:
-                name = unused(f"{name}_", taken)
-            self.states[state] = name
-            taken |= {name, f"next_{name}"}
+        taken: set[str] = set()
+        self.states = {state: claimed(f"state_{state}", taken) for state in graph.states}  # the arrays' names
         program = Program(list(dict.fromkeys(graph.new_states)))
         new = dict(zip(graph.states, graph.new_states, strict=True))
-        # A state is replaced in the last loop. One that is ready earlier may still be read, and waits in next_….
+        # A state is replaced in the last loop. One that is ready earlier may still be read, and waits in next_state_….
         self.waiting = [self.states[s] for s, node in new.items() if program.level(node) < program.levels - 1]
         results: dict[Node, list[str]] = {}
         for state, node in new.items():
             name = self.states[state]
             results.setdefault(node, []).append(f"next_{name}[j]" if name in self.waiting else f"{name}[j]")
-        syntax = replace(SYNTAX, reserved=SYNTAX.reserved | taken)
-        names = value_names(graph, syntax)
+        syntax = replace(SYNTAX, multiply=_multiply_int8) if int8 else SYNTAX
+        names = value_names(graph, taken)
         self.loops = Loops(
             program, syntax, self.H, leaf=self._leaf, operand=self._operand, results=results, names=names
         )
@@ -108,10 +102,14 @@ class Layers:
         lines += [f"float {', '.join(arrays)};"] if arrays else []
         if loops.sums:
             lines += [f"for (int j = 0; j < {loops.sums * H}; j++)", f"    sums[j] = {name}_bias[j];"]
-        own_arrays = r"\b(products\d+|fixed\d+(?=\[)|b_\w+(?=\[))"  # each layer has its own
+        own_arrays = r"\b(products\d+\w*|fixed\d+(?=\[)|b_\w+(?=\[))"  # each layer has its own
         lines += [re.sub(own_arrays, rf"{name}_\1", line) for line in steps]
-        if self.int8:
-            lines = [re.sub(r"(\w+_products\d+),", r"\1, \1_scales,", line) for line in lines]
         for state in self.waiting:
             lines += ["for (int j = 0; j < units; j++)", f"    {state}[j] = next_{state}[j];"]
         return lines
+
+
+def _multiply_int8(offset: int, number: int, operand: str, outputs: int) -> str:
+    """The same statement for weights that have scales."""
+    weights = f"products{number}"
+    return multiply_pointers(offset, number, operand, outputs).replace(weights, f"{weights}, {weights}_scales", 1)

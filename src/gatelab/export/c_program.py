@@ -34,14 +34,23 @@ class Code:
         """The functions themselves."""
         raise NotImplementedError
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The numbers that the header defines."""
+        network = self.network
+        sizes = {"INPUTS": 1 if network.tokens else network.input_size, "OUTPUTS": network.output_size}
+        return sizes | {"LAYERS": len(network.layers), "UNITS": self.H}
+
+    def macro(self, size: str) -> str:
+        """The name of one of them."""
+        return f"{self.name.upper()}_{size}"
+
     # ---- the header -------------------------------------------------------------------------------------------------
 
     def header(self) -> str:
         """NAME.h."""
         network, upper = self.network, self.name.upper()
-        sizes = {"INPUTS": 1 if network.tokens else network.input_size, "OUTPUTS": network.output_size}
-        sizes |= {"LAYERS": len(network.layers), "UNITS": self.H}
-        defines = "\n".join(f"#define {upper}_{size} {value}" for size, value in sizes.items())
+        defines = "\n".join(f"#define {self.macro(size)} {value}" for size, value in self.sizes.items())
         classes = (
             "/* The names of the classes, in the order of the scores. */\n"
             f"extern const char *const {self.name}_classes[{upper}_OUTPUTS];"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gatelab.export.c_program import Code
-from gatelab.export.c_text import indented
+from gatelab.export.c_text import RESERVED, indented
+from gatelab.export.loops import claimed
 from gatelab.export.network import POOLED, Network
 
 NUMBERS = ("weight", "score", "steps")  # of what is carried, those that are one number
@@ -15,12 +16,15 @@ class Stream(Code):
     def __init__(self, network: Network, int8: bool) -> None:
         super().__init__(network, int8)
         self.with_state = ", state" if network.differenced else ""
+        # Callers read a state under its own name: the fields of the struct have no prefix.
+        taken = {*RESERVED, *(f"{extra}_" for extra in network.extras), *map(self.macro, ("H", *self.sizes))}
+        self.fields = [claimed(state, taken) for state in network.graph.states]
 
     def declarations(self) -> str:
         """The state and the functions."""
         name, upper = self.name, self.name.upper()
-        fields = [f"float {state}[{upper}_LAYERS][{upper}_UNITS];" for state in self.states]
-        for extra, size in self.network.extras.items():  # the underscore keeps them apart from states
+        fields = [f"float {state}[{upper}_LAYERS][{upper}_UNITS];" for state in self.fields]
+        for extra, size in self.network.extras.items():
             length = "" if extra in NUMBERS else f"[{size}]"
             fields.append(f"float {extra}_{length}; /* {self.network.meaning(extra)} */")
         return f"""\
@@ -82,8 +86,8 @@ void {name}_run({self.sequence}, size_t steps, {name}_state *state, float *out)
             lines += [f"float encoded[{self.input_size(0)}];", f"encode(x{self.with_state}, encoded);"]
             read = "encoded"
         for number in range(len(network.layers)):
-            lines.append(f"layer{number}({read}, {', '.join(f'state->{s}[{number}]' for s in self.states)});")
-            read = f"state->{self.states[0]}[{number}]"
+            lines.append(f"layer{number}({read}, {', '.join(f'state->{s}[{number}]' for s in self.fields)});")
+            read = f"state->{self.fields[0]}[{number}]"
             if network.residual:
                 sum_ = f"{read}[i] + features[i]" if number else f"{read}[i]"
                 lines += [f"for (int i = 0; i < {H}; i++)", f"    features[i] = {sum_};"]
@@ -104,7 +108,7 @@ void {name}_run({self.sequence}, size_t steps, {name}_state *state, float *out)
         lines = [
             f"for (int n = 0; n < {len(self.network.layers)}; n++)",
             f"    for (int i = 0; i < {self.H}; i++)",
-            f"        {' = '.join(f'state->{state}[n][i]' for state in self.states)} = 0.0f;",
+            f"        {' = '.join(f'state->{state}[n][i]' for state in self.fields)} = 0.0f;",
         ]
         for extra, size in self.network.extras.items():
             if extra in NUMBERS:

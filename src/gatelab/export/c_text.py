@@ -10,21 +10,19 @@ from gatelab.errors import GatelabError
 from gatelab.export import c_functions
 from gatelab.export.loops import Syntax
 
-_KEYWORDS = """
+# Words that no field of a struct can have as its name, in C and in C++, and macros of the standard headers.
+_WORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+alignas alignof and and_eq asm bitand bitor bool catch char8_t char16_t char32_t class co_await co_return co_yield
+compl concept consteval constexpr constinit const_cast decltype delete dynamic_cast explicit export false friend
+mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast
+requires static_assert static_cast template this thread_local throw true try typeid typename typeof using virtual
+wchar_t xor xor_eq
+I BUFSIZ CHAR_BIT EOF HUGE_VAL INFINITY NAN NULL RAND_MAX SIZE_MAX complex errno imaginary linux stderr stdin stdout
+unix
 """
-_OWN = """
-x t i k n units inputs sums multiply encode encoded answer advance features state steps from to out work swap sum value
-convolved pooled pooling_query
-size_t int8_t int32_t NULL INFINITY NAN HUGE_VAL _Bool _Complex _Imaginary INT8_MAX INT8_MIN INT32_MAX INT32_MIN
-INT8_C INT32_C SIZE_MAX
-"""
-_MATH = """
-acos asin atan atan2 cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 expm1 frexp ilogb ldexp log log10 log1p log2
-logb modf scalbn scalbln cbrt fabs hypot pow sqrt erf erfc lgamma tgamma ceil floor nearbyint rint lrint llrint round
-lround llround trunc fmod remainder remquo copysign nan nextafter nexttoward fdim fmax fmin fma j0 j1 jn y0 y1 yn
-"""
+RESERVED = frozenset(_WORDS.split())
 
 
 def literal(value: float) -> str:
@@ -42,7 +40,6 @@ def _number(value: float) -> str:
     return f"{text}f" if any(c in text for c in ".e") else f"{text}.0f"
 
 
-_RESERVED = " ".join([_KEYWORDS, _OWN, _MATH, *c_functions.NAMES.values(), "exp_parts"]).split()
 SYNTAX = Syntax(
     indent="    ",
     real="const float",
@@ -50,7 +47,6 @@ SYNTAX = Syntax(
     counter="int",
     number=literal,
     functions=c_functions.NAMES,
-    reserved=frozenset([*_RESERVED, *(f"{name}f" for name in _MATH.split())]),
 )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import functools
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,19 +16,26 @@ from torch import Tensor, nn
 
 from gatelab.engine.recurrent import Recurrent
 from gatelab.errors import GatelabError
-from gatelab.export.network import Network
+from gatelab.export.network import Layer, Network
+from gatelab.formatting import counted
 from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
 
 TOLERANCE = 1e-5  # of the largest output
 STATE_TOLERANCE = 1e-4  # of the largest value of a state; normalizations divide by small numbers
 ROUNDING = 10  # times what float32 costs the model itself: some cells amplify rounding errors from step to step
 LARGEST_ROUNDING = 1e-3
+SHAKEN = 8  # runs with numbers that are off by roundings
+ANSWER = "the answer"
 EPSILON = float(np.finfo(np.float32).eps)
 LENGTHS: tuple[int, ...] = (1, 2, 50)
 STEM_LENGTHS = (1, 2, 3, 8, 50, 51)  # convolutions with a stride end differently for each remainder
 BATCHES = (1, 7)
 
 Carried = dict[str, np.ndarray]  # as in `Network.carried`
+
+
+class RoundingError(GatelabError):
+    """A model amplifies rounding so much that no export can be compared with it."""
 
 
 class Runner(Protocol):
@@ -52,34 +62,60 @@ def check(
 ) -> Checked:
     """Compare a runner with the model, by the eager engine in float64; an error if they differ by more than that.
 
-    A larger difference is accepted if the model itself, in float32, differs from float64 by a tenth of it. A network
-    without a model is compared with NumPy in float64.
+    A larger difference is accepted up to what rounding costs the model itself (`_amplified`), but never more than
+    `ROUNDING * LARGEST_ROUNDING`: a model that rounding changes by more than that raises `RoundingError`.
 
-    `chunk`: the number of steps per call, if the runner takes no other.
+    A network without a model is compared with NumPy in float64. `chunk`: the number of steps per call, if the runner
+    takes no other.
     """
     reference = numpy_reference(network) if model is None else Reference(model, network)
-    inputs = _random_inputs(network, chunk)
-    largest, difference = 0.0, 0.0
-    for x in inputs:
+    cases = [(x, *reference(x)) for x in _random_inputs(network, chunk)]
+    largest = max(float(np.abs(answer - _offset(network, x)).max(initial=0.0)) for x, answer, _ in cases)
+    difference, unstable = 0.0, ""
+    for x, answer, final in cases:
         steps = x.shape[1]
-        expected, final = reference(x)
-        largest = max(largest, float(np.abs(expected - _offset(network, x)).max(initial=0.0)))
+        expected = _Values(answer, final, largest)
+        amplified = functools.cache(lambda x=x, expected=expected: _amplified(model, network, x, expected))
         for pieces in _pieces(network, steps, chunk):
-            got, carried = in_pieces(network, runner, x, pieces)
-            difference = max(difference, _difference(got, expected, "the answer"))
-            for name, value in final.items():
-                own = _difference(carried[name], value, f"the state {name}") / max(1e-3, float(np.abs(value).max()))
-                if not own <= max(tolerance, STATE_TOLERANCE):
-                    raise GatelabError(f"the state {name} differs by {own:.1e} of its largest value, T = {steps}")
-    relative = difference / (largest or 1.0)
-    if relative > tolerance:
-        limit = max(tolerance, ROUNDING * _rounding(model, network, inputs, largest))
-        if relative > limit:
-            raise GatelabError(
-                f"the answers differ from those of the model by {relative:.1e} of the largest one: expected at most "
-                f"{limit:.1e}"
-            )
-    return Checked(relative, sum(map(len, inputs)))
+            found = expected.differences(*in_pieces(network, runner, x, pieces))
+            difference = max(difference, found[ANSWER])
+            for what, own in found.items():
+                strict = tolerance if what == ANSWER else max(tolerance, STATE_TOLERANCE)
+                if own <= strict:
+                    continue
+                cost = amplified()[what]
+                limit = max(strict, min(cost, ROUNDING * LARGEST_ROUNDING))
+                if own > max(limit, cost):
+                    raise GatelabError(
+                        f"{what} differs by {own:.1e} of its largest value from the model's, T = {steps}: expected at "
+                        f"most {limit:.1e}"
+                    )
+                if own > limit:
+                    unstable = (
+                        f"within {counted(steps, 'step')} it changes {what} by up to {cost:.1e} of its largest value"
+                    )
+    if unstable:
+        raise RoundingError(
+            f"the model itself depends on rounding, with or without the export: {unstable}, too much to compare with"
+        )
+    return Checked(difference, sum(len(x) for x, *_ in cases))
+
+
+@dataclass(frozen=True)
+class _Values:
+    """What the model computes for some sequences."""
+
+    answer: np.ndarray
+    final: Mapping[str, np.ndarray]  # what is carried at the end
+    largest: float  # answer of all sequences
+
+    def differences(self, answer: np.ndarray, carried: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """The largest differences by what differs, relative to its largest value."""
+        found = {ANSWER: _difference(answer, self.answer, ANSWER) / (self.largest or 1.0)}
+        for name, value in self.final.items():
+            what = f"the state {name}"
+            found[what] = _difference(carried[name], value, what) / max(1e-3, float(np.abs(value).max()))
+        return found
 
 
 def _offset(network: Network, x: np.ndarray) -> np.ndarray | float:
@@ -90,13 +126,37 @@ def _offset(network: Network, x: np.ndarray) -> np.ndarray | float:
     return offset + x[..., : network.differenced] if network.differenced else offset
 
 
-def _rounding(model: nn.Module | None, network: Network, inputs: list[np.ndarray], largest: float) -> float:
-    """What float32 costs the model itself, relative to its largest answer; at most LARGEST_ROUNDING."""
-    if model is None:
-        return 0.0
-    exact, single = Reference(model, network), Reference(model, network, torch.float32)
-    rounding = max(_difference(single(x)[0], exact(x)[0], "the answer") for x in inputs) / (largest or 1.0)
-    return min(rounding, LARGEST_ROUNDING)
+def _amplified(model: nn.Module | None, network: Network, x: np.ndarray, expected: _Values) -> dict[str, float]:
+    """What rounding costs the model itself, by what differs: ten times what float32 costs it, or what it costs if every
+    number that it reads is off by ten roundings, which also finds values beside a threshold.
+    """
+    costs = dict.fromkeys(expected.differences(expected.answer, expected.final), 0.0)
+    with contextlib.suppress(GatelabError):  # it may overflow
+        if model is not None:
+            single = expected.differences(*Reference(model, network, torch.float32)(x))
+            costs = {what: ROUNDING * own for what, own in single.items()}
+        exact = _Values(*numpy_reference(network)(x), expected.largest)
+        for seed in range(SHAKEN):
+            own = exact.differences(*_shaken(network, x, np.random.default_rng(seed)))
+            costs = {what: max(cost, own[what]) for what, cost in costs.items()}
+        return costs
+    return dict.fromkeys(costs, math.inf)
+
+
+def _shaken(network: Network, x: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, Carried]:
+    """The network by NumPy with weights and inputs that are off by up to ten roundings."""
+
+    def off(values: np.ndarray) -> np.ndarray:
+        return values * (1 + ROUNDING * EPSILON * generator.uniform(-1, 1, values.shape))
+
+    def of(layer: Layer) -> Layer:
+        matrices = {key: off(matrix.astype(np.float64)) for key, matrix in layer.matrices.items()}
+        vectors = {key: off(vector.astype(np.float64)) for key, vector in layer.vectors.items()}
+        scalars = {key: float(off(np.array(scalar))) for key, scalar in layer.scalars.items()}
+        return replace(layer, matrices=matrices, vectors=vectors, scalars=scalars)
+
+    layers = tuple(tuple(map(of, directions)) for directions in network.layers)
+    return numpy_reference(replace(network, layers=layers))(x if network.tokens else off(x.astype(np.float64)))
 
 
 def _random_inputs(network: Network, chunk: int | None) -> list[np.ndarray]:

@@ -11,7 +11,7 @@ import numpy as np
 from gatelab.disk import write_text
 from gatelab.export.js_layers import Layers
 from gatelab.export.js_runner import runner
-from gatelab.export.js_text import SYNTAX, comment, data, encoded, indented
+from gatelab.export.js_text import RESERVED, comment, data, encoded, indented
 from gatelab.export.network import Network
 from gatelab.export.target import Settings, Target
 from gatelab.formatting import counted
@@ -57,7 +57,7 @@ def script(network: Network) -> str:
 
 def global_name(network: Network) -> str:
     """The global variable of the classic script: no word of JavaScript, and none of a browser's own variables."""
-    return f"{network.name}_network" if network.name in TAKEN | SYNTAX.reserved else network.name
+    return f"{network.name}_network" if network.name in TAKEN | RESERVED else network.name
 
 
 def _head(network: Network) -> str:

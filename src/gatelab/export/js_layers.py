@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from gatelab.engine.fused.phases import Program, saved_activations
 from gatelab.engine.fused.source import matrix_name
 from gatelab.export.clampable import clampable
 from gatelab.export.js_text import SYNTAX, data, indented
-from gatelab.export.loops import Loops, Product, safe, unused, value_names
+from gatelab.export.loops import Loops, Product, claimed, value_names
 from gatelab.export.network import Layer, Network
 from gatelab.lang.gradient import gradient
 from gatelab.lang.graph import Matrix, Node, Transpose, Weight
@@ -39,29 +38,22 @@ class Layers:
         self._schedule()
 
     def _name_arrays(self) -> None:
-        taken = {*SYNTAX.reserved}
-
-        def claim(name: str) -> str:
-            free = unused(name, taken)
-            taken.add(free)
-            return free
-
+        taken: set[str] = set()
         graph = self.graph
-        self.states = {state: claim(safe(state)) for state in graph.states}
-        self.adjoints = {state: claim(f"d_{safe(state)}") for state in graph.states}
-        self.gates = {gate: claim(f"gate_{safe(gate)}") for gate in graph.gates}
+        self.states = {state: claimed(f"state_{state}", taken) for state in graph.states}
+        self.adjoints = {state: claimed(f"d_{state}", taken) for state in graph.states}
+        self.gates = {gate: claimed(f"gate_{gate}", taken) for gate in graph.gates}
         self.clamp_arrays: dict[str, str] = {}  # leaf → array
         for name, clamp in self.clampable.clamps.items():
-            self.clamp_arrays[clamp.on.name] = claim(f"on_{safe(name)}")
-            self.clamp_arrays[clamp.to.name] = claim(f"to_{safe(name)}")
-        self.names = value_names(graph, replace(SYNTAX, reserved=frozenset(taken)))
-        taken |= set(self.names.values())
+            self.clamp_arrays[clamp.on.name] = claimed(f"on_{name}", taken)
+            self.clamp_arrays[clamp.to.name] = claimed(f"to_{name}", taken)
+        self.names = value_names(graph, taken)
         for name, node in self.clampable.free.items():
             if node.args and node not in self.names:
-                self.names[node] = claim(f"free_{safe(name)}")
+                self.names[node] = claimed(f"free_{name}", taken)
         for product, adjoint in self.gradient.products.items():
             if adjoint.args and adjoint not in self.names and product.matrix is not None:
-                self.names[adjoint] = claim(f"d_{safe(matrix_name(product.matrix))}")
+                self.names[adjoint] = claimed(f"d_{matrix_name(product.matrix)}", taken)
 
     def _name_matrices(self) -> None:
         """The names of matrices among the weights; those of expressions may be alike."""

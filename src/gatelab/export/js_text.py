@@ -13,16 +13,14 @@ import numpy as np
 
 from gatelab.export.loops import Syntax
 
-_KEYWORDS = """
-arguments async await break case catch class const continue debugger default delete do else enum eval export extends
-false finally for function if implements import in instanceof interface let new null package private protected public
-return static super switch this throw true try typeof undefined var void while with yield Infinity NaN Math
-Float32Array Float64Array Object Array
+# Words that no variable can have as its name.
+_WORDS = """
+arguments async await break case catch class const continue debugger default delete do else enum eval export
+extends false finally for function if implements import in instanceof interface let new null package private
+protected public return static super switch this throw true try typeof undefined var void while with yield Infinity
+NaN
 """
-_OWN = """
-x xAt dx at from to record adjoints inputs units sums bias parameter clamps inputAdjoints itselfAdjoint toInput isSparse
-multiply packed transposed joined summed
-"""
+RESERVED = frozenset(_WORDS.split())
 # Operation → the function that computes it: of Math, or in js/arithmetic.js.
 _FUNCTIONS = {
     "sigmoid": "sigmoid",
@@ -67,7 +65,6 @@ SYNTAX = Syntax(
     counter="let",
     number=literal,
     functions=_FUNCTIONS,
-    reserved=frozenset([*_KEYWORDS.split(), *_OWN.split(), *(f for f in _FUNCTIONS.values() if "." not in f)]),
     multiply=multiply,
 )
 

@@ -1,14 +1,15 @@
 """One step of a layer as loops over its units, for languages with the syntax of C.
 
 The schedule is the fused engine's (`phases.py`): products for all units, then one loop that does everything else, level
-by level. Values are named as in the equations.
+by level. Every name of the user's follows a prefix (`state_h`, `g_z`, `new_h`, `s_epsilon`, `b_n`), so that it cannot
+meet a word of the language, a function, or a name that the loops use (`r1`, `v2`, `sums`, `kept3`, `products4`).
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +40,6 @@ class Syntax:
     counter: str  # declares an index
     number: Callable[[float], str]
     functions: Mapping[str, str]  # operation → name of the function
-    reserved: frozenset[str]  # names that values of a cell cannot have
     multiply: Callable[[int, int, str, int], str] = multiply_pointers
 
 
@@ -73,7 +73,7 @@ class Loops:
         leaf: the text of a leaf for unit j that is not a parameter: a state, an adjoint, a saved value.
         operand: the array of an operand of a map that is one: the input, a state.
         results: for each value that leaves the step, where it goes, for unit j.
-        names: of values, as in the equations.
+        names: of values, after those in the equations.
     """
 
     def __init__(
@@ -107,15 +107,10 @@ class Loops:
         self.operations = {node.op for node in walk(program.outputs, program.available) if node.args}
 
     def _named(self, op: str, prefix: str) -> dict[str, str]:
-        """Names of parameters in ASCII, each of its own: α and alpha are two."""
+        """Names of parameters."""
         found = dict.fromkeys(n.name for n in walk(self.program.outputs, self.program.available) if n.op == op)
-        names: dict[str, str] = {}
-        for name in found:
-            own = safe(f"{prefix}_{name}")
-            while own in names.values():
-                own += "_"
-            names[name] = own
-        return names
+        taken: set[str] = set()
+        return {name: claimed(f"{prefix}_{name}", taken) for name in found}
 
     @property
     def sums(self) -> int:
@@ -161,7 +156,9 @@ class Loops:
             elif node.op == "size":
                 leaves[node] = torch.tensor(float(self.H), dtype=torch.float64)
         read = {node: name for node, name in self.fixed.items() if node in self._read}
-        return {name: evaluate(node, leaves).numpy() for node, name in read.items()}
+        values = {name: (node, evaluate(node, leaves)) for node, name in read.items()}
+        # A mask in evaluation is one number that stands for a vector.
+        return {n: (v.expand(self.H) if node.shape == "vector" else v).numpy() for n, (node, v) in values.items()}
 
     def lines(self) -> list[str]:
         """The statements of the step, after the sums have begun with the bias."""
@@ -282,28 +279,24 @@ class _Loop(Pass):
         return f"{self._functions[node.op]}({', '.join(plain)})"
 
 
-def safe(name: str) -> str:
-    """A name in ASCII: Greek letters by their names, anything else as underscores."""
+def claimed(name: str, taken: set[str]) -> str:
+    """A name in ASCII, with underscores if another one spells the same (α and alpha are two); it is taken then."""
     spelled = "".join(LATIN.get(c, c) for c in name)
-    return re.sub(r"[^0-9A-Za-z_]", "_", spelled)
+    free = re.sub(r"[^0-9A-Za-z_]", "_", spelled)
+    while free in taken:
+        free += "_"
+    taken.add(free)
+    return free
 
 
-def value_names(graph: Graph, syntax: Syntax) -> dict[Node, str]:
-    """Names of gates and new states as in the equations, where a language and the loops leave them free."""
-    taken = set(syntax.reserved)
+def value_names(graph: Graph, taken: set[str]) -> dict[Node, str]:
+    """Names of gates and new states."""
     names: dict[Node, str] = {}
-    new = {f"new_{s}": node for s, node in zip(graph.states, graph.new_states, strict=True)}
-    for name, node in [*graph.gates.items(), *new.items()]:
-        if node in names or (not node.args and name in new):
-            continue
-        free = unused(safe(name), taken)
-        taken.add(free)
-        names[node] = free
+    new = zip(graph.states, graph.new_states, strict=True)
+    for name, node in [
+        *((f"g_{gate}", node) for gate, node in graph.gates.items()),
+        *((f"new_{state}", node) for state, node in new if node.args),  # not of a copy of another state's old value
+    ]:
+        if node not in names:
+            names[node] = claimed(name, taken)
     return names
-
-
-def unused(name: str, taken: Iterable[str]) -> str:
-    """A name that is not taken, nor like one that loops use: r1, v2, sums, kept3, saved4, s_epsilon, b_z."""
-    while name in taken or re.fullmatch(r"[rv]\d+|(kept|operand|fixed|total|value|products|saved)\d+|[sb]_\w+|j", name):
-        name += "_"
-    return name

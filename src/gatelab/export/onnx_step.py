@@ -45,6 +45,7 @@ class _Scan:
         self.values: dict[Node, str] = {}  # outside, or in the body for what is computed in turn
         self.numbers: dict[Node, Any] = {}  # of what is known from parameters
         self.slices: dict[str, str] = {}  # a value at every step → its name in the body
+        self.conditions: set[str] = set()  # those of them that are true or false
         self.returned: list[str] = []  # the new states among the values of the body
 
     def wired(self) -> tuple[str, list[str]]:
@@ -87,7 +88,9 @@ class _Scan:
     def _body(self, outputs: list[str]) -> Any:
         helper, H, FLOAT = self.body.onnx.helper, self.network.hidden_size, self.body.onnx.TensorProto.FLOAT
         inputs = [helper.make_tensor_value_info(name, FLOAT, ["B", H]) for name in self.recurrent.values()]
-        inputs += [helper.make_tensor_value_info(name, FLOAT, ["B", None]) for name in self.slices.values()]
+        for value, name in self.slices.items():
+            element = self.body.onnx.TensorProto.BOOL if value in self.conditions else FLOAT
+            inputs.append(helper.make_tensor_value_info(name, element, ["B", None]))
         infos = [helper.make_tensor_value_info(name, FLOAT, ["B", H]) for name in outputs]
         return helper.make_graph(
             self.body.nodes, f"{self.prefix}.step", inputs, infos, doc_string=self.network.cell.text()
@@ -107,6 +110,8 @@ class _Scan:
 
     def _in_body(self, node: Node) -> str:
         value = self._value(node)
+        if node.op in CONDITIONS:
+            self.conditions.add(value)
         return self._slice(value) if self.known[node] == EVERY_STEP else value
 
     def _slice(self, name: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from gatelab.disk import TEMPORARY, resolved
 from gatelab.errors import GatelabError, unknown
 from gatelab.export import c_code, javascript, json_file, keras_model, onnx_graph, torch_module
-from gatelab.export.check import TOLERANCE, Checked, check
+from gatelab.export.check import TOLERANCE, Checked, RoundingError, check
 from gatelab.export.source import Exportable, loaded
 from gatelab.export.target import RuntimeMissingError, Settings, Target
 
@@ -56,7 +56,7 @@ def export(
             try:
                 tolerance = math.inf if settings.int8 else TOLERANCE  # what rounding costs is reported
                 checked = check(model, network, chosen.runner(network, made), tolerance, settings.chunk)
-            except RuntimeMissingError as error:
+            except (RuntimeMissingError, RoundingError) as error:
                 unchecked = str(error)
             except GatelabError as error:
                 raise GatelabError(f"the export to {target} is wrong, and was removed: {error}") from None

@@ -19,6 +19,7 @@ from gatelab.lang.graph import (
     operands,
     subexpressions,
     walk,
+    weights,
 )
 
 _LETTERS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda_ mu nu xi rho sigma tau phi chi psi omega"
@@ -386,6 +387,10 @@ class _Python(_Text):
             f"{label} = {self.matrix(matrix, top=True)}" for matrix, label in self.map_labels.items() if matrix in used
         ]
         lines += [f"{self.labels[n]} = {self.expression(n, top=True)[0]}" for n in values]
+        named = {f"{weight.space}.{weight.name}" for matrix in used for weight in weights(matrix)}
+        named |= {f"b.{node.name}" for node in nodes if node.op == "vector"}
+        if unnamed := [name for name in self.graph.parameters if name not in named]:
+            lines.append(f"{', '.join(unnamed)}  # parameters that no equation uses")
         return [*lines, f"return {', '.join(self.expression(node)[0] for node in self.graph.new_states)}"]
 
     def applied(self, matrix: Matrix, node: Node) -> tuple[str, int]:
