@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import shutil
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
+import told
 import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
@@ -211,7 +211,8 @@ def test_the_same_command_does_nothing_again_and_a_changed_one_is_refused(done):
     assert config.parse(read_experiment(done)["spec"], "there") == small()
 
 
-def test_seeds_and_models_can_be_added(done, here):
+def test_seeds_and_models_can_be_added(done, tmp_path, here):
+    done = shutil.copytree(done, tmp_path / "experiment")  # what is added is not there for other tests
     more = small(runs=3, models={**SMALL["models"], "rnn": {"hidden_size": 6}})
     before = {path: path.stat().st_mtime_ns for path in done.rglob("manifest.json")}
     results = bench(more, done, here)
@@ -252,38 +253,29 @@ def test_a_directory_with_something_else_in_it_is_left_alone(tmp_path):
         LocalExecutor(0)
 
 
-class Killer(Watcher):
-    """Kills the process of a run, each time that it has a new checkpoint, `most` times at most."""
+class Ended(Watcher):
+    """How runs ended."""
 
-    def __init__(self, place: Path, most: int) -> None:
-        self.place, self.left, self.killed, self.ended = place, most, set(), []
-
-    def tick(self):
-        if not self.left or not (self.place / "checkpoint.safetensors").is_file():
-            return
-        command = ["pgrep", "-f", f"run_process.* {self.place}$"]
-        for pid in subprocess.run(command, capture_output=True, text=True).stdout.split():
-            if pid not in self.killed:
-                self.left -= 1
-                self.killed.add(pid)
-                os.kill(int(pid), signal.SIGKILL)
+    def __init__(self) -> None:
+        self.ended = []
 
     def finished(self, finished):
         self.ended.append((finished.run.model, finished.status, finished.reason))
 
 
-LONG = {"training": {"num_epochs": 40, "batch_size": 8, "seed": 5}, "runs": 1}
-
-
-def test_a_killed_run_is_resumed_by_its_worker_and_given_up_in_the_end(tmp_path):
-    watcher = Killer(tmp_path / "experiment" / "runs" / "gru" / "seed-5", 3)
-    results = bench(small(**LONG), tmp_path / "experiment", LocalExecutor(2), watcher)
+def test_a_killed_run_is_resumed_by_its_worker_and_given_up_in_the_end(tmp_path, monkeypatch):
+    training = {"num_epochs": 10, "batch_size": 8, "seed": 5, "threads": 1}
+    spec = small(task={"name": told.TASK, "limit": 100}, training=training, runs=1)
+    for name, value in told.at_batch(30, "kill", "/gru/seed-5", tmp_path / "kills", times=3).items():
+        monkeypatch.setenv(name, value)  # an epoch has 13 batches
+    watcher = Ended()
+    results = bench(spec, tmp_path / "experiment", LocalExecutor(2), watcher)
     assert ("gru", "failed", "its process was killed by SIGKILL") in watcher.ended
     assert ("agru", "done", "") in watcher.ended
     assert findings(results)[0].startswith("gru, seed 5: failed (its process was killed by SIGKILL)")
-    again = bench(small(**LONG), tmp_path / "experiment", LocalExecutor(2))
+    again = bench(spec, tmp_path / "experiment", LocalExecutor(2))
     assert again.models["gru"].counts == {"done": 1}
-    assert len(Run(tmp_path / "experiment" / "runs" / "gru" / "seed-5").manifest()["resumed"]) >= 1
+    assert len(Run(tmp_path / "experiment" / "runs" / "gru" / "seed-5").manifest()["resumed"]) == 3
 
 
 def test_a_diverged_run_is_reported_and_not_in_the_numbers(tmp_path, here):
@@ -339,17 +331,15 @@ def test_a_second_bench_in_the_same_directory_is_refused(tmp_path):
 
 
 def test_ctrl_c_stops_and_the_same_command_goes_on_to_the_bit(tmp_path, here, cli):
-    longer = {**SMALL, "training": {"num_epochs": 25, "batch_size": 8, "seed": 5, "threads": 1}, "runs": 1}
+    training = {"num_epochs": 10, "batch_size": 8, "seed": 5, "threads": 1}
+    longer = {**SMALL, "task": {"name": told.TASK, "limit": 100}, "training": training, "runs": 1}
     (tmp_path / "c.yaml").write_text(json.dumps(longer))
     command = ["bench", str(tmp_path / "c.yaml"), "--output-dir", str(tmp_path / "pieces")]
-    process = subprocess.Popen([GATELAB, *command], start_new_session=True, stdout=subprocess.DEVNULL)
-    checkpoint = tmp_path / "pieces" / "runs" / "gru" / "seed-5" / "checkpoint.safetensors"
-    while not checkpoint.is_file():
-        assert process.poll() is None
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: to all of them
-    assert process.wait(60) == 130
-    assert Run(checkpoint.parent).manifest()["status"] == "interrupted"
+    once = told.at_batch(30, "interrupt", "/gru/seed-5", tmp_path / "once")  # in the third epoch
+    alone = {"start_new_session": True, "stdout": subprocess.DEVNULL}
+    assert subprocess.run([GATELAB, *command], env={**os.environ, **once}, **alone).returncode == 130
+    stopped = Run(tmp_path / "pieces" / "runs" / "gru" / "seed-5")
+    assert (stopped.manifest()["status"], len(stopped.metrics())) == ("interrupted", 2)
     code, out, err = cli(*command)
     assert code == 0, err
     assert "The report is in" in out
@@ -366,7 +356,7 @@ def test_ctrl_c_stops_and_the_same_command_goes_on_to_the_bit(tmp_path, here, cl
 
 def test_workers_save_and_stop_when_the_bench_is_killed(tmp_path):
     longer = {**SMALL, "models": {"gru": {"hidden_size": 6}}, "runs": 1}
-    longer["training"] = {"num_epochs": 500, "batch_size": 8, "seed": 5}
+    longer["training"] = {"num_epochs": 1_000_000, "batch_size": 8, "seed": 5}
     (tmp_path / "c.yaml").write_text(json.dumps(longer))
     place = tmp_path / "experiment" / "runs" / "gru" / "seed-5"
     process = subprocess.Popen(

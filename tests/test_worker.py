@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import told
 from safetensors.torch import load_file
 from waiting import wait_for
 
@@ -30,15 +31,17 @@ CONTENT = {
     "runs": 2,
     "training": {"num_epochs": 25, "batch_size": 8, "seed": 5},
 }
+TOLD = {**CONTENT, "task": {"name": told.TASK, "limit": 100}}
 
 
 def spec(**changes) -> config.BenchSpec:
     return config.parse({**CONTENT, **changes}, "here")
 
 
-def started(directory: Path, *options: str) -> subprocess.Popen[bytes]:
+def started(directory: Path, *options: str, **environment: str) -> subprocess.Popen[bytes]:
     command = [GATELAB, "worker", str(directory), "--jobs", "1", *options]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    environment = {**os.environ, **environment}
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True, env=environment)
 
 
 def same_bits(ours: Path, theirs: Path) -> bool:
@@ -55,25 +58,27 @@ def _epochs(path: Path) -> list[dict[str, float]]:
 def alone(tmp_path_factory, here) -> Path:
     """The same experiment without workers."""
     directory = tmp_path_factory.mktemp("alone") / "experiment"
-    bench(spec(), directory, here)
+    bench(config.parse(TOLD, "here"), directory, here)
     return directory
 
 
 def test_workers_share_an_experiment_and_one_that_is_killed_loses_nothing(tmp_path, alone, cli):
     directory = tmp_path / "experiment"
-    (tmp_path / "c.yaml").write_text(json.dumps(CONTENT))
+    (tmp_path / "c.yaml").write_text(json.dumps(TOLD))
     code, _, err = cli("bench", tmp_path / "c.yaml", "--plan-only", "--output-dir", directory, "--jobs", "2")
     assert (code, f"gatelab worker {directory}" in err) == (0, True)
     assert {run.status for run in Watch(directory).look()} == {"waiting"}
-    first, second = started(directory), started(directory)
+    held = told.at_batch(30, "wait", "seed-5", tmp_path / "held")  # an epoch has 13
+    first, second = (started(directory, "--task", told.TASK, **held) for _ in range(2))
     runs = [directory / run.path for run in plan(spec())]
-    wait_for(lambda: sum((run / "checkpoint.safetensors").is_file() for run in runs) >= 2)
+    wait_for(lambda: sum((run / "checkpoint.safetensors").is_file() for run in runs) == 2)
     states = Watch(directory).look()
     assert sum(run.status == "running" for run in states) == 2
     assert all(run.host for run in states if run.status == "running")
     os.killpg(first.pid, signal.SIGKILL)  # the worker, and the process of its run
     first.wait()
-    assert second.wait(240) == 0
+    (tmp_path / "held" / "go").touch()
+    assert second.wait(600) == 0
     for run in plan(spec()):
         assert same_bits(directory / run.path, alone / run.path), run.title
     resumed = [len(Run(run).manifest()["resumed"]) for run in runs]
@@ -92,14 +97,14 @@ def test_a_worker_takes_no_more_than_it_is_told_and_stops_when_asked(tmp_path):
     studies.plan_only({"": spec(training={**CONTENT["training"], "num_epochs": 2})}, directory, lambda runs: 1)
     assert take_part(directory, jobs=2, most=1) == ["done"]
     assert sorted(run.status for run in Watch(directory).look()) == ["done", "waiting", "waiting", "waiting"]
-    long = {**CONTENT["training"], "num_epochs": 2000}
+    long = {**CONTENT["training"], "num_epochs": 1_000_000}
     other = tmp_path / "long"
     studies.plan_only({"": spec(training=long, runs=1)}, other, lambda runs: 1)
     process = started(other)
     run = other / plan(spec(runs=1))[0].path
     wait_for(lambda: (run / "checkpoint.safetensors").is_file())
     process.send_signal(signal.SIGUSR1)  # outside Slurm: saved, and nothing to requeue
-    assert process.wait(60) == 0
+    assert process.wait(600) == 0
     assert Run(run).manifest()["status"] == "interrupted"
     assert Claims(other).state(run.relative_to(other)) == "free"
 

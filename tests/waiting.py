@@ -1,4 +1,4 @@
-"""Waiting for something that another process does."""
+"""Waiting for something that another process does. The limit is for what never comes, not for what is slow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_for(true: Callable[[], object], seconds: float = 120) -> None:
+def wait_for(true: Callable[[], object], seconds: float = 600) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, f"waited for {seconds} seconds"
