@@ -67,10 +67,10 @@ def running(folder: Path) -> Iterator[None]:
             assert program is not None
             with (folder / f"{command[0]}.out").open("wb") as out:
                 daemons.append(subprocess.Popen([program, *command[1:]], stdout=out, stderr=out))
-        wait_for(lambda: _said("sinfo", "--noheader", "--format=%T") == "idle", 120)
+        wait_for(lambda: _said("sinfo", "--noheader", "--format=%T") == "idle")
         yield
         _said("scancel", "--user", getpass.getuser())
-        wait_for(lambda: not states(only_waiting_or_running=True), 120)
+        wait_for(lambda: not states(only_waiting_or_running=True))
     finally:
         for daemon in reversed(daemons):
             daemon.terminate()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import collections
 import os
+import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import tinyset
+from waiting import wait_for
 
 from gatelab.errors import DataError
 from gatelab.tasks import download
@@ -22,7 +23,7 @@ TESTS = Path(__file__).parent
 
 
 class Handler(BaseHTTPRequestHandler):
-    """/good/ serves, /slow/ takes its time, /none/ has nothing, /wrong/ has other bytes, /cut/ hangs up half-way."""
+    """/good/ serves, /slow/ once a test says go, /none/ has nothing, /wrong/ other bytes, /cut/ hangs up half-way."""
 
     def do_GET(self) -> None:
         _, kind, name = self.path.split("/")
@@ -34,7 +35,7 @@ class Handler(BaseHTTPRequestHandler):
         if kind == "wrong":
             content = bytes(reversed(content))
         if kind == "slow":
-            time.sleep(0.3)
+            self.server.go.wait()
         self.send_response(200)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
@@ -47,11 +48,12 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[ThreadingHTTPServer]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.asked = collections.Counter()
+    server.asked, server.go = collections.Counter(), threading.Event()
     server.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield server
+    server.go.set()
     server.shutdown()
     server.server_close()
     thread.join()
@@ -90,25 +92,40 @@ def test_the_next_mirror_takes_over(tmp_path, server, bad):
 
 
 def test_if_all_mirrors_fail_each_says_why_and_nothing_is_left(tmp_path, server):
-    closed = "http://127.0.0.1:9/"  # a port where nobody listens
-    with pytest.raises(DataError) as raised:
-        tinyset.load(tmp_path, f"{server.url}/none/", f"{server.url}/wrong/", f"{server.url}/cut/", closed)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        closed = f"http://127.0.0.1:{taken.getsockname()[1]}/"  # a port where nobody listens
+        with pytest.raises(DataError) as raised:
+            tinyset.load(tmp_path, f"{server.url}/none/", f"{server.url}/wrong/", f"{server.url}/cut/", closed)
     what, where, todo = str(raised.value).splitlines()
     assert "tiny is not available" in what
-    for reason in ("/none/train-images-idx3-ubyte.gz: HTTPError: 404", "/wrong/", "/cut/", "127.0.0.1:9/"):
+    for reason in ("/none/train-images-idx3-ubyte.gz: HTTPError: 404", "/wrong/", "/cut/", closed):
         assert reason in where
     assert "put train-images" in todo
     assert files(tmp_path / "tiny") == []
 
 
-def test_two_processes_at_once_download_once(server, monkeypatch):
-    script = "import sys, tinyset; print(tinyset.right(tinyset.load(None, sys.argv[1])))"
-    monkeypatch.setenv("PYTHONPATH", str(TESTS))
-    both = [
-        subprocess.Popen([sys.executable, "-c", script, f"{server.url}/slow/"], stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    assert [process.communicate(timeout=120)[0] for process in both] == ["True\n", "True\n"]
+AT_THE_LOCK = """
+import sys, tinyset
+
+def tell(event, given):
+    if event == "open" and str(given[0]).endswith(".download.lock"):
+        open(sys.argv[2], "a").write("x")
+
+sys.addaudithook(tell)
+print(tinyset.right(tinyset.load(None, sys.argv[1])))
+"""
+
+
+def test_two_processes_at_once_download_once(tmp_path, server, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    tries = tmp_path / "tries"
+    tries.touch()
+    command = [sys.executable, "-c", AT_THE_LOCK, f"{server.url}/slow/", str(tries)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    wait_for(lambda: tries.stat().st_size >= 3)  # one has the lock, and the other has tried in vain
+    server.go.set()
+    assert [process.communicate(timeout=600)[0] for process in both] == ["True\n", "True\n"]
     assert len(server.asked) == 4
     assert set(server.asked.values()) == {1}
 

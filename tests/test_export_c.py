@@ -185,7 +185,7 @@ def test_on_a_cortex_m4(tmp_path, int8):
     plain = ["arm-none-eabi-gcc", *FLAGS, "-mcpu=cortex-m4", "-c", "-o", tmp_path / "a.o", tmp_path / "network.c"]
     subprocess.run(plain, check=True)
     machine = ["qemu-system-arm", "-M", "mps2-an386", "-nographic", "-semihosting", "-kernel", tmp_path / "a.elf"]
-    printed = subprocess.run(machine, check=True, capture_output=True, text=True, timeout=60).stdout
+    printed = subprocess.run(machine, check=True, capture_output=True, text=True, timeout=600).stdout
     got = np.array([int(number) for number in printed.split()]) / 1e7
     expected = Reference(model, whole)(x)[0][0]
     assert np.abs(got - expected).max() < (0.05 if int8 else 1e-6)

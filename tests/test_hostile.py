@@ -293,7 +293,7 @@ def test_a_table_of_many_columns_is_refused_in_time(tmp_path, text):
     begin = time.process_time()
     with pytest.raises(DataError, match="rows: expected at least 339"):
         tasks.get("files", path=path).parts  # noqa: B018
-    assert time.process_time() - begin < 10  # it took minutes
+    assert time.process_time() - begin < 60  # it takes two; it took minutes
     path.write_text("1," * 300_000)
     with pytest.raises(DataError, match="line 1: 300,001 cells: expected at most 200,000 columns"):
         read_table(path)

@@ -252,7 +252,7 @@ def test_a_cluster_of_small_nodes_is_refused(cluster, tmp_path):
 @pytest.mark.cluster
 @pytest.mark.parametrize("stop", ["SIGTERM", "Ctrl-C"])
 def test_the_command_line_starts_a_cluster_of_its_own_and_ends_it(tmp_path, stop):
-    (tmp_path / "c.yaml").write_text(json.dumps({**LONG, "training": {**LONG["training"], "num_epochs": 500}}))
+    (tmp_path / "c.yaml").write_text(json.dumps({**LONG, "training": {**LONG["training"], "num_epochs": 1_000_000}}))
     command = [GATELAB, "bench", "c.yaml", "--executor", "ray", "--output-dir", "out"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen(command, cwd=tmp_path, start_new_session=True, **pipes)
@@ -262,7 +262,7 @@ def test_the_command_line_starts_a_cluster_of_its_own_and_ends_it(tmp_path, stop
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: to all of them
     else:
         process.terminate()
-    out, error = process.communicate(timeout=90)
+    out, error = process.communicate(timeout=600)
     assert process.returncode == 130, error
     assert out == "2 runs, in out\n"  # nothing of Ray's
     assert [line for line in error.splitlines() if not line.startswith("note: ")] == [

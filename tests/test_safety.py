@@ -407,7 +407,6 @@ def test_pictures_of_an_inspection_do_not_replace_others(run, tmp_path):
 # Threads.
 
 
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores")
 def test_threads_that_are_not_granted_are_noticed(tmp_path):
     def spec(epochs):
         return small(threads=2, num_epochs=epochs)

@@ -156,7 +156,7 @@ def test_what_sbatch_says_is_passed_on(tmp_path, cli, monkeypatch):
 
 @pytest.mark.parametrize(("answer", "code"), [("exit 0", 0), ("echo no such job >&2; exit 1", 2)])
 def test_a_signal_saves_and_requeues(answer, code, tmp_path, cli):
-    cli("bench", written(tmp_path, **long(10_000)), "--output-dir", tmp_path / "e", "--plan-only")
+    cli("bench", written(tmp_path, **long(1_000_000)), "--output-dir", tmp_path / "e", "--plan-only")
     play(tmp_path / "bin", "scontrol", f'echo "$@" > {tmp_path / "asked"}; {answer}')
     environment = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "SLURM_ARRAY_JOB_ID": "17"}
     process = subprocess.Popen(
@@ -165,9 +165,9 @@ def test_a_signal_saves_and_requeues(answer, code, tmp_path, cli):
     )  # fmt: skip
     run = Run(tmp_path / "e" / "runs" / "gru" / "seed-5")
     try:
-        wait_for((run.path / "checkpoint.safetensors").is_file, 300)
+        wait_for((run.path / "checkpoint.safetensors").is_file)
         process.send_signal(signal.SIGUSR1)
-        _, err = process.communicate(timeout=300)
+        _, err = process.communicate(timeout=600)
     finally:
         process.kill()
     assert process.returncode == code
@@ -275,7 +275,7 @@ def test_a_failed_element_does_not_end_the_others_and_is_submitted_again(tmp_pat
 def test_a_requeued_element_resumes_bit_for_bit(tmp_path):
     job = submit(written(tmp_path, **long(100)), tmp_path / "e")
     run = Run(tmp_path / "e" / "runs" / "gru" / "seed-5")
-    wait_for((run.path / "checkpoint.safetensors").is_file, 300)
+    wait_for((run.path / "checkpoint.safetensors").is_file)
     subprocess.run(["scancel", "--signal=USR1", "--batch", f"{job}_0"], check=True)
     assert ended(job) == {f"{job}_0": "COMPLETED"}
     assert run.manifest()["status"] == "done"
@@ -291,7 +291,7 @@ def test_a_requeued_element_resumes_bit_for_bit(tmp_path):
 def test_a_time_limit_saves_and_requeues(tmp_path):
     job = submit(written(tmp_path, **long(1_000_000)), tmp_path / "e", "--time", "1")
     run = Run(tmp_path / "e" / "runs" / "gru" / "seed-5")
-    wait_for(lambda: run.exists() and run.manifest()["resumed"], 300)
+    wait_for(lambda: run.exists() and run.manifest()["resumed"])
     subprocess.run(["scancel", job], check=True)
     assert ended(job) == {f"{job}_0": "CANCELLED"}
     assert run.manifest()["status"] == "interrupted"  # SIGTERM saves as well

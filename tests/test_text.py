@@ -125,7 +125,7 @@ def test_memory_stays_near_the_size_of_the_text(tmp_path):
     size = path.stat().st_size / 1024
     assert size > 16_000
     assert large[1] - small[1] < 5 * size  # the bytes, the decoded text, and the tokens twice
-    assert large[1] - large[0] < 0.5 * size
+    assert large[1] - large[0] < small[1] - small[0] + 0.5 * size  # beside what any first use of libraries takes
 
 
 def test_it_is_described_in_words_and_drawn(tmp_path, cli):

@@ -117,7 +117,7 @@ assert os.waitpid(child, 0)[1] == 0
 assert (layer(x)[0].numpy() == expected).all()
 print("done")
 """
-    done = subprocess.run([sys.executable, "-c", code], env=CLEAN, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], env=CLEAN, capture_output=True, text=True, timeout=1200)
     assert done.stdout == "done\n", done.stderr
 
 
@@ -135,11 +135,11 @@ def all_cores_busy() -> Iterator[int]:
 
 
 BUSY = """
-import torch, gatelab, os, sys, time
+import torch, gatelab, os
 torch.set_num_threads(2)
 layer, x, A = gatelab.Recurrent("gru", 28, 128, engine="fused"), torch.randn(32, 28, 28), torch.randn(300, 300)
-expected, begin, before = layer(x)[0], time.monotonic(), len(os.listdir("/proc/self/task"))
-while time.monotonic() < begin + 60 and len(os.listdir("/proc/self/task")) < before + len(os.sched_getaffinity(0)) + 1:
+expected, before = layer(x)[0], len(os.listdir("/proc/self/task"))
+while len(os.listdir("/proc/self/task")) < before + len(os.sched_getaffinity(0)) + 1:  # or until the test gives up
     A @ A
     assert torch.equal(layer(x)[0], expected)
     layer(x)[1].sum().backward()
@@ -151,7 +151,7 @@ print(len(os.listdir("/proc/self/task")) - before)
 def test_a_busy_machine_lets_threads_of_torch_sleep():
     """More threads of OpenMP than cores: that is when its runtime lets idle ones sleep soon."""
     with all_cores_busy() as cores:
-        done = subprocess.run([sys.executable, "-c", BUSY], env=CLEAN, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([sys.executable, "-c", BUSY], env=CLEAN, capture_output=True, text=True, timeout=1200)
     assert int(done.stdout or 0) >= cores + 1, done.stderr
 
 
@@ -184,12 +184,23 @@ def test_threads_are_for_kernels_where_torch_has_little_to_do(options, of_torch)
         torch.set_num_threads(before)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the system does not tell")
-def test_idle_cores_are_those_that_nobody_uses():
-    """A busy process takes one away. (Others may be busy too, so only the difference is certain.)"""
-    with all_cores_busy() as cores:
-        time.sleep(0.3)
-        assert team.idle_cores() < 0.5
+def test_idle_cores_are_those_that_nobody_uses(tmp_path, monkeypatch):
+    """As the system counts, in ticks: user, nice, system, idle, waiting for a disk, and more."""
+    before = "cpu 9 9 9 9 9 0 0 0\ncpu0 10 0 0 500 0 0 0 0 5 0\ncpu1 20 0 0 400 7 0 0 0 0 0\ncpu2 5 5 5 5 5 5 5 5 0 0"
+    after = "cpu 9 9 9 9 9 0 0 0\ncpu0 80 2 8 520 0 0 0 0 9 0\ncpu1 25 0 5 470 27 0 0 0 0 0\ncpu2 5 5 5 99 5 5 5 5 0 0"
+    (tmp_path / "stat").write_text(before)
+    monkeypatch.setattr(team, "STAT", str(tmp_path / "stat"))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr(time, "sleep", lambda _: (tmp_path / "stat").write_text(after))
+    assert team.idle_cores() == pytest.approx(0.2 + 0.9)  # not that of others
+    assert team.idle_cores() == 2  # in no time at all: unknown
+    (tmp_path / "stat").unlink()
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    assert team.idle_cores() == 2
+
+
+def test_idle_cores_are_some_of_those_that_this_process_may_use():
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     assert 0 <= team.idle_cores() <= cores
 
 

@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -646,50 +645,45 @@ def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path):
 
 
 SCRIPT = """
-import sys
+import os, signal, sys
 from gatelab.training import config, train
 from pathlib import Path
-train(config.load(Path(sys.argv[1])), sys.argv[2])
+
+_, given, place, moment = sys.argv
+work = 0
+
+def count(event, arguments):
+    global work
+    if event in ("open", "os.rename", "os.remove", "os.mkdir", "os.chmod") and place in str(arguments[0]):
+        work += 1
+        if work == int(moment):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(count)
+train(config.load(Path(given)), place)
 slow = {"torch._dynamo", "sklearn", "scipy", "pandas"} & set(sys.modules)
 assert not slow, f"a run imports {slow}, which takes longer than torch itself"
+print(work)
 """
 
 
-def test_killed_at_any_moment_and_continued_is_the_same_to_the_bit(tmp_path):
-    made = spec("digits", **{**HARD, "num_epochs": 12, "patience": None, "checkpoint_seconds": 0.02})
+def test_killed_at_any_moment_and_continued_is_the_same_to_the_bit(tmp_path, forks):
+    """A moment is an operation on files: what is left behind changes with nothing else."""
+    made = spec("digits:limit=200", **{**HARD, "patience": None, "checkpoint_seconds": 1e-9})  # after every batch
     (tmp_path / "config.yaml").write_text(json.dumps(made.document()))  # JSON is YAML
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "config.yaml")]
-    chance, kills, places = random.Random(0), 0, set()
     whole, pieces = Run(tmp_path / "whole"), Run(tmp_path / "pieces")
-    process = subprocess.Popen([*command, str(whole.path)])
-    wait_for_work(whole, process)
-    begin = time.monotonic()
-    assert process.wait() == 0
-    seconds = time.monotonic() - begin  # of this machine
-    while kills < 30:
-        process = subprocess.Popen([*command, str(pieces.path)])
-        if kills < 3:
-            wait_for_work(pieces, process)
-            time.sleep(chance.uniform(0.0, seconds / 6))
-            process.kill()
-        if process.wait() == 0:
-            break
-        kills += 1
-        if pieces.checkpoint_path.is_file():
-            places.add(place_of(pieces))
-    assert 3 <= kills < 30
-    assert any(batch > 0 for _, batch in places), "none was killed within an epoch"
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "config.yaml"), str(whole.path), "-1"]
+    work = int(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)  # in a process of its own
+    places, chance = [], random.Random(0)
+    for moment in (1, 6, *(chance.randint(20, work // 4) for _ in range(6))):
+        killed = forks.run(SCRIPT, command[3], str(pieces.path), str(moment))
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        places.append(place_of(pieces) if pieces.checkpoint_path.is_file() else None)
+    assert forks.run(SCRIPT, command[3], str(pieces.path), "-1").returncode == 0
+    assert None in places, "none was killed before its first checkpoint"
+    assert any(batch > 0 for _, batch in filter(None, places)), "none was killed within an epoch"
     assert pieces.manifest()["status"] == "done"
     assert_same_run(pieces, whole)
-
-
-def wait_for_work(run: Run, process: subprocess.Popen) -> None:
-    """Until the process has written a checkpoint of its own."""
-    before = run.checkpoint_path.stat().st_mtime_ns if run.checkpoint_path.is_file() else None
-    while process.poll() is None:
-        if run.checkpoint_path.is_file() and run.checkpoint_path.stat().st_mtime_ns != before:
-            return
-        time.sleep(0.01)
 
 
 def place_of(run: Run) -> tuple[int, int]:

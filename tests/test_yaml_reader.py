@@ -120,7 +120,7 @@ def test_what_is_not_plain_is_refused_quickly(text, message):
         read(text, "here")
     assert message in str(raised.value)
     assert len(str(raised.value)) < 1000
-    assert time.process_time() - begin < 4
+    assert time.process_time() - begin < 60  # it takes half a second; what is expanded never ends
 
 
 def test_a_large_config_is_read():

@@ -17,6 +17,8 @@ import torch
 
 from gatelab.engine.fused import kernel
 
+STAT = "/proc/stat"  # how long each core was idle
+
 
 def _openmp() -> Any | None:
     """The loaded OpenMP library; None if it is neither GNU's nor LLVM's, or not visible."""
@@ -88,7 +90,7 @@ def idle_cores(seconds: float = 0.2) -> float:
 def _times(cores: set[int]) -> list[tuple[int, int]]:
     """For each core, the ticks that it was idle, and all ticks. Empty where the system does not tell."""
     try:
-        with open("/proc/stat") as file:
+        with open(STAT) as file:
             lines = [line.split() for line in file if line.startswith("cpu")]
     except OSError:
         return []
