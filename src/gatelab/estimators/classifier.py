@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from typing_extensions import Self
 
+from gatelab import floats
 from gatelab.errors import DataError, GatelabError
 from gatelab.estimators import defaults, weighting
 from gatelab.estimators.base import RecurrentEstimator
@@ -190,7 +191,7 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
             With `early_stopping`: sequences of one group are all trained on, or all held out for validation.
         """
         sequences, weights, groups = self._read(X, y, sample_weight, groups)
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(_complete_labels(y), warn=True)
         plain = _plain_labels(y)
         check_classification_targets(plain)
         classes, labels = np.unique(plain[weights > 0], return_inverse=True)
@@ -259,6 +260,23 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
             self.classes_ = labels.astype(self.label_type_)
         except (TypeError, ValueError, AttributeError) as error:
             raise DataError(f"the classes of the run cannot be read: {error}") from None
+
+
+def _complete_labels(y: Any) -> Any:
+    """Return labels without masks and pandas' own types; missing ones are refused."""
+    labels = floats.unmasked(y, "y")
+    if hasattr(labels, "isna") and hasattr(labels, "to_numpy"):
+        missing: np.ndarray = np.any(np.asarray(labels.isna()).reshape(len(labels), -1), 1)
+        labels = labels if missing.any() else labels.to_numpy()  # scikit-learn would make floats of integers
+    else:
+        array = np.asarray(labels)
+        missing = np.isnan(array).reshape(len(array), -1).any(1) if array.dtype.kind == "f" else np.array([False])
+    if missing.any():
+        raise GatelabError(
+            f"Input y contains NaN: the label of sequence {missing.argmax()} is missing ({missing.sum():,} of "
+            f"{len(missing):,}): expected one for every sequence; leave these sequences out"
+        )
+    return labels
 
 
 def _plain_labels(y: np.ndarray) -> np.ndarray:

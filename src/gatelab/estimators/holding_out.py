@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, check_consistent_length
 
+from gatelab import floats
 from gatelab.errors import GatelabError
 from gatelab.tasks.sampling import LEAST, spared, split, split_groups, stream
 
@@ -21,7 +22,7 @@ def checked_groups(groups: Any, X: Any, early_stopping: bool) -> np.ndarray | No
             "groups were passed without early_stopping, and nothing is held out: set early_stopping=True, so that "
             "validation has whole groups, or leave them out"
         )
-    array = check_array(groups, ensure_2d=False, dtype=None, input_name="groups")
+    array = check_array(floats.unmasked(groups, "groups"), ensure_2d=False, dtype=None, input_name="groups")
     if array.ndim != 1:
         raise GatelabError(f"groups have the shape {array.shape}: expected one group per sequence")
     check_consistent_length(X, array)

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
+from gatelab import floats
 from gatelab.errors import GatelabError
 from gatelab.tasks.own.recordings import padded
 from gatelab.use.inputs import Sequences
@@ -25,6 +26,7 @@ def read(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Sequences:
     `n_features_in_` is the number of columns of a 2-d X, as everywhere in scikit-learn; otherwise that of the features
     per step. Where the estimator was fitted on sequences of one feature, sequences of any length can be predicted.
     """
+    X = X if hasattr(X, "detach") else floats.checked(X, "X")
     if _is_listed(X):
         sequences = _listed(estimator, X)
     elif _dimensions(X) >= 3:
@@ -78,7 +80,9 @@ def _listed(estimator: BaseEstimator, X: Any) -> Sequences:
     sequences: list[np.ndarray] = []
     channels_first = estimator.channels_first
     for index, one in enumerate(X):
-        array = np.asarray(one.detach().cpu() if hasattr(one, "detach") else one)
+        array = np.asarray(
+            one.detach().cpu() if hasattr(one, "detach") else floats.checked(one, f"sequence {index} of X")
+        )
         array = array[:, None] if array.ndim == 1 else array.T if channels_first else array
         if array.ndim != 2 or not array.size or (sequences and array.shape[1] != sequences[0].shape[1]):
             shape = "(D, T_i)" if channels_first else "(T_i, D)"

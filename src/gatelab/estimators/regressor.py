@@ -10,6 +10,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array
 from typing_extensions import Self
 
+from gatelab import floats
 from gatelab.errors import DataError, GatelabError
 from gatelab.estimators import weighting
 from gatelab.estimators.base import RecurrentEstimator
@@ -123,7 +124,7 @@ class RecurrentRegressor(RegressorMixin, RecurrentEstimator):  # type: ignore[mi
             With `early_stopping`: sequences of one group are all trained on, or all held out for validation.
         """
         sequences, weights, groups = self._read(X, y, sample_weight, groups)
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=self)
+        y = check_array(floats.checked(y, "y"), ensure_2d=False, dtype=np.float64, input_name="y", estimator=self)
         previous, targets = self._previous(), y[:, None] if y.ndim == 1 else y
         if previous is not None and previous.model.preparation.output_size != targets.shape[1]:
             raise GatelabError(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_array
 
+from gatelab import floats
 from gatelab.errors import GatelabError
 from gatelab.use.inputs import Sequences
 
@@ -32,7 +33,11 @@ def checked(sample_weight: Any, count: int) -> np.ndarray:
     if sample_weight is None:
         return np.ones(count)
     weights: np.ndarray = check_array(
-        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight", ensure_min_samples=0
+        floats.unmasked(sample_weight, "sample_weight"),
+        ensure_2d=False,
+        dtype=np.float64,
+        input_name="sample_weight",
+        ensure_min_samples=0,
     )
     if weights.shape != (count,):
         raise GatelabError(f"sample_weight has the shape {weights.shape}: expected ({count},), one weight per sequence")

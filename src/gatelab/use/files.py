@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
+from gatelab import floats
 from gatelab.errors import DataError, GatelabError, first_of
 from gatelab.tasks import timestamps
 from gatelab.tasks.own import files, readers, series_files, table_files, user_data, wide_tables
@@ -148,7 +149,7 @@ def _targets(found: Recordings, X: Sequences, preparation: Preparation) -> Any:
         kind = "labels" if classes else "finite numbers"
         raise DataError(f"{path}: y is {y.dtype} of shape {y.shape}: expected {kind} of shape {expected}, or no y")
     if not classes:
-        return y.astype(np.float64).reshape(N, *((T, K) if per_step else (K,)))
+        return floats.floats(y, f"{path}: y").reshape(N, *((T, K) if per_step else (K,)))
     labels = y.ravel()
     if labels.dtype.kind == "f" and (labels % 1 == 0).all():
         labels = labels.astype(np.int64)  # classes that were written as floats

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gatelab import floats
 from gatelab.errors import GatelabError, first_of, unknown
 from gatelab.tasks.images import permutation
 from gatelab.tasks.own.user_data import token_storage
@@ -35,8 +36,8 @@ def read(X: Any, preparation: Preparation, lengths: Any = None) -> Sequences:
 
 
 def _as_numpy(X: Any) -> Any:
-    """Convert tensors to arrays; return anything else unchanged."""
-    return X.detach().cpu().numpy() if hasattr(X, "detach") else X
+    """Convert tensors and masked arrays to plain ones; return anything else unchanged."""
+    return X.detach().cpu().numpy() if hasattr(X, "detach") else floats.unmasked(X, "X")
 
 
 def _padded(sequences: list[np.ndarray], preparation: Preparation) -> Sequences:
@@ -107,6 +108,7 @@ def _depth(nested: Any) -> int:
 
 
 def _array(values: Any, name: str) -> np.ndarray:
+    values = floats.checked(values, name)
     try:
         kind = np.asarray(values).dtype.kind
         if kind in "cmMSUV":  # NumPy would convert complex numbers, times and text, and lose what they mean

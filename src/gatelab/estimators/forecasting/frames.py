@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gatelab import floats
 from gatelab.errors import DataError, short
 from gatelab.estimators.forecasting.stamps import Stamps
 from gatelab.formatting import counted
@@ -81,6 +82,7 @@ def as_given(y: Any, what: str = "y") -> Frame:
     """Read a series (S,), or several (S, K): values with their names and times, as they are."""
     if isinstance(y, Frame):
         return y
+    y = floats.checked(y, what)
     if hasattr(y, "index") and hasattr(y, "to_numpy"):
         form: Form = "series" if y.ndim == 1 else "frame"
         names = (y.name,) if form == "series" else tuple(y.columns)
@@ -162,7 +164,7 @@ def _complete(frame: Frame, what: str, fill: Fill | None) -> Frame:
     if stamps.times is None:
         return frame
     shown = Times(("index",), stamps.times)
-    regular = calendars.regular(stamps.times if stamps.are_dates else stamps.times.astype(np.float64))
+    regular = calendars.regular(stamps.times)
     if regular is None:
         if len(stamps.times) < 3 or stamps.freq is not None:  # too few to tell, or what pandas knows to be regular
             return frame

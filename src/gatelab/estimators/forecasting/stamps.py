@@ -62,6 +62,10 @@ class Stamps:
                 "pd.to_datetime converts text"
             )
         integers = index.dtype.kind in "iu"
+        if integers and index.max() > np.iinfo(np.int64).max:
+            raise DataError(
+                f"y has {index.max()} in its index: expected integers below {2**63:,}; subtract an offset from all"
+            )
         return cls("numbers", steps, index.to_numpy().astype(np.int64 if integers else np.float64), name=name)
 
     @property
@@ -104,12 +108,13 @@ class Stamps:
             last = timestamps.to_seconds(self.times)
             ahead = None if last is None else timestamps.extrapolate(last, steps)
             return None if ahead is None else ahead.astype("datetime64[us]")
-        found = calendars.regular(self.times.astype(np.float64))
-        if found is None:
+        if calendars.regular(self.times) is None:
             return None
-        interval = self.times[1] - self.times[0] if len(self.times) == 2 else np.median(np.diff(self.times))
-        ahead = self.times[-1] + np.arange(1, steps + 1) * interval
-        return np.asarray(ahead.astype(self.times.dtype))
+        number = self.times.dtype.type  # integers stay exact: floats have 16 digits
+        interval = number(calendars.typical_interval(np.diff(self.times)))
+        if self.times.dtype.kind == "i" and int(self.times[-1]) + steps * int(interval) > np.iinfo(np.int64).max:
+            return None
+        return np.asarray(self.times[-1] + np.arange(1, steps + 1) * interval)
 
     def _continued(self, steps: int) -> np.ndarray:
         import pandas as pd

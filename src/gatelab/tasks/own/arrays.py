@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 from typing_extensions import Self
 
+from gatelab import floats
 from gatelab.errors import DataError, first_of, short
 from gatelab.tasks import series
 from gatelab.tasks.own import gaps, npz_files, splits
@@ -92,7 +93,7 @@ class Arrays(OwnData):
         names = self.columns or tuple(str(i + 1) for i in range(X.shape[1]))
         if len(names) != X.shape[1]:
             raise DataError(f"{len(names)} names of columns: expected {X.shape[1]}, one per column of X")
-        values = gaps.fill_missing(X.astype(np.float64), self.fill)
+        values = gaps.fill_missing(floats.floats(X, "X"), self.fill)
         if not np.isfinite(values).all():
             row, column = np.argwhere(~np.isfinite(values))[0]
             advice = gaps.unfilled(self.fill) if np.isnan(values[row, column]) else "expected finite numbers"
@@ -215,7 +216,7 @@ def _checked_weights(weights: np.ndarray | None, count: int) -> np.ndarray | Non
         return None
     if weights.shape != (count,) or weights.dtype.kind not in "iufb":
         raise DataError(f"weights are {weights.dtype} of shape {weights.shape}: expected numbers of shape ({count},)")
-    values = weights.astype(np.float64)
+    values = floats.floats(weights, "weights")
     if not np.isfinite(values).all() or values.min() < 0:
         raise DataError(f"weights are from {values.min():g} to {values.max():g}: expected finite numbers from 0 up")
     return values
@@ -228,7 +229,7 @@ def _numpy(values: Any) -> Any:
 def _array(values: Any, name: str) -> np.ndarray:
     """Return anything array-like as a plain array of numbers or text."""
     try:
-        array = np.asarray(_numpy(values))
+        array = np.asarray(floats.unmasked(_numpy(values), name))
     except ValueError:
         raise DataError(f"{name} is {str(values)[:60]}: expected an array of numbers or text") from None
     if name == "X" and array.ndim == 0:

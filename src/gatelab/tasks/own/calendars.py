@@ -47,7 +47,7 @@ def typical_interval(intervals: np.ndarray) -> float:
 def _clock(times: np.ndarray, base: float | None) -> Iterator[Regular]:
     """Yield a fixed interval."""
     is_date = times.dtype.kind == "M"
-    numbers = times.astype("datetime64[us]").astype(np.int64) if is_date else times.astype(np.float64)
+    numbers = times.astype("datetime64[us]").astype(np.int64) if is_date else times
     few = base is None
     base = typical_interval(np.diff(numbers)) if base is None else base
     positions = _positions((numbers - numbers[0]) / base, TOLERANCE, few)
@@ -55,7 +55,8 @@ def _clock(times: np.ndarray, base: float | None) -> Iterator[Regular]:
         return
     steps = np.arange(positions[-1] + 1)
     ahead = (steps * int(base)).astype("timedelta64[us]") if is_date else steps * base
-    yield Regular(duration(base) if is_date else f"{base:.6g}", positions, times[0] + ahead)
+    complete = times[0] + (ahead.astype(np.int64) if times.dtype.kind == "i" else ahead)
+    yield Regular(duration(base) if is_date else f"{base:.6g}", positions, complete)
 
 
 def _positions(ratios: np.ndarray, tolerance: float = 0.0, few: bool = True) -> np.ndarray | None:

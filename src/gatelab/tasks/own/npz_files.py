@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gatelab import memory
+from gatelab import floats, memory
 from gatelab.errors import DataError, first_of
 from gatelab.tasks.own import gaps, readers
 from gatelab.tasks.own.reading import Reading
@@ -123,7 +123,7 @@ def from_arrays(
     if not tokens:
         if X.ndim == 2 and X.dtype.kind in "iu":
             notes["steps"] = f"{len(np.unique(X)):,} distinct integers, read as quantities; tokens=true reads tokens"
-        values, filled = gaps.fill_sequences(values.astype(np.float64), ends, reading.fill, source)
+        values, filled = gaps.fill_sequences(floats.floats(values, f"{source}: X"), ends, reading.fill, source)
     names = columns or (("token",) if tokens else tuple(str(i + 1) for i in range(values.shape[2])))
     if not tokens and len(names) != values.shape[2]:
         raise DataError(f"{source}: {len(names)} names of columns: expected {values.shape[2]}, one per feature of X")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gatelab import floats
 from gatelab.errors import DataError, first_of
 from gatelab.sealed import UNREADABLE, plain_array, plain_arrays
 from gatelab.tasks.own.gaps import FILLS, fill_missing
@@ -49,7 +50,7 @@ def read_sequence(
         raise DataError(
             f"{path} holds {values.dtype} of shape {values.shape}: expected numbers of shape (T, D) or (T,)"
         )
-    values = fill_missing(values.astype(np.float64).reshape(len(values), -1), fill)
+    values = fill_missing(floats.floats(values, str(path)).reshape(len(values), -1), fill)
     if not np.isfinite(values).all():
         step, column = np.argwhere(~np.isfinite(values))[0]
         raise DataError(

@@ -77,8 +77,10 @@ def target_column(table: Table, name: str, needed: bool) -> np.ndarray | None:
         )
     if name in table.texts:
         return np.array(cells)
-    values = table.columns[name]
-    return values.astype(np.int64) if name in table.integers else values
+    if name in table.integers:
+        return table.whole_numbers(name)
+    table.refuse_rounded(name)
+    return table.columns[name]
 
 
 def token_column(table: Table, name: str) -> np.ndarray:
@@ -90,7 +92,7 @@ def token_column(table: Table, name: str) -> np.ndarray:
         return np.array(cells)
     if name not in table.integers:
         raise DataError(f"{table.path}: the column {name!r} has fractions: expected tokens, integers or text")
-    return table.columns[name].astype(np.int64)
+    return table.whole_numbers(name)
 
 
 def token_type(values: np.ndarray) -> str:

@@ -53,10 +53,10 @@ def _has_global_time(table: Table) -> bool:
 
 def _codes(table: Table, name: str) -> np.ndarray:
     """Return a column as numbers that are equal where its cells are."""
-    if name in table.columns:
+    if name in table.columns and name not in table.rounded:
         return table.columns[name]
     known: dict[str, int] = {}
-    return np.array([known.setdefault(cell, len(known)) for cell in table.texts[name]], np.float64)
+    return np.array([known.setdefault(cell, len(known)) for cell in table.cells(name)], np.float64)
 
 
 def _is_category(table: Table, name: str) -> bool:

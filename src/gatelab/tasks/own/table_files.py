@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gatelab import memory
+from gatelab import floats, memory
 from gatelab.disk import read_regular
 from gatelab.errors import DataError, bad_byte, first_of, short
 from gatelab.tasks import timestamps
@@ -25,6 +25,7 @@ DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
 CSV_FACTOR = 20  # bytes of memory per byte of a CSV file: cells are Python objects until all are numbers
 PARQUET_CELL = 32  # bytes of memory per cell
 MOST_COLUMNS = 200_000  # of a CSV file
+LONGEST_INTEGER = 300  # characters; what is longer is infinite as a float
 SHORTER = "split it, or remove columns and rows that are not needed"
 
 Row = tuple[int, list[str]]  # line number in the file, and the cells
@@ -43,6 +44,7 @@ class Table:
     spelled: dict[str, list[str]] = field(
         default_factory=dict
     )  # integers that a number would change: 007, or 17 digits
+    rounded: dict[str, tuple[int, int]] = field(default_factory=dict)  # the first row and integer that has no float
     _times: dict[str, np.ndarray | None] = field(default_factory=dict, repr=False, compare=False)
 
     def times(self, name: str) -> np.ndarray | None:
@@ -66,6 +68,12 @@ class Table:
         known = set(used)
         return tuple(name for name in self.names if name not in known)
 
+    def refuse_rounded(self, name: str) -> None:
+        """Refuse a column of numbers with an integer that has no float."""
+        if name in self.rounded:
+            row, integer = self.rounded[name]
+            raise DataError(f"{self.path}, line {self.lines[row]}, column {name!r}: {floats.digits_lost(integer)}")
+
     def number_columns(self, names: tuple[str, ...]) -> np.ndarray:
         """Return these columns as (N, D). Missing values are NaN; infinite ones are refused."""
         for name in names:
@@ -73,6 +81,7 @@ class Table:
                 raise DataError(f"{self.path}: the column {name!r} is not numeric; numeric columns: {self.known()}")
             if name not in self.columns:
                 raise DataError(f"{self.path} has no column {name!r}; numeric columns: {self.known()}")
+            self.refuse_rounded(name)
             infinite = np.flatnonzero(np.isinf(self.columns[name]))
             if len(infinite):
                 value = self.columns[name][infinite[0]]
@@ -88,6 +97,13 @@ class Table:
         if len(missing := np.argwhere(np.isnan(values))):
             raise self.missing(names[missing[0, 1]], int(missing[0, 0]), len(np.unique(missing[:, 0])))
         return values
+
+    def whole_numbers(self, name: str) -> np.ndarray:
+        """Return a column of integers as int64, exactly; as text where one is too large for that."""
+        if name not in self.rounded:
+            return self.columns[name].astype(np.int64)
+        exact = np.array([int(cell) for cell in self.cells(name)])
+        return exact if exact.dtype == np.int64 else np.array(self.cells(name))
 
     def missing(self, name: str, row: int, count: int) -> DataError:
         """Return the error for missing values in `count` rows, the first of them in this row."""
@@ -164,6 +180,7 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
     columns: dict[str, np.ndarray] = {}
     texts: dict[str, list[str]] = {}
     spelled: dict[str, list[str]] = {}
+    rounded: dict[str, tuple[int, int]] = {}
     integers = set()
     for i, (name, column) in enumerate(zip(names, by_column, strict=True)):
         cells = [cells[i] for _, cells in rows]
@@ -174,12 +191,23 @@ def read_csv(path: Path, header: bool | None = None) -> Table:
             raise DataError(f"{path}, line {lines[first]}, column {name!r}: {cells[first]!r}: expected a number")
         else:
             columns[name] = np.array(column, np.float64)
+            if (found := _first_rounded(columns[name], cells)) is not None:
+                rounded[name] = found
             if all(WHOLE.fullmatch(cell.strip()) for cell in cells):
                 integers.add(name)
                 stripped = [cell.strip() for cell in cells]
                 if stripped != [number_text(value) for value in columns[name].tolist()]:
                     spelled[name] = stripped
-    return Table(path, columns, texts, lines, frozenset(integers), header, spelled)
+    return Table(path, columns, texts, lines, frozenset(integers), header, spelled, rounded)
+
+
+def _first_rounded(values: np.ndarray, cells: list[str]) -> tuple[int, int] | None:
+    """Return the first row with an integer that has no float, and the integer."""
+    for row in np.flatnonzero(np.abs(values) >= floats.EXACT).tolist():
+        cell = cells[row].strip()
+        if WHOLE.fullmatch(cell) and len(cell) <= LONGEST_INTEGER and floats.rounded([int(cell)]) is not None:
+            return row, int(cell)
+    return None
 
 
 def _has_header(first: list[str], by_column: list[list[float | None]]) -> bool:
@@ -278,13 +306,18 @@ def _read_parquet(path: Path) -> Table:
 def _from_arrow(path: Path, table: Any) -> Table:
     from pyarrow import float64, types
 
-    columns, texts, integers = {}, {}, set()
+    columns, texts, integers, spelled, rounded = {}, {}, set(), {}, {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         kind = column.type
         if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
             columns[name] = column.cast(float64(), safe=False).to_numpy()
             if not types.is_floating(kind) and not column.null_count:
                 integers.add(name)
+            cells = (
+                ["" if value is None else str(value) for value in column.to_pylist()] if types.is_integer(kind) else []
+            )
+            if (found := _first_rounded(columns[name], cells) if cells else None) is not None:
+                spelled[name], rounded[name] = cells, found
         else:
             texts[name] = ["" if value is None else str(value) for value in column.to_pylist()]
-    return Table(path, columns, texts, np.arange(table.num_rows) + 1, frozenset(integers))
+    return Table(path, columns, texts, np.arange(table.num_rows) + 1, frozenset(integers), True, spelled, rounded)

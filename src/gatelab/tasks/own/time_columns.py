@@ -26,7 +26,7 @@ class Times:
     """The times of all rows, and the columns that they come from."""
 
     names: tuple[str, ...]
-    values: np.ndarray  # (N,) datetime64[us], or float64
+    values: np.ndarray  # (N,) datetime64[us], float64 or int64
 
     @property
     def name(self) -> str:
@@ -44,6 +44,8 @@ class Times:
 
     def format(self, time: np.generic) -> str:
         """Return any time of the series as text, as short as the times of the first and last rows allow."""
+        if isinstance(time, np.integer):
+            return str(time)
         if not isinstance(time, np.datetime64):
             return f"{float(time):.10g}"
         seconds = timestamps.to_seconds(np.array([time, *self.values[:3], *self.values[-3:]]))
@@ -206,6 +208,7 @@ def _numeric(table: Table, name: str) -> np.ndarray:
     if (unit := _epoch_unit(name, values)) is not None:
         return (values * unit).astype(np.int64).astype("datetime64[us]")
     if not _are_dates(name, values):
+        table.refuse_rounded(name)
         return values
     texts = [f"{value:.0f}" for value in values.tolist()]
     dates = [f"{text[:4]}-{text[4:6]}-{text[6:]}" for text in texts]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from gatelab import floats
 from gatelab.errors import DataError
 from gatelab.tasks.examples import PADDING
 from gatelab.tasks.own import splits
@@ -121,7 +122,7 @@ def _typed(source: str, y: np.ndarray, recordings: Recordings, classify: bool | 
                 return y.astype(np.float64)
             except ValueError as error:
                 raise DataError(f"{source}: classify=false, but the targets are text: {error}") from None
-        return y.astype(np.float64)
+        return floats.floats(y, f"{source}: y")
     if y.dtype.kind != "f" or not np.isfinite(y).all() or (y % 1 != 0).any():
         raise DataError(
             f"{source}: the targets are to be classes, but are {y.dtype} with fractions: expected text or whole numbers"
