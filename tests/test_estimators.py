@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -26,9 +26,10 @@ from sklearn.utils.estimator_checks import check_estimator
 import gatelab
 from gatelab import estimators, sealed, tasks
 from gatelab.errors import DataError, GatelabError
-from gatelab.estimators import defaults, holding_out
+from gatelab.estimators import defaults, holding_out, restarting
 from gatelab.sklearn import RecurrentClassifier, RecurrentRegressor
-from gatelab.training import Run
+from gatelab.training import Run, TrainingSpec
+from gatelab.training.objective import Objective
 from gatelab.training.verify import verify
 from gatelab.use.files import predict
 
@@ -345,6 +346,64 @@ def test_batches_are_nearly_equal():
 def test_the_default_number_of_epochs():
     found = {n: defaults.num_epochs(n, 16) for n in (10, 160, 161, 1000, 100_000)}
     assert found == {10: 300, 160: 150, 161: 137, 1000: 24, 100_000: 20}
+
+
+# A network that learns nothing.
+
+
+def test_a_network_that_learned_nothing_is_trained_once_more_at_another_learning_rate(monkeypatch):
+    """Steps that are too small change nothing; ten million times larger ones do."""
+    monkeypatch.setattr(defaults, "LEARNING_RATE", 1e-9)
+    monkeypatch.setattr(restarting, "FACTOR", 1e7)
+    slow = {**QUICK, "learning_rate": 1e-9, "max_epochs": 10}
+    for model, y in ((RecurrentClassifier(**slow, class_weight={0: 3.0}), Y), (RecurrentRegressor(**slow), SUMS)):
+        with pytest.warns(ConvergenceWarning, match="at a learning rate of 1e-09, the network learned nothing") as said:
+            model.fit(X, y)
+        assert "it was trained once more, at 0.01" in str(said[0].message)
+        assert "Try" not in str(said[0].message)
+        assert model.score(X, y) > 0.8
+        assert json.loads(model.run_.files["manifest.json"])["restarted"].startswith("at a learning rate of 1e-09")
+    monkeypatch.setattr(restarting, "FACTOR", 1.5)
+    with pytest.warns(
+        ConvergenceWarning, match="more, at 1.5e-09: the network learned nothing .* Try another learning_"
+    ):
+        RecurrentClassifier(**slow).fit(X, Y)
+
+
+def test_a_learning_rate_that_was_chosen_is_kept():
+    with pytest.warns(ConvergenceWarning, match=r"^the network learned nothing .*at best 0.\d+ in 10 epochs"):
+        model = RecurrentClassifier(**{**QUICK, "learning_rate": 1e-9, "max_epochs": 10}).fit(X, Y)
+    assert "restarted" not in json.loads(model.run_.files["manifest.json"])
+    short = RecurrentClassifier(**{**QUICK, "learning_rate": 1e-9, "max_epochs": 9}).fit(X, Y)  # had no time
+    assert short.n_iter_ == 9
+    few = RecurrentClassifier(**{**QUICK, "max_epochs": 10, "learning_rate": 2e-3}).fit(X, Y)
+    assert few.score(X, Y) > 0.6  # learned little, and nothing is said
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "mse", "mae"])
+def test_the_loss_of_the_best_constant_answer(loss):
+    """No other constant has a smaller one, as an optimizer finds."""
+    random = np.random.RandomState(0)
+    weights = None if loss == "mae" else random.uniform(0.2, 2, 40)
+    targets = random.randint(0, 3, 40) if loss == "cross_entropy" else random.normal(size=(40, 2)) ** 2
+    task = tasks.from_arrays(X, targets, weights=weights, split=np.repeat("train", 40), per_sequence=True)
+    training = TrainingSpec(loss=loss, label_smoothing=0.1 if loss == "cross_entropy" else 0.0)
+    goal, part = Objective(task, training), task.train
+    batch = part.batch(torch.arange(40))
+    answer = torch.zeros(task.output_size, requires_grad=True)
+    descent = torch.optim.LBFGS([answer], max_iter=200, line_search_fn="strong_wolfe")
+
+    def closure():
+        descent.zero_grad()
+        found = goal.training_loss(answer.expand(40, -1), batch, part.weights)
+        found.backward()
+        return found.detach()
+
+    descent.step(closure)
+    assert goal.constant_loss(part) == pytest.approx(float(closure()), abs=2e-3 if loss == "mae" else 1e-5)
+    if loss == "cross_entropy":
+        totals = np.bincount(targets, weights)
+        assert goal.majority(part) == (pytest.approx(totals.max() / totals.sum()), 40)
 
 
 # Any cell.

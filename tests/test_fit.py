@@ -12,6 +12,7 @@ import pytest
 
 import gatelab
 from gatelab.errors import DataError
+from gatelab.estimators import defaults, restarting
 from gatelab.fitting import page as pages
 from gatelab.fitting import source
 from gatelab.fitting.comparison import Comparison, wilson
@@ -135,6 +136,35 @@ def test_one_training_example_of_each_class(tmp_path, cli, monkeypatch):
     assert Run(run).best_epoch() == 40
     assert Run(run).manifest()["test"]["accuracy"] > 0.8
     assert "The weights are those of epoch 40 of 40, the last one." in (run / "report.html").read_text()
+
+
+def test_a_network_that_learns_nothing(tmp_path, cli, monkeypatch):
+    """It is trained once more; then the reader is told, and the same command finds the same run."""
+    monkeypatch.setattr(pages, "write_sequences", lambda fit, path, name: None)
+    monkeypatch.setattr(restarting, "FACTOR", 0.0)
+    file, run = wide(tmp_path / "gestures.csv"), tmp_path / "run"
+    slow = ("--set", "optimization.learning_rate=1e-9", "--epochs", 10)
+    command = ("fit", file, "--target", "gesture", *slow, *SMALL, "--output-dir")
+    code, out, err = cli(*command, tmp_path / "chosen")
+    assert code == 0, err
+    assert "second run" not in out
+    assert "The network learned nothing from its training data (training loss at best 0." in words(out)
+    assert "0.6931 for the best constant answer). Try another learning rate (--set optimization.learning_rate=" in out
+    assert "(--set model.stem=none)" in out
+    monkeypatch.setattr(defaults, "LEARNING_RATE", 1e-9)
+    monkeypatch.setattr(restarting, "FACTOR", 1e7)
+    for _ in range(2):
+        code, out, err = cli(*command, run)
+        assert code == 0, err
+        assert "This is a second run, at a learning rate of 0.01: at a learning rate of 1e-09, the network" in out
+        assert "Try another" not in out
+        assert Run(run).spec().optimization.learning_rate == 0.01
+    assert "ended before (done" in out
+    assert "epoch  10/10" not in out
+    assert cli("verify", run)[0] == 0
+    code, _, err = cli(*command, run, "--seed", 1)
+    assert code == 2
+    assert "training.seed is 0 there and 1 now" in err
 
 
 def test_numbers_where_a_simple_method_is_better(tmp_path, cli):

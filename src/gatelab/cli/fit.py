@@ -65,22 +65,23 @@ def fit(
 
 
 def _fit_sequences(task: Files, path: Path, quiet: bool, given: tuple[Any, ...]) -> None:
+    from gatelab.estimators import restarting
     from gatelab.fitting import assumptions, page, sequences, words
     from gatelab.report.progress import reporter
-    from gatelab.training import Run, train
+    from gatelab.training import Run
     from gatelab.training.run import REPORT
 
     spec = sequences.spec_of(task, *given)
     _say(assumptions.of_sequences(task, spec), quiet)
     try:
-        outcome = train(spec, path, reporter(quiet))
+        found = restarting.trained(spec, path, reporter(quiet))
     except KeyboardInterrupt:
         if Run(path).exists() and not quiet:
             typer.echo("The same `gatelab fit` command goes on with it, and writes the report.")
         raise
-    if outcome.status != "done":
+    if found.outcome.status != "done":
         raise typer.Exit(DIVERGED)
-    judged = sequences.judged(spec, outcome.run)
+    judged = sequences.judged(found)
     page.write_sequences(judged, path, path)
     if not quiet:
         typer.echo(f"\n{words.sequence_summary(judged)}")

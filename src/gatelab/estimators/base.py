@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from typing_extensions import Self
 
 from gatelab import tasks
 from gatelab.errors import GatelabError
-from gatelab.estimators import document, holding_out, inputs, specs, weighting
+from gatelab.estimators import document, holding_out, inputs, restarting, specs, weighting
 from gatelab.estimators.fitted import FittedRun
 from gatelab.estimators.parameters import NetworkParameters
 from gatelab.estimators.progress import reporter
 from gatelab.estimators.weighting import Weighted
-from gatelab.training import Run, train
+from gatelab.training import Run
 from gatelab.training.run import ESTIMATOR
 from gatelab.use.inputs import Sequences
+
+ADVICE = "Try another learning_rate, stem='none', more max_epochs, or sequences that are standardized one by one"
 
 
 class RecurrentEstimator(NetworkParameters):
@@ -63,7 +67,8 @@ class RecurrentEstimator(NetworkParameters):
         )  # fmt: skip
         weights = None if initial is None else initial.model.module.state_dict()
         with tempfile.TemporaryDirectory(prefix="gatelab-run-") as folder:
-            outcome = train(spec, Path(folder), reporter(self.verbose), initial_weights=weights)
+            found = restarting.trained(spec, Path(folder), reporter(self.verbose), weights)
+            outcome = found.outcome
             if outcome.status != "done":
                 facts = outcome.run.manifest().get("divergence", {})
                 raise GatelabError(
@@ -71,6 +76,11 @@ class RecurrentEstimator(NetworkParameters):
                     "finite loss: use a smaller learning_rate, or clip_norm"
                 )
             self._keep(Path(folder))
+        if found.restarted or found.stuck:
+            rate = found.spec.optimization.learning_rate
+            again = [f"{found.restarted}; it was trained once more, at {rate:g}"] if found.restarted else []
+            stuck = [f"{found.stuck}. {ADVICE}"] if found.stuck else []
+            warnings.warn(": ".join([*again, *stuck]), ConvergenceWarning, stacklevel=3)
 
     def _keep(self, path: Path) -> None:
         """Take the state of a finished run into the estimator."""

@@ -12,6 +12,7 @@ from gatelab.errors import GatelabError
 from gatelab.estimators import defaults, specs
 from gatelab.estimators.classifier import RecurrentClassifier
 from gatelab.estimators.regressor import RecurrentRegressor
+from gatelab.estimators.restarting import Trained
 from gatelab.fitting.comparison import Comparison, compare
 from gatelab.models import Model
 from gatelab.tasks.own.files import Files
@@ -28,6 +29,8 @@ class SequenceFit:
     run: Run
     predictions: Predictions
     comparison: Comparison
+    restarted: str = ""  # why it is the second run
+    stuck: str = ""  # that nothing was learned
 
 
 def spec_of(
@@ -60,8 +63,8 @@ def spec_of(
     return changed.model_copy(update={"task": task})  # with the data that is read
 
 
-def judged(spec: RunSpec, run: Run) -> SequenceFit:
+def judged(found: Trained) -> SequenceFit:
     """Return the fit of a finished run."""
-    task = cast(Files, spec.task)
+    task, run = cast(Files, found.spec.task), found.outcome.run
     ours = predictions_of(Subject(run, task, cast(Model, run.model()), 0))
-    return SequenceFit(task, spec, run, ours, compare(task, ours))
+    return SequenceFit(task, found.spec, run, ours, compare(task, ours), found.restarted, found.stuck)

@@ -71,7 +71,22 @@ def sequence_verdict(fit: SequenceFit) -> list[str]:
             sentences.append(f"The RMSE of the network is {share} lower than that of the best simple method, {best}.")
         else:
             sentences.append(f"{_capital(best)} is better than the network, whose RMSE is {share} higher. Use {best}.")
-    return [*sentences, *([f"{comparison.missing[0].upper()}{comparison.missing[1:]}."] if comparison.missing else [])]
+    sentences += [f"{_capital(comparison.missing)}."] if comparison.missing else []
+    return [*sentences, *_learning(fit)]
+
+
+def _learning(fit: SequenceFit) -> list[str]:
+    """Whether it is a second run, and whether that learned nothing either."""
+    rate, sentences = fit.spec.optimization.learning_rate, []
+    if fit.restarted:
+        sentences.append(f"This is a second run, at a learning rate of {rate:g}: {fit.restarted}.")
+    if fit.stuck:
+        stem = " a network without convolutions (--set model.stem=none)," if fit.spec.model.stem != "none" else ""
+        sentences.append(
+            f"{_capital(fit.stuck)}. Try another learning rate (--set optimization.learning_rate={rate / 3:.1g}),"
+            f"{stem} more epochs (--epochs N), or sequences that are standardized one by one."
+        )
+    return sentences
 
 
 def sequence_table(fit: SequenceFit) -> list[list[str]]:

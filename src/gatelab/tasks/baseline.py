@@ -46,16 +46,16 @@ class Baseline:
 def majority_class(task: Task) -> Baseline:
     """Always predict the most frequent class of the training set."""
     assert task.classes is not None
-    majority = int(torch.bincount(_targets(task, task.train), _weights(task, task.train)).argmax())
-    accuracy = float((_targets(task, task.test) == majority).double().mean())
+    majority = int(torch.bincount(targets_of(task, task.train), weights_of(task, task.train)).argmax())
+    accuracy = float((targets_of(task, task.test) == majority).double().mean())
     return Baseline(f"majority class of the training set, {task.classes[majority]!r}", "accuracy", accuracy)
 
 
 def training_mean(task: Task) -> Baseline:
     """Always predict the mean of the training set."""
-    targets, weights = _targets(task, task.train).double(), _weights(task, task.train)
+    targets, weights = targets_of(task, task.train).double(), weights_of(task, task.train)
     mean = targets.mean(0) if weights is None else (weights @ targets) / weights.sum()
-    errors = (_targets(task, task.test) - mean).square().mean(0)
+    errors = (targets_of(task, task.test) - mean).square().mean(0)
     return Baseline("mean of the training set", "mse", float(errors.mean()), tuple(errors.tolist()))
 
 
@@ -72,11 +72,12 @@ def persistence(task: Task, block: int = 4096) -> Baseline:
     )
 
 
-def _targets(task: Task, part: Examples) -> Tensor:
+def targets_of(task: Task, part: Examples) -> Tensor:
+    """Return the targets that count, (M,) or (M, K)."""
     return task.counted(part.targets, part.lengths)
 
 
-def _weights(task: Task, part: Examples) -> Tensor | None:
+def weights_of(task: Task, part: Examples) -> Tensor | None:
     """Return the weight of each target, in float64."""
     if part.weights is None:
         return None

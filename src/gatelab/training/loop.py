@@ -93,14 +93,16 @@ def train(
     extend: bool = False,
     accept_changes: bool = False,
     initial_weights: Mapping[str, Tensor] | None = None,
+    restarted: str = "",
 ) -> Outcome:
     """Train, keep the best validation epoch (or the last), and test it once. Everything is in the run directory
     afterwards.
 
     An interrupted run in the directory is resumed, bit for bit; anything else there is an error. With `extend` a run
     may be trained for more epochs than before. Equations and data must be unchanged, unless `accept_changes`. A new run
-    may begin with `initial_weights`, the state of another model of its shape, whose checksum its manifest has. Ctrl-C
-    saves after the batch and then raises KeyboardInterrupt, as it would anywhere.
+    may begin with `initial_weights`, the state of another model of its shape, whose checksum its manifest has; it also
+    has why an earlier run in its place was given up, `restarted`. Ctrl-C saves after the batch and then raises
+    KeyboardInterrupt, as it would anywhere.
     """
     run, report = Run(Path(run_dir)), report or Reporter()
     device = run.device() if run.exists() else devices.resolved(spec)
@@ -118,6 +120,9 @@ def train(
                 return outcome
             devices.refuse_missing(device, run.path)
         work = _begin(spec, run, threads, torch.device(device), report, stop, accept_changes, initial_weights)
+        if restarted:
+            work.manifest["restarted"] = restarted
+            run.write_manifest(work.manifest)
         try:
             report.start(spec, work.manifest, work.place)
             _note_batch_size(work)

@@ -82,6 +82,7 @@ class Facts(BaseModel):
     errors: dict[str, dict[str, float]] = {}
     error: str | None = None
     divergence: Divergence | None = None
+    restarted: str | None = None  # why an earlier run in the directory was given up
     pruned: bool = False  # stopped because it was hopeless, as a trial of a search
 
 

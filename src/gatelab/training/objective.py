@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, l1_loss, mse_loss
 
 from gatelab.tasks import Baseline, Batch, Task
+from gatelab.tasks.baseline import targets_of, weights_of
 from gatelab.tasks.examples import Examples, inside
 from gatelab.training.spec import TrainingSpec
 
@@ -73,6 +74,30 @@ class Objective:
         low, high = torch.aminmax(part.targets)  # windows of a series are views, and must not be copied
         size = max(-float(low), float(high))
         return DIVERGED * max(1.0, size if self.name == "mae" else size**2)
+
+    def constant_loss(self, part: Examples) -> float:
+        """The smallest training loss on a part with the same answer to every input."""
+        targets, weights = self._counted(part)
+        shares = weights / weights.sum()
+        if self.classifies:
+            classes = len(self.task.classes or ())
+            known = torch.zeros(classes, dtype=torch.float64).index_add(0, targets, shares)
+            known = (1 - self.smoothing) * known + self.smoothing / classes
+            return float(torch.special.entr(known).sum())
+        values = targets.double()
+        if self.name == "mse":
+            return float((shares @ (values - shares @ values).square()).mean())
+        return float((shares @ (values - values.median(0).values).abs()).mean())
+
+    def majority(self, part: Examples) -> tuple[float, int]:
+        """The largest share of a class among the targets of a part, and their number."""
+        targets, weights = self._counted(part)
+        return float((torch.bincount(targets, weights) / weights.sum()).max()), len(targets)
+
+    def _counted(self, part: Examples) -> tuple[Tensor, Tensor]:
+        """The targets of a part, (M,) or (M, K), and their weights in float64."""
+        targets, weights = targets_of(self.task, part), weights_of(self.task, part)
+        return targets, torch.ones(len(targets), dtype=torch.float64) if weights is None else weights
 
     def score(self, metrics: Metrics) -> float:
         """The monitored metric, with a sign so that larger is better."""
