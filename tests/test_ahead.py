@@ -262,7 +262,7 @@ def test_a_library_that_cannot_be_loaded_says_so(tmp_path, monkeypatch):
     key = compiler.key(Source(cells.gru).text)
     path = tmp_path / f"junk-{prebuilt.supported()[0]}.so"
     path.write_bytes(f"forward_{key}\0".encode())
-    files.seal(path)
+    files.seal(path, path.name)
     monkeypatch.setenv("GATELAB_KERNELS", str(tmp_path))
     with pytest.raises(compiler.CompilerError, match=r"cannot be loaded \(.*\): compile them on a system as old"):
         compiler.load("gru", Source(cells.gru).text)

@@ -90,8 +90,13 @@ def test_a_damaged_file_is_recompiled(tmp_path, monkeypatch, forks):
         "empty": lambda content, middle: b"",
         "changed": lambda content, middle: content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :],
         "text": lambda content, middle: b"not a library",
+        "another": lambda content, middle: other,  # whole, and not what its name says
     }
     monkeypatch.setenv("GATELAB_CACHE", str(tmp_path / "intact"))
+    assert compiler.load("other", SOURCE.replace("42", "43")).answer() == 43
+    (library,) = files.cache().glob("other-*.so")
+    other = library.read_bytes()
+    library.unlink()
     assert compiler.load("test", SOURCE).answer() == 42
     for damage, damaged in damages.items():
         folder = shutil.copytree(tmp_path / "intact" / "kernels", tmp_path / damage / "kernels")
@@ -105,7 +110,7 @@ compiler.FLAGS = (*compiler.FLAGS, "-O0")
 for os.environ["GATELAB_CACHE"] in sys.argv[1:]:
     print(compiler.load("test", {SOURCE!r}).answer())
 """
-    assert forks.run(script, *(str(tmp_path / damage) for damage in damages)).stdout == "42\n" * 4
+    assert forks.run(script, *(str(tmp_path / damage) for damage in damages)).stdout == "42\n" * len(damages)
     for damage in damages:
         paths = list((tmp_path / damage / "kernels").iterdir())
         assert len(paths) == 2

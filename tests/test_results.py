@@ -29,7 +29,8 @@ def written(path: Path, values: list[float], metric="accuracy", status="done", *
         "machine": {"cpu": "z80", "cores": 1, "system": "CP/M"}, "engine": "fused", "resumed": [], **test, **facts
     })  # fmt: skip
     run.write_metrics([
-        {"epoch": i + 1, f"validation_{metric}": v, "validation_seconds": 1.0, "seconds": 2.0}
+        {"epoch": i + 1, "train_loss": 1.0, f"validation_{metric}": v, "learning_rate": 0.1, "gradient_norm": 1.0,
+         "validation_seconds": 1.0, "seconds": 2.0}
         for i, v in enumerate(values)
     ])  # fmt: skip
     targets = torch.tensor([0, 0, 0, 1])  # one of three zeros is predicted as a one
@@ -52,7 +53,10 @@ def test_every_seed_has_its_curve_and_the_mean_ends_with_the_first_to_stop(tmp_p
     written(tmp_path / "a1", [0.5, 0.75])
     written(tmp_path / "a2", [0.75, 1.0])
     model = gather(experiment("a", 3), tmp_path).models["a"]
-    assert model.curves == {"validation_accuracy": ((0.25, 0.5, 0.75), (0.5, 0.75), (0.75, 1.0))}
+    assert model.curves == {
+        "train_loss": ((1.0, 1.0, 1.0), (1.0, 1.0), (1.0, 1.0)),
+        "validation_accuracy": ((0.25, 0.5, 0.75), (0.5, 0.75), (0.75, 1.0)),
+    }
     assert model.mean_curve("validation_accuracy") == [0.5, 0.75]
     assert model.confusion == ((6, 3), (0, 3))  # true by predicted, over three runs
     assert model.summaries["accuracy"].values == (0.75, 0.75, 1.0)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import gatelab
 from gatelab import sealed
@@ -277,6 +278,57 @@ def test_forged_facts_are_refused_before_anything_is_made_of_them(run, file, key
         gatelab.load(run)
     assert message in str(refused.value)
     assert not all(finding.good for finding in verify(Run(run)))
+
+
+def epoch_without(name: str):
+    return lambda lines: [{key: value for key, value in lines[0].items() if key != name}]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (epoch_without("train_loss"), "line 1 lacks train_loss"),
+        (lambda lines: [lines[0] | {"validation_accuracy": "<b>"}], "line 1: validation_accuracy is '<b>'"),
+        (lambda lines: [lines[0] | {"seconds": None}], "line 1: seconds is None"),
+        (lambda lines: [lines[0] | {"seconds": True}], "line 1: seconds is True"),
+        (lambda lines: [lines[0] | {"epoch": 7}], "line 1: epoch is 7"),
+    ],
+)
+def test_forged_metrics_are_noticed(run, change, message):
+    Run(run).write_metrics(change(Run(run).metrics()))
+    (found,) = [finding for finding in verify(Run(run)) if not finding.good]
+    assert (found.file, message in found.message) == ("metrics.jsonl", True), found
+
+
+def test_epochs_have_the_same_metrics(run):
+    lines = Run(run).metrics()
+    rewrite(run / "manifest.json", lambda content: content.update(epochs=2))
+    Run(run).write_metrics([*lines, lines[0] | {"epoch": 2}])
+    assert len(Run(run).metrics()) == 2
+    Run(run).write_metrics([*lines, lines[0] | {"epoch": 2, "more": 1.0}])
+    with pytest.raises(DataError, match="line 2 alone has more"):
+        Run(run).metrics()
+
+
+@pytest.mark.parametrize("name", ["best.safetensors", "checkpoint.safetensors"])
+@pytest.mark.parametrize("kind", [torch.bool, torch.float64])
+def test_weights_of_another_type_are_noticed(run, name, kind):
+    tensors, state = sealed.read_tensors(run / name)
+    (weight,) = [each for each in tensors if each.endswith("layers.0.fwd.W.z")]
+    sealed.write_tensors(run / name, tensors | {weight: tensors[weight].to(kind)}, state)
+    (found,) = [finding for finding in verify(Run(run)) if not finding.good]
+    assert (found.file, f"W.z is {kind}, and the model's torch.float32" in found.message) == (name, True), found
+
+
+@pytest.mark.parametrize("name", ["best.safetensors", "checkpoint.safetensors"])
+@pytest.mark.parametrize(
+    ("schema", "message"), [(0, "its schema is 0, expected 1"), ("1", "its schema is '1'"), (2, "by a newer gatelab")]
+)
+def test_tensors_of_another_schema_are_noticed(run, name, schema, message):
+    tensors, state = sealed.read_tensors(run / name)
+    sealed.write_tensors(run / name, tensors, state | {"schema": schema})
+    (found,) = [finding for finding in verify(Run(run)) if not finding.good]
+    assert (found.file, message in found.message) == (name, True), found
 
 
 def test_a_pipe_in_the_place_of_a_file_is_refused(run):

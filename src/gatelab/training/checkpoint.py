@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from gatelab.engine.recurrent import State
-from gatelab.errors import DataError
+from gatelab.errors import DataError, short
 from gatelab.sealed import damaged, read_tensors, write_tensors
 from gatelab.training import optimizers
 from gatelab.training.objective import Objective, Tally
@@ -55,15 +55,12 @@ def read(path: Path, model: nn.Module, optimizer: Optimizer, schedule: Schedule)
     """Put everything back as it was. Returns the position, and the state between two chunks if there is one."""
     tensors, state = read_tensors(path)
     try:
-        if state["schema"] > SCHEMA:
-            raise DataError(
-                f"{path} was written by a newer gatelab (schema {state['schema']}, this one reads up to {SCHEMA})"
-            )
+        _check_schema(path, state["schema"])
         parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "carried": {}}
         for key, value in tensors.items():
             part, _, name = key.partition(".")
             parts[part][name] = value
-        model.load_state_dict(parts["model"])
+        _load(model, parts["model"])
         optimizers.restore(optimizer, parts["optimizer"])
         schedule.restore(state["schedule"])
         carried = parts["carried"]
@@ -109,10 +106,26 @@ def read_weights(path: Path, model: nn.Module, epoch: int | None) -> None:
     tensors, state = read_tensors(path)
     if epoch is not None and state.get("epoch") != epoch:
         raise DataError(f"{path} holds the weights of epoch {state.get('epoch')}, expected those of epoch {epoch}")
+    _check_schema(path, state.get("schema"))
     try:
-        model.load_state_dict(tensors)
-    except RuntimeError as error:  # it is whole, and of another model
+        _load(model, tensors)
+    except (RuntimeError, TypeError) as error:  # it is whole, and of another model
         raise damaged(path, error) from error
+
+
+def _load(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Load weights of the model's own types; torch would convert others without a word."""
+    for name, value in model.state_dict().items():
+        if name in tensors and tensors[name].dtype != value.dtype:
+            raise TypeError(f"{name} is {tensors[name].dtype}, and the model's {value.dtype}")
+    model.load_state_dict(tensors)
+
+
+def _check_schema(path: Path, schema: object) -> None:
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise DataError(f"{path} was written by a newer gatelab (schema {schema}, this one reads up to {SCHEMA})")
+    if type(schema) is not int or schema != SCHEMA:
+        raise damaged(path, f"its schema is {short(schema)}, expected {SCHEMA}")
 
 
 def epoch_of(path: Path) -> int | None:

@@ -20,7 +20,7 @@ in it can run code, and no link in it is followed out of it. It can be moved to 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from gatelab import cells, sealed, tasks
 from gatelab.cells import Choice
 from gatelab.disk import within, write_text
-from gatelab.errors import DataError, GatelabError, first_problem
+from gatelab.errors import DataError, GatelabError, first_of, first_problem, short
 from gatelab.lang.document import digest
 from gatelab.tasks.preparation import Preparation
 from gatelab.training import build, checkpoint, devices, kept
@@ -50,6 +50,7 @@ FORECASTER = "forecaster.json"  # of a forecaster's, whose directory holds sever
 REPORT = "report.html"  # of `gatelab fit`
 PROGRESS, LOG = "progress.json", "log.txt"  # of an experiment's worker
 INSPECTION, EXPLORER = "inspect", "explorer.html"  # of `gatelab inspect` and `gatelab explore`
+EPOCH = ("epoch", "train_loss", "learning_rate", "gradient_norm", "seconds")  # at least, in a line of the metrics
 FILES = (
     MANIFEST, MODEL, CELL, METRICS, CHECKPOINT, BEST, PREDICTIONS, kept.FILE, GRADIENTS, TIMING, ESTIMATOR, PROGRESS,
     LOG, INSPECTION, EXPLORER, REPORT,
@@ -172,6 +173,8 @@ class Run:
         lines = sealed.read_lines(path) if path.is_file() else []
         if "ended" in manifest and len(lines) != manifest.get("epochs"):
             raise sealed.damaged(path, f"it has {len(lines)} epochs, and the run had {manifest.get('epochs')}")
+        for number, line in enumerate(lines, 1):
+            _check_epoch(path, number, line, lines[0].keys())
         return lines
 
     def predictions(self) -> dict[str, np.ndarray]:
@@ -261,6 +264,16 @@ class Run:
         if lengths is not None:
             arrays["lengths"] = lengths
         sealed.write_arrays(self.file(PREDICTIONS), {name: value.numpy() for name, value in arrays.items()})
+
+
+def _check_epoch(path: Path, number: int, line: dict[str, Any], names: Collection[str]) -> None:
+    """Refuse a line of the metrics that is not of this epoch, or has not the numbers that the first line has."""
+    if different := {*EPOCH, *names} ^ line.keys():
+        state = "lacks" if different - line.keys() else "alone has"
+        raise sealed.damaged(path, f"line {number} {state} {first_of(sorted(different))}")
+    for name, value in line.items():
+        if type(value) not in (int, float) or (name == "epoch" and value != number):
+            raise sealed.damaged(path, f"line {number}: {name} is {short(value)}")
 
 
 def differences(now: dict[str, Any], there: dict[str, Any], but: tuple[str, ...] = ()) -> list[str]:

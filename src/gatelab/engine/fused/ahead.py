@@ -40,6 +40,7 @@ def build(cells: Iterable[Cell], folder: Path, levels: Sequence[str] = tuple(pre
         for level in levels:
             library = _built(sources, level, Path(work) / level, pool)
             libraries.append(folder / f"{identity}-{level}.so")
+            files.seal(library, libraries[-1].name, MODE)
             os.replace(library, libraries[-1])
     return libraries
 
@@ -68,7 +69,6 @@ def _built(sources: dict[str, tuple[str, str]], level: str, work: Path, pool: Th
     compiler.compile_products(flags, work / "products.o")
     library = work / "library.so"
     compiler.link([*objects, work / "products.o"], library, STRIPPED)
-    files.seal(library, MODE)
     return library
 
 

@@ -149,7 +149,7 @@ def _compiled(name: str, source: str) -> Path:
     with _work(path.parent) as folder:
         compile_object(name, source, (*FLAGS, *_precompiled()), folder / "kernel.o")
         link([folder / "kernel.o", _products()], folder / "kernel.so")
-        files.seal(folder / "kernel.so")
+        files.seal(folder / "kernel.so", path.name)
         os.replace(folder / "kernel.so", path)
     return path
 
@@ -160,7 +160,7 @@ def _products() -> Path:
     if not files.is_usable(path):
         with _work(path.parent) as folder:
             compile_products(FLAGS, folder / "products.o")
-            files.seal(folder / "products.o")
+            files.seal(folder / "products.o", path.name)
             os.replace(folder / "products.o", path)
     return path
 

@@ -1,7 +1,7 @@
 """The files of compiled kernels, and their cache: complete or refused, and written by nobody else.
 
 A library is executed as soon as it is loaded, and loading a truncated one can crash the process. So each ends in its
-SHA-256, which is checked before.
+SHA-256, which is checked before; its name is part of that.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from gatelab.disk import cache_folder
+from gatelab.disk import cache_folder, read_regular
+from gatelab.errors import GatelabError
 
-DIGEST = 32  # bytes of SHA-256 appended to a file; loader and linker ignore trailing bytes
+DIGEST = 32  # bytes of SHA-256, of name and content, appended to a file; loader and linker ignore trailing bytes
 WRITABLE_BY_OTHERS = 0o022
 ROOT = 0
 
@@ -44,10 +45,10 @@ def _private_folder(shared: Path) -> Path:
     return Path(folder)
 
 
-def seal(path: Path, mode: int = 0o700) -> None:
-    """Append the digest and put the file on the disk."""
+def seal(path: Path, name: str, mode: int = 0o700) -> None:
+    """Append the digest and put the file on the disk; `name` is what it will be called."""
     path.chmod(mode)
-    digest = hashlib.sha256(path.read_bytes()).digest()
+    digest = _digest(path.read_bytes(), name)
     with path.open("ab") as file:
         file.write(digest)
         file.flush()
@@ -55,12 +56,17 @@ def seal(path: Path, mode: int = 0o700) -> None:
 
 
 def is_intact(path: Path) -> bool:
-    """Whether the file exists and matches its digest."""
+    """Whether the file exists, has the name it was made for, and matches its digest."""
     try:
-        content = path.read_bytes()
-    except OSError:
+        content = read_regular(path)
+    except (OSError, GatelabError):
         return False
-    return len(content) > DIGEST and hashlib.sha256(content[:-DIGEST]).digest() == content[-DIGEST:]
+    return len(content) > DIGEST and _digest(content[:-DIGEST], path.name) == content[-DIGEST:]
+
+
+def _digest(content: bytes, name: str) -> bytes:
+    """The name says which cell a kernel is of, and for which CPU: another's would crash the process."""
+    return hashlib.sha256(name.encode() + b"\0" + content).digest()
 
 
 def is_usable(path: Path) -> bool:
