@@ -16,7 +16,7 @@ import time
 import torch
 
 from gatelab.models import SequenceClassifier
-from gatelab.tasks.examples import Batch, Examples, Floats
+from gatelab.tasks.examples import Batch, Examples
 from gatelab.training import seeds
 
 EXAMPLES, FEATURES, HIDDEN, CLASSES, BATCH = 2000, 13, 64, 10, 32
@@ -28,7 +28,7 @@ def data(longest: int) -> Examples:
     lengths = (longest / 5 * torch.exp(0.5 * torch.randn(EXAMPLES, generator=random))).round().long().clamp(3, longest)
     lengths[0] = longest
     x = torch.randn(EXAMPLES, longest, FEATURES, generator=random)
-    return Examples(x, torch.randint(CLASSES, (EXAMPLES,), generator=random), Floats(), lengths)
+    return Examples(x, torch.randint(CLASSES, (EXAMPLES,), generator=random), lengths=lengths)
 
 
 def padded_to_all(part: Examples, index: torch.Tensor) -> Batch:

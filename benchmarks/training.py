@@ -18,7 +18,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from gatelab import tasks
-from gatelab.tasks.examples import Examples, Floats, Parts
+from gatelab.tasks.examples import Examples, Parts
 from gatelab.training import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, build, train
 from gatelab.training.reporter import Reporter
 
@@ -56,7 +56,6 @@ class Made(tasks.Task):
                 Examples(
                     torch.randn(n, T, D, generator=generator),
                     torch.randint(CLASSES, (n,), generator=generator),
-                    Floats(),
                 )
                 for n in self.sizes
             )

@@ -254,7 +254,16 @@ def test_padding_is_ignored(tmp_path):
         ({"X": np.where(X > 2, np.nan, X), "y": np.zeros(30)}, r"X\[\d+, \d+, \d+\] is nan"),
         ({"X": X, "y": np.full(30, np.inf)}, "y has NaN or infinity"),
         ({"X": X, "y": np.zeros(30, int)}, "y has 1 class: expected at least two"),
-        ({"X": X, "y": np.zeros((30, 5), int)}, r"labels of shape \(30, 5\)"),
+        (
+            {"X": X, "y": np.zeros((30, 5), int)},
+            r"shape \(30, 5\).*several labels per sequence \(multi-label\)",
+        ),
+        (
+            {"X": X, "y": np.zeros((30, 6, 5), bool)},
+            r"labels per step \(multi-label\).*classify=false learns",
+        ),
+        ({"X": X, "y": np.zeros((30, 0))}, r"y is float64 of shape \(30, 0\): expected labels"),
+        ({"X": X, "y": np.zeros((30, 6, 0))}, r"y is float64 of shape \(30, 6, 0\): expected labels"),
         ({"X": X, "y": np.arange(30) % 2, "lengths": np.full(30, 7)}, "integers from 1 to 6"),
         ({"X": X, "y": np.zeros((30, 5, 1))}, r"float64 of shape \(30, 5, 1\)"),
         ({"X": X, "y": np.array([None] * 30)}, "cannot be read as an .npz of plain arrays"),
@@ -272,6 +281,22 @@ def test_an_invalid_npz_is_refused(tmp_path, arrays, message):
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(DataError, match=r"cannot be read as an \.npz"):
         tasks.get("files", path=path).load()
+
+
+@pytest.mark.parametrize("shape", [(30, 4), (30, 6, 4)])
+def test_labels_that_are_learned_as_numbers_are_not_passed_over_in_silence(tmp_path, shape):
+    y = np.random.RandomState(0).randint(0, 2, shape)
+    path = npz(tmp_path, X=X, y=y.astype(float))
+    caution = tasks.get("files", path=path).remarks()["caution"]
+    assert caution.startswith("4 targets that are 0 or 1, as if several labels could be true at once (multi-label)")
+    assert "caution" not in tasks.get("files", path=path, classify=False).remarks()
+    assert tasks.get("files", path=npz(tmp_path, X=X, y=y), classify=False).output_size == 4  # as the message says
+    assert "caution" not in tasks.get("files", path=npz(tmp_path, X=X, y=y * 0.5)).remarks()
+
+
+def test_one_value_per_step_may_be_a_class_too(tmp_path):
+    path = npz(tmp_path, X=X, y=np.random.RandomState(0).randint(0, 3, (30, 6)).astype(float))
+    assert tasks.get("files", path=path).remarks()["targets"].startswith("3 distinct whole numbers, read as quantities")
 
 
 def test_a_folder_of_class_folders(tmp_path):

@@ -312,6 +312,10 @@ def test_parquet(tmp_path):
     path = tmp_path / "t.parquet"
     parquet.write_table(pyarrow.table({"a": [[{"b": [1]}]] * 3, "v": [1.0, 2.0, 3.0]}), path)
     assert read_table(path).others == ("a",)
+    late = pyarrow.array([2_932_897] * 9, pyarrow.int32()).view(pyarrow.date32())  # 1 January 10000
+    parquet.write_table(pyarrow.table({"day": late, "v": [1.0] * 9}), path)
+    with pytest.raises(DataError, match=r"t\.parquet, column 'day', date32\[day\]: .*: expected dates of the years"):
+        read_table(path)
     parquet.write_table(pyarrow.Table.from_arrays([pyarrow.array([1])] * 2, ["v", "v"]), path)
     with pytest.raises(DataError, match=r"t\.parquet: the header has 'v' twice"):
         read_table(path)

@@ -87,6 +87,40 @@ def test_a_task_in_a_file_is_a_task(tmp_path, cli):
     assert executions(tmp_path) == 1
 
 
+FIELDS = [
+    (
+        "Examples(x[a:b], y[a:b], y[a:b])",
+        r"walks\.py, line \d+: .* takes 3 positional arguments but 4 were",
+    ),
+    ("Examples(x[a:b].numpy(), y[a:b])", "stored of Examples is ndarray: expected a tensor"),
+    ("Examples(x[a:b], list(y[a:b]))", "targets of Examples is list: expected a tensor"),
+    ("Examples(x[a : b - 1], y[a:b])", "Examples has 79 sequences and 80 targets"),
+    ("Examples(x[a:b], y[a:b], encoding=y)", "encoding of Examples is Tensor: expected an encoding"),
+    ("Examples(x[a:b], y[a:b], per_step=True)", "per_step of Examples is True: expected False"),
+    (
+        "Examples(x[a:b], y[a:b], lengths=[8] * (b - a))",
+        r"lengths of Examples is \[8, .*: expected 80 integers",
+    ),
+    ("Examples(x[a:b], y[a:b], lengths=y[a:b] + 8)", "expected 80 integers from 1 to 8, a tensor of int64"),
+    ("Examples(x[a:b], y[a:b], lengths=y[a:b])", "expected 80 integers from 1 to 8"),
+    ("Examples(x[a:b], y[a:b, None].float())", "from classes, output_size and per_step of the task"),
+    ("Examples(x[a:b, :, 0], y[a:b])", "from steps, input_size and vocabulary of the task"),
+]
+
+
+@pytest.mark.parametrize(("examples", "message"), FIELDS)
+def test_wrong_examples_are_refused_in_words(tmp_path, examples, message):
+    path = walk_file(tmp_path, WALK.replace("Examples(x[a:b], y[a:b])", examples))
+    with pytest.raises(DataError, match=message):
+        tasks.get(f"{path}:Walk").parts  # noqa: B018
+
+
+def test_lengths_are_given_as_the_docs_say(tmp_path):
+    text = WALK.replace("Examples(x[a:b], y[a:b])", "Examples(x[a:b], y[a:b], lengths=3 + 2 * y[a:b])")
+    _, y, lengths = tasks.get(f"{walk_file(tmp_path, text)}:Walk").train.first(9)
+    assert torch.equal(lengths, 3 + 2 * y)
+
+
 def test_opening_a_run_executes_nothing_and_resuming_it_only_what_is_named(tmp_path, cli):
     path = walk_file(tmp_path)
     code, out, err = cli("train", "--task", f"{path}:Walk:length=5", "--hidden-size", 4, "--epochs", 1, "--set",
@@ -190,7 +224,7 @@ TOKENS = WALK.replace("class Walk", "class Words").replace("import Examples", "i
 ).replace("return 1\n", "return 3\n").replace(
     "x = torch.from_numpy(random.standard_normal((120, self.length, 1)).astype(np.float32))",
     "x = torch.from_numpy(random.randint(0, 3, (120, self.length)))",
-).replace("(x.sum((1, 2)) > 0)", "(x.sum(1) > self.length)").replace("y[a:b])", "y[a:b], TokenIndices())")  # fmt: skip
+).replace("(x.sum((1, 2)) > 0)", "(x.sum(1) > self.length)").replace("y[a:b])", "y[a:b], encoding=TokenIndices())")  # fmt: skip
 
 
 @pytest.mark.parametrize("embedding_size", [None, 2])

@@ -274,3 +274,36 @@ def test_groups_are_given_back_as_a_whole():
 def test_a_class_that_is_never_trained_is_named(tmp_path):
     task = tasks.get("files", path=npz(tmp_path, split=np.where(Y == 2, "test", "train")))
     assert task.remarks()["caution"] == "no training examples of 2"
+
+
+SENTENCE = "'fold' has train and test only, and is not used: split=fold splits by it, split=none does not"
+
+
+@pytest.mark.parametrize("layout", ["long", "wide", "series", "npz"])
+def test_a_split_of_another_name_is_not_passed_over_in_silence(tmp_path, layout):
+    fold = ["train"] * 20 + ["test"] * 10
+    path = tmp_path / ("t.npz" if layout == "npz" else "t.csv")
+    if layout == "long":
+        rows = [f"{i},{t},{i + t},{i % 2},{fold[i]},ann" for i in range(30) for t in range(4)]
+        path.write_text("id,t,v,label,fold,who\n" + "\n".join(rows))
+    elif layout == "wide":
+        path.write_text("t0,t1,t2,label,fold\n" + "\n".join(f"{i},{i},1,{i % 2},{fold[i]}" for i in range(30)))
+    elif layout == "series":
+        path.write_text("v,fold\n" + "\n".join(f"{i % 7},{fold[i // 10]}" for i in range(300)))
+    else:
+        np.savez(path, X=np.ones((30, 4)), y=np.arange(30) % 2, fold=np.array(fold), more=np.ones((2, 2)))
+    task = tasks.get("files", path=path, **({"length": 5} if layout == "series" else {}))
+    assert task.remarks()["caution"] == SENTENCE
+    assert "caution" not in task.with_options(split="none").remarks()
+    if layout != "series":
+        assert task.with_options(split="fold").sizes == (17, 3, 10)
+        assert "caution" not in task.with_options(split="fold").remarks()
+
+
+def test_a_column_of_parts_and_other_words_is_no_split(tmp_path):
+    path = tmp_path / "t.csv"
+    words = ["train", "bus", "test"]
+    path.write_text("t0,t1,t2,label,by\n" + "\n".join(f"{i},{i},1,{i % 2},{words[i % 3]}" for i in range(30)))
+    assert "caution" not in tasks.get("files", path=path).remarks()
+    path.write_text("t0,t1,t2,label,by\n" + "\n".join(f"{i},{i},1,{i % 2},train" for i in range(30)))
+    assert "caution" not in tasks.get("files", path=path).remarks()

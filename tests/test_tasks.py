@@ -13,7 +13,7 @@ import torch
 
 from gatelab import style, tasks
 from gatelab.tasks import Examples, Task, pictures, series
-from gatelab.tasks.examples import Floats, Parts
+from gatelab.tasks.examples import Parts
 from gatelab.tasks.images import Published
 from gatelab.tasks.preparation import Preparation
 from gatelab.training import kept
@@ -188,7 +188,7 @@ def with_answers(name: str, train: list, test: list, lengths: list | None = None
 
     def part(answers: list, ends: list | None = None) -> Examples:
         targets = torch.tensor(answers)
-        return Examples(targets, targets, Floats(), None if ends is None else torch.tensor(ends))
+        return Examples(targets, targets, lengths=None if ends is None else torch.tensor(ends))
 
     task = tasks.get(name)
     return task.reopened(task.preparation, Parts(part(train, lengths), part(test), part(test)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple, Protocol
 
 import torch
@@ -41,6 +41,7 @@ class Examples:
 
     stored: Tensor  # (N, T, …) bytes, tokens or floats, as the encoding expects
     targets: Tensor
+    _: KW_ONLY
     encoding: Encoding = Floats()
     lengths: Tensor | None = None
     per_step: bool = False  # whether there is a target at every step
@@ -79,7 +80,7 @@ class Examples:
         stored, targets = (
             values[0, : count * length].view(count, length, *values.shape[2:]) for values in (self.stored, self.targets)
         )
-        return Examples(stored, targets, self.encoding, per_step=True)
+        return Examples(stored, targets, encoding=self.encoding, per_step=True)
 
     def first(self, count: int) -> Batch:
         """Return the first `count` examples."""

@@ -130,7 +130,7 @@ class Images(Task):
             tape = torch.from_numpy(random.standard_normal((length, self.input_size)).astype(np.float32))
             starts = torch.from_numpy(random.randint(0, length - self.noise_pad + 1, len(rows), dtype=np.int64))
             encoding = NoiseAfter(pixels, self.noise_pad, tape, starts)
-        return Examples(rows, torch.from_numpy(labels.astype(np.int64)), encoding)
+        return Examples(rows, torch.from_numpy(labels.astype(np.int64)), encoding=encoding)
 
     def _preparation_fields(self) -> dict[str, Any]:
         encoding = self.train.encoding

@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 
 from gatelab.tasks import pictures
-from gatelab.tasks.examples import Examples, Floats, Parts
+from gatelab.tasks.examples import Examples, Parts
 from gatelab.tasks.preparation import ScalingParameters
 from gatelab.tasks.sampling import split, stream
 from gatelab.tasks.series import Scaling
@@ -96,7 +96,7 @@ class Mnist1D(Task):
         """Scale and split the generated signals."""
         signals, labels, indices = self.generated
         rows = self.scaling.apply(signals[..., None])
-        return Parts(*(Examples(torch.from_numpy(rows[i]), torch.from_numpy(labels[i]), Floats()) for i in indices))
+        return Parts(*(Examples(torch.from_numpy(rows[i]), torch.from_numpy(labels[i])) for i in indices))
 
     def picture(self) -> Figure:
         """Draw a few training examples."""

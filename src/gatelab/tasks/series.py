@@ -91,7 +91,7 @@ def windows(
         part = torch.from_numpy(np.ascontiguousarray(scaled[a:b]))
         inputs = part[:-1].unfold(0, length, 1).transpose(1, 2)  # (N, T, D)
         next_ = part[1:, :targets].unfold(0, length, 1).transpose(1, 2)  # (N, T, K)
-        parts.append(Examples(inputs, next_, encoding, per_step=True))
+        parts.append(Examples(inputs, next_, encoding=encoding, per_step=True))
     return Parts(*parts)
 
 
@@ -100,7 +100,7 @@ def streams(scaled: np.ndarray, targets: int, edges: tuple[int, int, int, int] |
     parts = []
     for a, b in itertools.pairwise(edges or cuts(len(scaled))):
         part = torch.from_numpy(np.ascontiguousarray(scaled[a:b]))
-        parts.append(Examples(part[None, :-1], part[None, 1:, :targets], Floats(), per_step=True))
+        parts.append(Examples(part[None, :-1], part[None, 1:, :targets], per_step=True))
     return Parts(*parts)
 
 

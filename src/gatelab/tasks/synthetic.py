@@ -53,7 +53,7 @@ class Synthetic(Task):
         for a, b in itertools.pairwise(edges):
             ends = None if lengths is None else torch.from_numpy(lengths[a:b])
             x, y = torch.from_numpy(inputs[a:b]), torch.from_numpy(targets[a:b])
-            parts.append(Examples(x, y, self.encoding(), ends, self.per_step))
+            parts.append(Examples(x, y, encoding=self.encoding(), lengths=ends, per_step=self.per_step))
         return Parts(*parts)
 
 

@@ -111,13 +111,14 @@ class Text(Task):
         parts = []
         for text in map(torch.from_numpy, self._texts()):
             inputs, targets = (part.unfold(0, WINDOW, WINDOW) for part in (text[:-1], text[1:]))  # (N, T)
-            parts.append(Examples(inputs, targets, TokenIndices(), per_step=True))
+            parts.append(Examples(inputs, targets, encoding=TokenIndices(), per_step=True))
         return Parts(*parts)
 
     def streams(self) -> Parts:
         """Return each part as one sequence (1, S), a view of the text."""
         texts = map(torch.from_numpy, self._texts())
-        return Parts(*(Examples(text[None, :-1], text[None, 1:], TokenIndices(), per_step=True) for text in texts))
+        encoding = TokenIndices()
+        return Parts(*(Examples(t[None, :-1], t[None, 1:], encoding=encoding, per_step=True) for t in texts))
 
     def _preparation_fields(self) -> dict[str, Any]:
         return {**super()._preparation_fields(), "text": self.unit}

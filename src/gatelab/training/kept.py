@@ -61,7 +61,7 @@ def parts(path: Path, preparation: Preparation) -> Parts | None:
     except (KeyError, ValueError, TypeError, IndexError, RuntimeError) as error:
         raise sealed.damaged(path, error) from error
     some = found[names[0]]
-    nothing = Examples(some.stored[:0], some.targets[:0], some.encoding)
+    nothing = Examples(some.stored[:0], some.targets[:0], encoding=some.encoding)
     return Parts(nothing, found.get("validation", nothing), found.get("test", nothing))
 
 
@@ -71,7 +71,7 @@ def _part(name: str, arrays: dict[str, np.ndarray], preparation: Preparation) ->
     if stored.ndim < 2 or not len(stored) or not stored.shape[1]:
         raise GatelabError(f"the {name} examples have the shape {tuple(stored.shape)}")
     ends_of = None if lengths is None else torch.from_numpy(lengths)
-    part = Examples(stored, targets, preparation.encoding, ends_of, preparation.per_step)
+    part = Examples(stored, targets, encoding=preparation.encoding, lengths=ends_of, per_step=preparation.per_step)
     ends = torch.full((len(stored),), stored.shape[1]) if part.lengths is None else part.lengths
     encoded = part.first(1).x  # whether it can be read at all
     if (

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gatelab import user_code
-from gatelab.errors import DataError, GatelabError, unknown
+from gatelab.errors import DataError, GatelabError, short, unknown
 from gatelab.tasks.examples import Examples, Parts, TokenIndices, inside
 from gatelab.tasks.task import Task
 
@@ -66,6 +66,7 @@ def check(task: Task, parts: Any) -> None:
         where = f"{task.name}, {name} set"
         if not len(part):
             raise DataError(f"{where} has no examples: expected at least one")
+        _check_fields(where, task, part)
         x, y, lengths = part.first(2)
         T = task.steps if lengths is None else int(lengths.max())
         shape = (len(x), T) if task.vocabulary else (len(x), T, task.input_size)
@@ -84,6 +85,31 @@ def check(task: Task, parts: Any) -> None:
                 raise DataError(f"{where}: y is from {low} to {high}: expected classes 0 to {len(task.classes) - 1}")
 
 
+def _check_fields(where: str, task: Task, part: Examples) -> None:
+    """What the examples are made of, before a batch is."""
+    for name in ("stored", "targets"):
+        if not isinstance(value := getattr(part, name), Tensor):
+            raise DataError(f"{where}: {name} of Examples is {type(value).__name__}: expected a tensor")
+    if len(part.stored) != len(part.targets):
+        raise DataError(f"{where}: Examples has {len(part.stored)} sequences and {len(part.targets)} targets")
+    if not callable(part.encoding):
+        raise DataError(f"{where}: encoding of Examples is {type(part.encoding).__name__}: expected an encoding")
+    if part.per_step != task.per_step:
+        raise DataError(f"{where}: per_step of Examples is {part.per_step}: expected {task.per_step}, as the task says")
+    lengths, T = part.lengths, part.stored.shape[1] if part.stored.ndim > 1 else 0
+    if lengths is not None and not (
+        isinstance(lengths, Tensor)
+        and lengths.dtype == torch.int64
+        and lengths.shape == (len(part),)
+        and lengths.min() >= 1
+        and lengths.max() <= T
+    ):
+        raise DataError(
+            f"{where}: lengths of Examples is {short(lengths, 60)}: expected {len(part)} integers from 1 to {T}, a "
+            "tensor of int64"
+        )
+
+
 def _check_tokens(where: str, part: Examples, size: int) -> None:
     """Before the end of a sequence there are tokens of the vocabulary; after it, anything else is padding."""
     tokens = part.stored.long()[inside(part.stored, part.lengths)]
@@ -95,10 +121,11 @@ def _check_tokens(where: str, part: Examples, size: int) -> None:
 
 
 def _expect(where: str, name: str, values: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    origin = "steps, input_size and vocabulary" if name == "x" else "classes, output_size and per_step"
     if values.dtype != dtype or tuple(values.shape) != shape:
         raise DataError(
             f"{where}: {name} of a batch is {values.dtype} of shape {tuple(values.shape)}: expected {dtype} of shape "
-            f"{shape}, from input_size, steps, classes and per_step of the task"
+            f"{shape}, from {origin} of the task"
         )
     if not torch.isfinite(values).all():
         raise DataError(f"{where}: {name} has NaN or infinity: expected finite numbers")

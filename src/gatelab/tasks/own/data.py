@@ -216,7 +216,7 @@ class OwnData(Task):
         weights = [None if part is None else torch.from_numpy(part.astype(np.float32)) for part in found]
         return Parts(
             *(
-                Examples(x[i], y[i], encoding, end, self.per_step, weight)
+                Examples(x[i], y[i], encoding=encoding, lengths=end, per_step=self.per_step, weights=weight)
                 for i, end, weight in zip(self.indices, ends, weights, strict=True)
             )
         )

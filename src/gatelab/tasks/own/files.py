@@ -20,6 +20,7 @@ from gatelab.tasks.own import (
     npz_files,
     roles,
     series_files,
+    splits,
     ts_files,
     wide_tables,
 )
@@ -130,20 +131,25 @@ class Files(OwnData):
                 f"{self.length} steps in training, validation and test set; {advice}"
             )
         used = {*names, *inputs, split, *(steps.times.names if steps.times else ())}
+        ignored = tuple(name for name in (*table.others, *table.columns) if name not in used)
         return UserData(
             steps.values,
             None,
             True,
             (*names, *inputs),
             num_targets=len(names),
-            ignored=tuple(name for name in (*table.others, *table.columns) if name not in used),
+            ignored=ignored,
             stamps=steps.stamps,
             source=str(path),
             layout="series: one row per step",
             parts=steps.parts,
             split_by=f"by the column {split!r}",
             filled=steps.filled,
-            notes={**steps.notes, **({} if columns else series_files.counters(steps))},
+            notes={
+                **steps.notes,
+                **({} if columns else series_files.counters(steps)),
+                **_overlooked(table, ignored, split or self.split),
+            },
             reading=self.reading.resolved(header=None),
         )
 
@@ -239,10 +245,16 @@ def _table(
     need_target: bool,
     classes: tuple[str, ...] | None,
 ) -> Recordings:
-    layout = layouts.recognise(table, reading, columns)
-    if layout == "long":
-        return long_tables.read(table, reading, columns, tokens, need_target)
-    return wide_tables.read(table, reading, need_target, classes)
+    if layouts.recognise(table, reading, columns) == "long":
+        read = long_tables.read(table, reading, columns, tokens, need_target)
+    else:
+        read = wide_tables.read(table, reading, need_target, classes)
+    return replace(read, notes={**read.notes, **_overlooked(table, read.ignored, read.reading.split)})
+
+
+def _overlooked(table: Table, ignored: tuple[str, ...], split: str | None) -> dict[str, str]:
+    """Return a caution if no split was named or found, and there is a column of one."""
+    return {} if split else splits.overlooked({name: table.cells(name) for name in ignored if name in table.texts})
 
 
 def _published(

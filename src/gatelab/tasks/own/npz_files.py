@@ -9,7 +9,7 @@ import numpy as np
 
 from gatelab import floats, memory
 from gatelab.errors import DataError, first_of
-from gatelab.tasks.own import gaps, readers
+from gatelab.tasks.own import gaps, readers, splits
 from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.own.recordings import COPIES, Recordings, token_type
 from gatelab.tasks.own.splits import VALUES
@@ -39,7 +39,11 @@ def read(path: Path, reading: Reading, tokens: bool, need_target: bool) -> Recor
         str(path), X, arrays.get("y"), arrays.get("lengths"), reading, tokens=tokens, split=split, groups=group,
         classes=None if classes is None else tuple(texts(classes)), layout=".npz: arrays of sequences",
     )  # fmt: skip
-    return replace(read, split_by=split_by, ignored=tuple(name for name in arrays if name not in used))
+    ignored = tuple(name for name in arrays if name not in used)
+    if split is None and reading.split is None:
+        unused = {name: texts(arrays[name]) for name in ignored if arrays[name].shape == X.shape[:1]}
+        read = replace(read, notes={**read.notes, **splits.overlooked(unused)})
+    return replace(read, split_by=split_by, ignored=ignored)
 
 
 def _part_names(arrays: dict[str, np.ndarray]) -> list[str]:

@@ -49,7 +49,7 @@ def remarks(task: OwnData) -> dict[str, str]:
         facts["forecast of"] = task.drift_remark()
     else:
         facts |= _of_sequences(content)
-    cautions = list(_cautions(task))
+    cautions = [*([content.notes["caution"]] if "caution" in content.notes else []), *_cautions(task)]
     return {**facts, **content.notes, **({"caution": "; ".join(cautions)} if cautions else {})}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -23,6 +23,16 @@ HELD_OUT = 0.15  # share of the examples in validation and test set, each
 def looks_like_split(values: Sequence[str]) -> bool:
     """Return whether some of the values name a part; then the others have to as well."""
     return any(value.strip().lower() in VALUES for value in set(values))
+
+
+def overlooked(unused: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return a caution for the first of these unused columns whose values are the names of parts, and nothing else."""
+    for name, values in unused.items():
+        if {VALUES.get(value.strip().lower()) for value in set(values)} in ({0, 2}, {0, 1, 2}):
+            found = listed(list(dict.fromkeys(values)))
+            text = f"{name!r} has {found} only, and is not used: split={name} splits by it, split=none does not"
+            return {"caution": text}
+    return {}
 
 
 def check(values: Sequence[str], source: str, where: Sequence[str]) -> None:

@@ -319,5 +319,11 @@ def _from_arrow(path: Path, table: Any) -> Table:
             if (found := _first_rounded(columns[name], cells) if cells else None) is not None:
                 spelled[name], rounded[name] = cells, found
         else:
-            texts[name] = ["" if value is None else str(value) for value in column.to_pylist()]
+            try:
+                texts[name] = ["" if value is None else str(value) for value in column.to_pylist()]
+            except (OverflowError, ValueError) as error:  # of dates; Python's end with the year 9999
+                raise DataError(
+                    f"{path}, column {name!r}, {kind}: {error}: expected dates of the years 1 to 9999; write them as "
+                    "text, or leave the column out"
+                ) from None
     return Table(path, columns, texts, np.arange(table.num_rows) + 1, frozenset(integers), True, spelled, rounded)

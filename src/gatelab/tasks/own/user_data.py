@@ -104,10 +104,8 @@ def assembled(recordings: Recordings, classify: bool | None) -> UserData:
         targets, classes, label_type = _labels(source, y, X, inside, recordings)
         return replace(data, targets=targets, per_step=y.ndim == 2, classes=classes, label_type=label_type)
     targets = _numbers(source, y, X, inside, recordings.per_step)
-    if classify is None and _might_be_classes(y):
-        notes["targets"] = (
-            f"{len(np.unique(y))} distinct whole numbers, read as quantities; classify=true reads classes"
-        )
+    if classify is None:
+        notes |= _like_classes(targets[inside] if targets.ndim == 3 else targets)
     return replace(data, targets=targets, per_step=targets.ndim == 3)
 
 
@@ -135,8 +133,11 @@ def _labels(
 ) -> tuple[np.ndarray, tuple[str, ...], str]:
     """Return the class of each target, the names of the classes, and the type of the labels."""
     if y.ndim > 2 or (y.ndim == 2 and y.shape[1] != X.shape[1]):
+        scope = "step" if y.shape[:2] == X.shape[:2] else "sequence"
         raise DataError(
-            f"{source}: y has labels of shape {y.shape}: expected ({len(X)},), or {X.shape[:2]} for one per step"
+            f"{source}: y has labels of shape {y.shape}: expected ({len(X)},), or {X.shape[:2]} for one per step; "
+            f"several labels per {scope} (multi-label) cannot be learned as classes; classify=false learns each of "
+            "them as a number, with the mean squared error"
         )
     labels, indices = np.unique(y if y.ndim == 1 else y[inside], return_inverse=True)
     names = texts(labels)
@@ -176,7 +177,7 @@ def _numbers(source: str, y: np.ndarray, X: np.ndarray, inside: np.ndarray, per_
     """Return targets as (N, K), or (N, T, K) per step."""
     if y.ndim == 2 and per_step:
         y = y[..., None]  # one value per step
-    if y.dtype.kind != "f" or y.ndim > 3 or (y.ndim == 3 and y.shape[1] != X.shape[1]):
+    if y.dtype.kind != "f" or 0 in y.shape or y.ndim > 3 or (y.ndim == 3 and y.shape[1] != X.shape[1]):
         raise DataError(
             f"{source}: y is {y.dtype} of shape {y.shape}: expected labels (integers or text), or floats of shape "
             f"({len(X)},), ({len(X)}, K), or ({len(X)}, {X.shape[1]}, K) for targets per step"
@@ -213,8 +214,18 @@ def _might_be_tokens(X: np.ndarray, inside: np.ndarray) -> bool:
     return bool((values % 1 == 0).all() and values.min() >= 0 and len(np.unique(values)) <= FEW)
 
 
-def _might_be_classes(y: np.ndarray) -> bool:
-    return bool(y.ndim == 1 and (y % 1 == 0).all() and len(np.unique(y)) <= min(FEW, len(y) // 3))
+def _like_classes(y: np.ndarray) -> dict[str, str]:
+    """Return a remark on numbers (M, K) that may be labels, and are not learned as such."""
+    if y.shape[1] > 1 and ((y == 0) | (y == 1)).all():
+        text = (
+            f"{y.shape[1]} targets that are 0 or 1, as if several labels could be true at once (multi-label): they are "
+            "learned as numbers, with the mean squared error, and predictions are no probabilities; classify=false "
+            "says that this is meant"
+        )
+        return {"caution": text}
+    if y.shape[1] > 1 or (y % 1 != 0).any() or (distinct := len(np.unique(y))) > min(FEW, len(y) // 3):
+        return {}
+    return {"targets": f"{distinct} distinct whole numbers, read as quantities; classify=true reads classes"}
 
 
 def label_texts(y: np.ndarray) -> list[str]:
