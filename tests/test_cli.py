@@ -88,6 +88,13 @@ def test_tasks_describes_one_and_draws_it(tmp_path):
         assert part in out
     assert (tmp_path / "recall.png").stat().st_size > 10_000
     assert "path=…" in called("tasks", "files").stdout
+    (tmp_path / "t.csv").write_text("t0,t1,t2,label\n" + "".join(f"{i},1,2,{i % 2}\n" for i in range(30)))
+    own = called("tasks", f"files:path={tmp_path / 't.csv'},label=label", columns=200).stdout
+    assert "label=label" in own
+    assert "all options: gatelab tasks files" in own
+    for other in ("  aggregate ", "  difference ", "  length=50 "):
+        assert other in called("tasks", "files", columns=200).stdout
+        assert other not in own
     assert "name it" in called("tasks", "--show", "x.png", code=2).stderr
     assert "did you mean 'delay'" in called("tasks", "recall:dely=7", code=2).stderr
     assert ".gif" in called("tasks", "recall", "--show", "recall.gif", code=2).stderr
@@ -165,6 +172,17 @@ def test_an_unknown_cell_is_one_line_and_exit_code_2():
     assert done.stdout == ""
     assert done.stderr.startswith("gatelab: unknown cell 'gruu'; did you mean 'gru'?")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [("tune", "section `tune` in the config of `gatelab bench`"), ("resume", "train --resume RUN"), ("nonsense", "")],
+)
+def test_a_command_that_there_is_not_says_where_it_is(word, hint):
+    said = " ".join(called(word, columns=200, code=2).stderr.split())
+    assert f"No such command '{word}'." in said
+    assert hint in said
+    assert ("`gatelab" in said) == bool(hint)
 
 
 def test_version_and_help_do_not_wait_for_torch():

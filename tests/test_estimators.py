@@ -6,12 +6,14 @@ import doctest
 import importlib.util
 import json
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -516,8 +518,12 @@ def test_damaged_and_foreign_directories_are_refused(classifier, tmp_path):
         ({}, (X[..., None], Y), r"X has the shape \(40, 24, 2, 1\): expected \(n, T, D\)"),
         ({}, ([*X[1:], X[0, :, :1]], Y), r"sequence 39 of X has the shape \(24, 1\): expected \(T_i, D\) or \(T_i,\)"),
         ({}, ([*X[1:], X[0, :0]], Y), r"sequence 39 of X has the shape \(0, 2\)"),
-        ({}, (np.where(np.arange(24)[:, None] == 7, np.nan, X), Y), "Input X contains NaN"),
-        ({}, ([*X[1:], np.full((3, 2), np.inf)], Y), "Input X contains infinity"),
+        (
+            {},
+            (np.where(np.arange(24)[:, None] == 7, np.nan, X), Y),
+            r"X has NaN in .* step 7, .*: expected finite numbers; fill",
+        ),
+        ({}, ([*X[1:], np.full((3, 2), np.inf)], Y), "X has inf in sequence 39, step 0"),
         ({}, (X, np.array([0, "a"] * 20, object)), "y has labels of the types int, str: expected text"),
         ({}, (X, Y, np.ones(3)), r"sample_weight has the shape \(3,\): expected \(40,\)"),
         ({}, (X, Y, -np.ones(40)), "sample_weight has -1: expected weights from 0 up"),
@@ -529,6 +535,24 @@ def test_damaged_and_foreign_directories_are_refused(classifier, tmp_path):
 def test_what_cannot_be_fitted_is_refused_in_words(parameters, arguments, message):
     with pytest.raises(ValueError, match=message):
         RecurrentClassifier(**{**QUICK, **parameters}).fit(*arguments)
+
+
+def panels() -> dict[str, pd.DataFrame]:
+    index = pd.MultiIndex.from_product([range(40), range(24)], names=["series", "step"])
+    long = pd.DataFrame(X.reshape(-1, 2), index, columns=["a", "b"])
+    deep = pd.concat({"lab": long}, names=["place"])
+    nested = pd.DataFrame({"dim_0": [pd.Series(x[:, 0]) for x in X], "dim_1": [pd.Series(x[:, 1]) for x in X]})
+    return {"an index of 2 levels": long, "an index of 3 levels": deep, "a nested data frame": nested}
+
+
+@pytest.mark.parametrize("kind", panels())
+def test_panels_are_refused_with_the_line_that_converts_them(classifier, kind):
+    panel = panels()[kind]
+    for refused in (classifier.predict, lambda X: RecurrentRegressor(**QUICK).fit(X, SUMS)):
+        with pytest.raises(GatelabError, match=rf"X is .*{kind}, .*expected \(n, T, D\).* is such a list") as error:
+            refused(panel)
+    line = re.search(r"; X = (.*) is such a list", str(error.value))[1]
+    np.testing.assert_array_equal(eval(line, {"X": panel, "np": np}), X)
 
 
 def test_what_cannot_be_predicted_is_refused_in_words(classifier):

@@ -299,6 +299,31 @@ def test_one_value_per_step_may_be_a_class_too(tmp_path):
     assert tasks.get("files", path=path).remarks()["targets"].startswith("3 distinct whole numbers, read as quantities")
 
 
+def test_folders_of_files_that_are_not_read_say_what_to_do(tmp_path):
+    for name in "01":
+        (tmp_path / name).mkdir()
+        for i in range(4):
+            (tmp_path / name / f"{i}.wav").write_bytes(b"RIFF")
+    (tmp_path / "0" / "notes").write_text("")
+    with pytest.raises(DataError, match=r"0 has 0 sequences .*; it has 4 \.wav, 1 files without .*not read") as error:
+        tasks.get("files", path=tmp_path).load()
+    assert "an .npy of shape (T, D)" in str(error.value)
+    assert "spectrogram" in str(error.value)
+    with pytest.raises(DataError, match=r"0 has 0 subfolders: .*; it has 4 \.wav, .*not read"):
+        tasks.get("files", path=tmp_path / "0").load()
+    (tmp_path / "1" / "x.csv").write_text("1\n2\n")
+    with pytest.raises(DataError, match=r"1 has 0 subfolders: .*; it has 4 \.wav, which"):
+        tasks.get("files", path=tmp_path / "1").load()
+
+
+def test_the_longest_of_unequal_sequences_is_not_called_their_length(tmp_path):
+    lengths = np.array([3, 6] * 15)
+    task = tasks.get("files", path=npz(tmp_path, X=X, y=np.arange(30) % 2, lengths=lengths))
+    assert task.describe().input == "up to 6 steps of 2 features"
+    task = tasks.get("files", path=npz(tmp_path, X=X, y=np.arange(30) % 2, lengths=np.full(30, 6)))
+    assert task.describe().input == "6 steps of 2 features"
+
+
 def test_a_folder_of_class_folders(tmp_path):
     random = np.random.RandomState(0)
     for name, count in (("left", 10), ("right", 20)):

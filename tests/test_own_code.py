@@ -212,19 +212,27 @@ def test_a_recorded_task_says_what_it_lacks(tmp_path):
             attempt()
 
 
-TOKENS = WALK.replace("class Walk", "class Words").replace("import Examples", "import Examples, TokenIndices").replace(
-    """    @property
+TOKENS = (
+    WALK.replace("class Walk", "class Words")
+    .replace("import Examples", "import Examples, TokenIndices")
+    .replace(
+        """    @property
     def input_size""",
-    """    @property
+        """    @property
     def vocabulary(self):
         return ("a", "b", "c")
 
     @property
     def input_size""",
-).replace("return 1\n", "return 3\n").replace(
-    "x = torch.from_numpy(random.standard_normal((120, self.length, 1)).astype(np.float32))",
-    "x = torch.from_numpy(random.randint(0, 3, (120, self.length)))",
-).replace("(x.sum((1, 2)) > 0)", "(x.sum(1) > self.length)").replace("y[a:b])", "y[a:b], encoding=TokenIndices())")  # fmt: skip
+    )
+    .replace("return 1\n", "return 3\n")
+    .replace(
+        "x = torch.from_numpy(random.standard_normal((120, self.length, 1)).astype(np.float32))",
+        "x = torch.from_numpy(random.randint(0, 3, (120, self.length)))",
+    )
+    .replace("(x.sum((1, 2)) > 0)", "(x.sum(1) > self.length)")
+)
+TOKENS = TOKENS.replace("y[a:b])", "y[a:b], encoding=TokenIndices())")
 
 
 @pytest.mark.parametrize("embedding_size", [None, 2])

@@ -190,6 +190,20 @@ def test_dark_pictures_have_dark_paper_and_light_ink(experiment, tmp_path):
         assert (np.abs(pixels - ground).max(-1) > 120).mean() > 0.004  # and something can be seen on it
 
 
+@pytest.mark.parametrize(
+    ("spec", "title"),
+    [
+        ({"name": "digits", "limit": 100}, "digits"),
+        ({"name": "files", "path": "/data/fsdd.npz"}, "fsdd"),
+        ({"name": "files", "path": "/data/ucr/FordA"}, "FordA"),
+        ({"name": "text", "path": "shakes.peare.txt"}, "shakes.peare"),
+        ({"name": "lab/walks.py:Walk"}, "walks.py:Walk"),
+    ],
+)
+def test_a_title_names_the_data(spec, title):
+    assert settings.data_set(spec) == title
+
+
 def test_settings_are_those_of_the_spec(experiment):
     made = read_experiment(experiment)
     rows = dict(settings.settings(results(experiment), made, gathered(made, experiment)))

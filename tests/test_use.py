@@ -147,7 +147,7 @@ def test_what_it_is_can_be_asked(own):
     assert isinstance(model.module, torch.nn.Module)
     assert model.cell.name == "leaky"
     assert "h' = h + (0.5 + rate) · z ⊙ (n − h)" in model.describe()
-    for part in ("files", "3 classes: left, right, up", "2 features per step, trained on 16 steps", "accuracy"):
+    for part in ("files", "3 classes: left, right, up", "2 features per step, trained on up to 16 steps", "accuracy"):
         assert part in model.describe()
     assert "z = σ(W_z x + U_z h + b_z)" in model.describe()
     assert "@cell\ndef leaky(x, h, W, U, b, *, rate=learned(0.1234567)):" in (own / "cell.txt").read_text()
@@ -181,7 +181,7 @@ def test_one_sequence_many_sequences_and_lists_are_the_same(own):
         ([np.zeros((3, 2))], {"lengths": [3]}, "which have their own lengths: leave them out"),
         (np.zeros((2, 5, 2)), {"lengths": [5]}, r"expected 2 integers from 1 to 5"),
         (np.zeros((2, 5, 2)), {"lengths": [5, 6]}, r"expected 2 integers from 1 to 5"),
-        (np.full((2, 5, 2), np.nan), {}, r"X has nan in sequence 0, step 0, feature 0 \(20 such values\)"),
+        (np.full((2, 5, 2), np.nan), {}, r"X has NaN in sequence 0, step 0, feature 0 \(20 such values\)"),
         (np.array([[1.0, np.inf]]), {}, "X has inf in step 0, feature 1"),
         ("words", {}, "expected numbers"),
         (np.full((1, 3, 2), 1e300), {}, "exceeds the range of float32"),

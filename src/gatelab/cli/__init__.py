@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import gatelab
 from gatelab import memory
@@ -34,7 +35,32 @@ from gatelab.cli import (
 from gatelab.cli.compile import compile_ahead
 from gatelab.errors import GatelabError, bug_report
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+HINTS = {
+    ("tune", "tuning", "search", "sweep"): "Tuning is a part of a comparison: the section `tune` in the config of "
+    "`gatelab bench` (docs/tuning.md)",
+    ("compare", "benchmark"): "`gatelab bench` compares models",
+    ("resume", "continue"): "`gatelab train --resume RUN` resumes a run, and the same `gatelab bench` an experiment",
+    ("evaluate", "eval", "test", "score"): "`gatelab predict RUN FILE` also scores predictions if FILE has targets",
+    ("new", "init"): "`gatelab config` prints a config with every key",
+}
+
+
+class Commands(TyperGroup):
+    """The commands, with a hint for words that people expect to be one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; of a known word the error says where it is."""
+        try:
+            return super().resolve_command(ctx, args)
+        except Exception as error:  # UsageError, which is click's or typer's own, depending on its version
+            message = getattr(error, "message", "")
+            hint = next((hint for words, hint in HINTS.items() if args and args[0].lower() in words), None)
+            if hint is not None and message.startswith("No such command"):
+                vars(error)["message"] = f"{message} {hint}."
+            raise
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("cells")(cells.cells)
 app.command("tasks")(tasks.tasks)
 app.command("fit")(fit.fit)

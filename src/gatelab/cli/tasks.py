@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,7 +46,7 @@ def tasks(
     if _needs_path(kind) and ":" not in name:
         console.print(f"{kind.name}: {library.summary(kind)}\n")
         console.print(f"  describe your data with `gatelab tasks {kind.name}:path=FILE`\n")
-        console.print(_options(kind, {}))
+        console.print(_options(kind, {}, kind.model_fields))
         return
     task = library.get(name, **_data_dir(kind, data_dir))
     description = task.describe()
@@ -59,7 +60,11 @@ def tasks(
     if isinstance(task, OwnData):
         _print_columns(console, task)
     console.print()
-    console.print(_options(kind, description.options))
+    if _needs_path(kind):  # most of its options are about other files
+        console.print(_options(kind, description.options, library.parse(name)[1]))
+        console.print(f"\n  all options: gatelab tasks {kind.name}", soft_wrap=True)
+    else:
+        console.print(_options(kind, description.options, kind.model_fields))
     if show is not None:
         style.save(task.picture(), show)
         console.print(f"\nThe figure is in {show}", soft_wrap=True)
@@ -126,10 +131,12 @@ def _table(data_dir: Path | None) -> Table:
     return table
 
 
-def _options(kind: type[Task], values: dict[str, Any]) -> Table:
+def _options(kind: type[Task], values: dict[str, Any], shown: Container[str]) -> Table:
     grid = Table.grid(padding=(0, 2))
     in_order = sorted(kind.model_fields.items(), key=lambda item: (item[0] == "seed", not item[1].is_required()))
     for name, field in in_order:  # what has to be given comes first, the seed last
+        if name not in shown:
+            continue
         value = values.get(name, "…" if field.is_required() else field.default)
         text = "+".join(value) if isinstance(value, tuple) else value
         grid.add_row(f"  {name}" if text in (None, "") else f"  {name}={text}", field.description or "")

@@ -1,7 +1,7 @@
 """From X, as users of scikit-learn, aeon and sktime have it, to padded sequences (N, T, D) and their lengths.
 
 scikit-learn's own checks are used where it has them, so that its messages and conventions hold: `n_features_in_` and
-`feature_names_in_` of a 2-d X, refusals of complex, sparse, empty and non-finite data.
+`feature_names_in_` of a 2-d X, refusals of complex, sparse and empty data.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, validate_data
 from gatelab import floats
 from gatelab.errors import GatelabError
 from gatelab.tasks.own.recordings import padded
-from gatelab.use.inputs import Sequences
+from gatelab.use.inputs import Sequences, check_finite
 
 EXPECTED = "expected (n, T, D), (n, T), or a list of arrays (T_i, D) or (T_i,)"
 
@@ -26,24 +26,51 @@ def read(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Sequences:
     `n_features_in_` is the number of columns of a 2-d X, as everywhere in scikit-learn; otherwise that of the features
     per step. Where the estimator was fitted on sequences of one feature, sequences of any length can be predicted.
     """
+    sequences = _converted(estimator, X, fitting)
+    check_finite(sequences)
+    return sequences
+
+
+def _converted(estimator: BaseEstimator, X: Any, fitting: bool) -> Sequences:
+    _refuse_panels(X)
     X = X if hasattr(X, "detach") else floats.checked(X, "X")
+    checks = {"dtype": np.float64, "ensure_all_finite": False}  # scikit-learn's advice is about its own estimators
     if _is_listed(X):
-        sequences = _listed(estimator, X)
+        sequences = _listed(estimator, X, checks)
     elif _dimensions(X) >= 3:
-        values = check_array(X, allow_nd=True, dtype=np.float64, estimator=estimator, input_name="X")
+        values = check_array(X, allow_nd=True, estimator=estimator, input_name="X", **checks)
         if values.ndim > 3 or 0 in values.shape:
             raise GatelabError(f"X has the shape {values.shape}: {EXPECTED}, with at least one step and feature")
         sequences = Sequences(values.transpose(0, 2, 1) if estimator.channels_first else values, None, False)
     elif fitting or estimator.fitted_on_columns_:
-        values = validate_data(estimator, X, reset=fitting, dtype=np.float64)
+        values = validate_data(estimator, X, reset=fitting, **checks)
         if fitting:
             estimator.fitted_on_columns_ = True
         return Sequences(values[..., None], None, False)
     else:
-        values = check_array(X, dtype=np.float64, estimator=estimator, input_name="X")
+        values = check_array(X, estimator=estimator, input_name="X", **checks)
         sequences = Sequences(values[..., None], None, False)
     _check_features(estimator, sequences.values.shape[2], fitting)
     return sequences
+
+
+def _refuse_panels(X: Any) -> None:
+    """Refuse data frames that hold many sequences in a way of their own, with the line that converts them."""
+    if not hasattr(X, "columns") or not hasattr(X, "iloc"):
+        return
+    if (levels := getattr(X.index, "nlevels", 1)) > 1:
+        by = 0 if levels == 2 else list(range(levels - 1))
+        raise GatelabError(
+            f"X is a data frame with an index of {levels} levels, a row for each step of each sequence: {EXPECTED}; "
+            f"X = [part.to_numpy() for _, part in X.groupby(level={by}, sort=False)] is such a list"
+        )
+    for name in X.columns if len(X) else ():
+        if np.ndim(cell := X[name].iloc[0]) and not isinstance(cell, str):
+            raise GatelabError(
+                f"X is a nested data frame, with a {type(cell).__name__} in each cell of the column {name!r}: "
+                f"{EXPECTED}; X = [np.stack([np.asarray(cell) for cell in row], -1) for row in X.to_numpy()] is such a "
+                "list"
+            )
 
 
 def _check_features(estimator: BaseEstimator, features: int, fitting: bool) -> None:
@@ -76,7 +103,7 @@ def _dimensions(X: Any) -> int:
     return int(X.ndim) if hasattr(X, "ndim") else np.asarray(X).ndim
 
 
-def _listed(estimator: BaseEstimator, X: Any) -> Sequences:
+def _listed(estimator: BaseEstimator, X: Any, checks: dict[str, Any]) -> Sequences:
     sequences: list[np.ndarray] = []
     channels_first = estimator.channels_first
     for index, one in enumerate(X):
@@ -91,6 +118,6 @@ def _listed(estimator: BaseEstimator, X: Any) -> Sequences:
                 "step and the same D in all"
             )
         sequences.append(array)
-    steps = check_array(np.concatenate(sequences), dtype=np.float64, estimator=estimator, input_name="X")
+    steps = check_array(np.concatenate(sequences), estimator=estimator, input_name="X", **checks)
     ends = np.cumsum([len(sequence) for sequence in sequences])
     return Sequences(*padded(np.split(steps, ends[:-1])), False)

@@ -12,6 +12,7 @@ from gatelab.experiments.results import Results, manifests, read_results
 from gatelab.experiments.tuning.outcome import settled
 from gatelab.report import figures, page, search, sections, studies, tables
 from gatelab.report.links import explorers
+from gatelab.report.words import settings
 
 
 def write_reports(directory: Path, places: dict[str, Path]) -> Path:
@@ -57,7 +58,7 @@ def write_report(directory: Path) -> Path:
 
 
 def _title(results: Results, experiment: dict[str, Any]) -> str:
-    what, task = ", ".join(results.models), experiment["spec"]["task"]["name"]
+    what, task = ", ".join(results.models), settings.data_set(experiment["spec"]["task"])
     if experiment["command"] == "ablate":
         what = f"{experiment['models'][experiment['spec']['base']]['cell']}, {len(results.models)} arms,"
     return f"{what} on {task}"

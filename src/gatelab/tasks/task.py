@@ -332,6 +332,7 @@ class Description:
     baseline: Baseline | None
     options: dict[str, Any]
     remarks: dict[str, str]
+    varies: bool = False  # whether sequences are of unequal length; `steps` is the longest
 
     @property
     def target(self) -> str:
@@ -345,9 +346,10 @@ class Description:
     @property
     def input(self) -> str:
         """The input in words: numbers or tokens."""
+        steps = ("up to " if self.varies else "") + counted(self.steps, "step")
         if self.vocabulary:
-            return f"{counted(self.steps, 'step')}, each one of {len(self.vocabulary):,} tokens"
-        return f"{counted(self.steps, 'step')} of {counted(self.input_size, 'feature')}"
+            return f"{steps}, each one of {len(self.vocabulary):,} tokens"
+        return f"{steps} of {counted(self.input_size, 'feature')}"
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield the facts by name, as terminals list them."""

@@ -154,7 +154,7 @@ def _columns(table: Any, preparation: Preparation) -> np.ndarray:
     return np.stack([_array(table[keys[name]], f"the column {name!r}") for name in expected], -1)
 
 
-def check_finite(sequences: Sequences, preparation: Preparation) -> None:
+def check_finite(sequences: Sequences, preparation: Preparation | None = None) -> None:
     """Raise an error if X has NaN or infinity; padding is not checked."""
     if sequences.values.dtype.kind != "f":
         return
@@ -163,11 +163,13 @@ def check_finite(sequences: Sequences, preparation: Preparation) -> None:
     invalid = np.argwhere(inside[..., None] & ~np.isfinite(sequences.values))
     if len(invalid):
         sequence, step, column = invalid[0]
-        name = f" ({preparation.columns[column]})" if _has_column_names(preparation) else ""
+        names = () if preparation is None or not _has_column_names(preparation) else preparation.columns
+        name = f" ({names[column]})" if names else ""
         where = f"step {step}" if sequences.single else f"sequence {sequence}, step {step}"
         value = sequences.values[sequence, step, column]
+        found = "NaN" if np.isnan(value) else value
         raise GatelabError(
-            f"X has {value} in {where}, feature {column}{name} ({len(invalid):,} such values): expected finite "
+            f"X has {found} in {where}, feature {column}{name} ({len(invalid):,} such values): expected finite "
             "numbers; fill missing values first"
         )
 

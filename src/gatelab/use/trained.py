@@ -109,12 +109,14 @@ class TrainedModel:
         manifest, prepared = self.run.manifest(), self.preparation
         spec, unit = self.run.spec(), {"numbers": "feature", "image": "pixel", "tokens": "token"}[prepared.kind]
         per_step = 1 if prepared.kind == "tokens" else prepared.input_size
+        is_own = prepared.kind != "image" and not prepared.forecasts and prepared.text is None
+        longest = "up to " if is_own and not spec.task.synthetic else ""  # whether all have as many is not recorded
         facts = {
             "task": spec.task.name,
             "model": f"{self.module.recurrent}, {manifest['parameters']:,} parameters",
             "input": f"{counted(per_step, unit)} per step, "
             + (f"of a vocabulary of {prepared.input_size:,}, " if prepared.kind == "tokens" else "")
-            + f"trained on {counted(prepared.steps, 'step')}"
+            + f"trained on {longest}{counted(prepared.steps, 'step')}"
             + (f"; columns {', '.join(prepared.columns)}" if prepared.columns else ""),
             "output": self._output_text(),
             "test": ", ".join(named(name, value) for name, value in manifest.get("test", {}).items())

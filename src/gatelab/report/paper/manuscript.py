@@ -48,7 +48,7 @@ def manuscript(results: Results, experiment: Block, manifests: list[Block]) -> B
 
 def title(results: Results, experiment: Block) -> str:
     """The title of the paper."""
-    models, task = list(results.models), experiment["spec"]["task"]["name"]
+    models, task = list(results.models), settings.data_set(experiment["spec"]["task"])
     if experiment["command"] == "ablate":
         return f"{'A factorial' if has_effects(results) else 'An'} ablation on {task}: {len(models)} arms"
     return f"{_named(models)} on {task}"

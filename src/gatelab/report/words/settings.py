@@ -49,6 +49,12 @@ def task(spec: Facts) -> str:
     return f"{spec['name']} ({pairs(options)})" if options else str(spec["name"])
 
 
+def data_set(spec: Facts) -> str:
+    """What a title calls the data: the name of the user's file or folder, otherwise that of the task."""
+    path = spec.get("path")
+    return Path(path).stem or path if isinstance(path, str) else Path(spec["name"]).name
+
+
 def cell(name: str) -> str:
     """The name of a cell; NAME of FILE.py:NAME."""
     return name.rpartition(":")[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from gatelab.tasks.examples import Examples, Floats, Parts, TokenIndices
 from gatelab.tasks.own import figures, overview, splits
 from gatelab.tasks.own.reading import Fill, Reading
 from gatelab.tasks.preparation import Preparation, ScalingParameters
-from gatelab.tasks.task import Task
+from gatelab.tasks.task import Description, Task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -266,6 +267,11 @@ class OwnData(Task):
         return scaled
 
     # Description.
+
+    def describe(self) -> Description:
+        """Return the description of the base class, which says whether sequences are of unequal length."""
+        ends = self.content.ends if self.is_here() and not self.content.is_series else np.zeros(1)
+        return replace(super().describe(), varies=bool((ends != ends[0]).any()))
 
     def split_text(self) -> str:
         """Return how the data is split."""

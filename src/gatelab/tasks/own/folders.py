@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
-from gatelab.errors import DataError
+from gatelab.errors import DataError, first_of
 from gatelab.formatting import listed
 from gatelab.tasks.own.readers import SEQUENCES, read_sequences, sequence_files
 from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.own.recordings import Recordings, padded
 from gatelab.tasks.own.splits import VALUES
+
+AUDIO = {".wav", ".flac", ".mp3", ".ogg", ".m4a", ".aif", ".aiff"}
 
 
 def read(path: Path, reading: Reading, columns: tuple[str, ...] = (), need_label: bool = True) -> Recordings:
@@ -19,7 +22,9 @@ def read(path: Path, reading: Reading, columns: tuple[str, ...] = (), need_label
     files = [(None, None, file) for file in sequence_files(path)] if not need_label else []
     members = files or _members(path, need_label)
     if not members:
-        raise DataError(f"{path} has no sequences: expected {', '.join(SEQUENCES)} files, or subfolders of them")
+        raise DataError(
+            f"{path} has no sequences: expected {', '.join(SEQUENCES)} files, or subfolders of them{_others(path)}"
+        )
     sequences, names = read_sequences([file for _, _, file in members], columns, reading.fill)
     data, lengths = padded(sequences)
     # Unequal or not, folders always had lengths: data is stored as before.
@@ -64,7 +69,7 @@ def _members(path: Path, need_label: bool) -> list[tuple[str | None, str | None,
         if need_label and len(folders) < 2:
             raise DataError(
                 f"{path} has {len(folders)} subfolders: expected one per class, at least two; or train, validation and "
-                "test with one per class in each; or NAME_TRAIN and NAME_TEST files (.ts, .tsv, .txt)"
+                f"test with one per class in each; or NAME_TRAIN and NAME_TEST files (.ts, .tsv, .txt){_others(path)}"
             )
         return [(None, folder.name, file) for folder in folders for file in _files(folder, 3 if need_label else 0)]
     _check_parts(path, parts, [folder for folder in folders if folder not in parts], need_label)
@@ -103,5 +108,21 @@ def _files(folder: Path, least: int) -> list[Path]:
     members = sequence_files(folder)
     if len(members) < least:
         number = {1: "one", 3: "three"}[least]
-        raise DataError(f"{folder} has {len(members)} sequences ({', '.join(SEQUENCES)}): expected at least {number}")
+        raise DataError(
+            f"{folder} has {len(members)} sequences ({', '.join(SEQUENCES)}): expected at least {number}"
+            f"{_others(folder)}"
+        )
     return members
+
+
+def _others(folder: Path) -> str:
+    """Return what else is in a folder, and what to do with it."""
+    files = [f for f in folder.iterdir() if f.is_file() and not f.name.startswith(".")]
+    kinds = Counter(f.suffix.lower() for f in files if f.suffix.lower() not in SEQUENCES)
+    if not kinds:
+        return ""
+    found = first_of((f"{count:,} {kind or 'files without an ending'}" for kind, count in kinds.most_common()), 3)
+    advice = "write each of them as an .npy of shape (T, D), the steps of a sequence and their features"
+    if kinds.keys() & AUDIO:
+        advice += "; of audio usually a spectrogram, its frames by its frequency bands"
+    return f"; it has {found}, which are not read: {advice}"
