@@ -138,6 +138,22 @@ def test_one_training_example_of_each_class(tmp_path, cli, monkeypatch):
     assert "The weights are those of epoch 40 of 40, the last one." in (run / "report.html").read_text()
 
 
+def test_a_test_set_of_another_kind(tmp_path, cli, monkeypatch):
+    """Its labels are right by chance alone: the difference from validation is no chance, and is said."""
+    monkeypatch.setattr(pages, "write_sequences", lambda fit, path, name: None)
+    waves, names = gestures(160)
+    split = np.where(np.arange(160) < 110, "train", "test")
+    labels = [names[i] if split[i] == "train" else names[i // 2] for i in range(160)]
+    rows = [[label, part, *wave] for label, part, wave in zip(labels, split, waves.round(6).tolist(), strict=True)]
+    file = write_csv(tmp_path / "gestures.csv", ["gesture", "split", *(f"t{i}" for i in range(12))], rows)
+    flags = ("--target", "gesture", "--epochs", 12, "--set", "model.hidden_size=8", "--threads", 1)
+    code, out, err = cli("fit", file, *flags, "--output-dir", tmp_path / "run")
+    assert code == 0, err
+    assert "The test accuracy is lower than on the 16 validation sequences (100.0 %) by" in words(out)
+    assert "points (99.9 % confidence interval" in words(out)
+    assert "The test set is probably of another kind" in words(out)
+
+
 def test_a_network_that_learns_nothing(tmp_path, cli, monkeypatch):
     """It is trained once more; then the reader is told, and the same command finds the same run."""
     monkeypatch.setattr(pages, "write_sequences", lambda fit, path, name: None)
@@ -193,14 +209,16 @@ def test_a_target_at_every_step_and_tokens(tmp_path, cli):
     assert code == 0, err
     assert "one label per step, 2 classes: x, y" in words(out)
     assert "sequences" in words(out)
-    assert "A linear regression on whole sequences has no answer at every step." in out
+    assert "Logistic regression, nearest neighbour and small ROCKET have no answer at every step." in out
     spec = Run(tmp_path / "tags").spec()
     assert (spec.model.stem, spec.model.pool) == ("none", "last")
     assert "95 % interval" not in (tmp_path / "tags/report.html").read_text()  # steps are not independent
     code, out, err = cli("fit", file, "--target", "kind", *flags, "--output-dir", tmp_path / "kinds")
     assert code == 0, err
-    assert "sequences of unequal length cannot be flattened" in out.lower()
+    assert "logistic regression" in out
+    assert "nearest neighbour" in out
     assert Run(tmp_path / "kinds").spec().model.stem == "none"
+    assert "resampled to 7 steps (the median of the training set)" in (tmp_path / "kinds/report.html").read_text()
     assert "gatelab inspect" in (tmp_path / "kinds/report.html").read_text()
 
 

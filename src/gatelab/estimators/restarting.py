@@ -78,8 +78,8 @@ def _what_is_stuck(spec: RunSpec, outcome: Outcome) -> str:
         if lines[-1]["train_accuracy"] > share + DEVIATIONS * math.sqrt(share * (1 - share) / count):
             return ""
     return (
-        f"the network learned nothing from its training data (training loss at best {least:.4g} in {len(lines)} epochs, "
-        f"{constant:.4g} for the best constant answer)"
+        f"the network learned nothing from its training data (training loss at best {least:.4g} in {len(lines)} epochs,"
+        f" {constant:.4g} for the best constant answer)"
     )
 
 

@@ -1,25 +1,19 @@
-"""A trained network beside simple methods, on the test set: the majority class or the mean, and linear regression."""
+"""A trained network beside simple methods, on the test set: the majority class or the mean, and its peers."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import torch
 from scipy.stats import binomtest
 
 from gatelab.analysis.predictions import Predictions
-from gatelab.tasks.examples import Examples
+from gatelab.fitting import peers
 from gatelab.tasks.own.files import Files
 
 OURS = "network"
 MAJORITY, MEAN = "majority class", "training mean"
-LOGISTIC, RIDGE = "logistic regression", "ridge regression"
-MOST = 20_000_000  # numbers that the regressions read
 CONFIDENCE = 0.95
 
 
@@ -30,7 +24,7 @@ class Comparison:
     true: np.ndarray
     predicted: dict[str, np.ndarray]  # ours first
     independent: bool  # whether targets are those of different sequences
-    missing: str = ""  # why there is no linear regression
+    missing: str = ""  # which methods are left out, and why
 
     @property
     def are_classes(self) -> bool:
@@ -91,46 +85,10 @@ def compare(task: Files, ours: Predictions) -> Comparison:
         predicted[MAJORITY] = np.full(len(true), np.bincount(train).argmax())
     else:
         predicted[MEAN] = np.broadcast_to(train.mean(0), true.shape)
-    missing = _why_not_linear(task)
-    if not missing:
-        predicted |= dict(_linear(task))
+    if not peers.why_none(task):
+        predicted |= dict(peers.predictions(task))
     if task.classes is None:
         scaling = task.target_scaling
         assert scaling is not None
         true, predicted = scaling.undo(true), {name: scaling.undo(values) for name, values in predicted.items()}
-    return Comparison(true, predicted, not task.per_step, missing)
-
-
-def _why_not_linear(task: Files) -> str:
-    """Return why a linear regression on the flattened sequences is no method for this data; empty if it is."""
-    if task.per_step:
-        return "a linear regression on whole sequences has no answer at every step"
-    if task.train.lengths is not None:
-        return "sequences of unequal length cannot be flattened for a linear regression"
-    if (task.sizes[0] + task.sizes[2]) * task.steps * task.input_size > MOST:
-        return f"the data is too large for a quick linear regression (more than {MOST:,} numbers)"
-    if task.classes is not None and len(np.unique(task.train.targets.numpy())) < 2:
-        return "the training set has one class"
-    return ""
-
-
-def _linear(task: Files) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield a linear regression on the sequences as vectors, fitted on the training set, and its predictions."""
-    from sklearn.linear_model import LogisticRegression, RidgeCV
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    name = LOGISTIC if task.classes is not None else RIDGE
-    method: Any = LogisticRegression(max_iter=1000) if name == LOGISTIC else RidgeCV(np.logspace(-3, 3, 13))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of its optimizer, which may end before it has converged
-        fitted = make_pipeline(StandardScaler(), method).fit(_flat(task, task.train), task.train.targets.numpy())
-        answer = fitted.predict(_flat(task, task.test))
-    yield name, answer if name == LOGISTIC else answer.reshape(len(answer), -1)
-
-
-def _flat(task: Files, part: Examples) -> np.ndarray:
-    """Return the sequences as vectors, (N, T × D); tokens as one-hot vectors."""
-    x = part.batch(torch.arange(len(part))).x
-    values = np.eye(task.input_size)[x.numpy()] if task.vocabulary else x.numpy().astype(np.float64)
-    return values.reshape(len(values), -1)
+    return Comparison(true, predicted, not task.per_step, peers.left_out(task))

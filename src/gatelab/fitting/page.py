@@ -12,7 +12,7 @@ import numpy as np
 from gatelab import style
 from gatelab.disk import write_text
 from gatelab.estimators.forecasting import words as forecaster_words
-from gatelab.fitting import assumptions, figures, forecasts, words
+from gatelab.fitting import assumptions, figures, forecasts, peers, words
 from gatelab.fitting.sequences import SequenceFit
 from gatelab.fitting.series import SeriesFit
 from gatelab.fitting.source import as_flags
@@ -31,7 +31,6 @@ SEQUENCES_NOTE = (
     "The other methods are fitted on the same training set and scored on the same test set, which had no part in any "
     "choice."
 )
-LINEAR_NOTE = " Linear regression reads a sequence as one vector of all its values."
 INTERVAL_NOTE = " Intervals are Wilson's: where the accuracy on many more sequences like these may be."
 SERIES_NOTE = (
     "MASE is the mean absolute error, relative to that of the seasonal naive forecast on the training part (of "
@@ -55,7 +54,7 @@ def write_sequences(fit: SequenceFit, path: Path, name: Path) -> None:
     if (worst := figures.worst_sequences(fit)) is not None:
         drawn["worst.png"] = worst
     results = [f"Test set: {words.test_size(fit)}.", *words.sequence_verdict(fit)]
-    note = SEQUENCES_NOTE + ("" if comparison.missing else LINEAR_NOTE)
+    note = SEQUENCES_NOTE + ("" if peers.why_none(task) else f" {peers.in_words(task)}")
     note += INTERVAL_NOTE if comparison.are_classes and comparison.independent else ""
     if comparison.are_classes:
         errors = Section("Confusion matrix", [], {"confusion.png": "Confusion matrix"})

@@ -13,11 +13,15 @@ from gatelab.estimators import defaults, specs
 from gatelab.estimators.classifier import RecurrentClassifier
 from gatelab.estimators.regressor import RecurrentRegressor
 from gatelab.estimators.restarting import Trained
+from gatelab.fitting import gap
 from gatelab.fitting.comparison import Comparison, compare
+from gatelab.fitting.gap import Gap
 from gatelab.models import Model
 from gatelab.tasks.own.files import Files
 from gatelab.training import Run, RunSpec, config
 from gatelab.training.config import Key
+from gatelab.training.evaluation import evaluate
+from gatelab.training.objective import Objective
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class SequenceFit:
     run: Run
     predictions: Predictions
     comparison: Comparison
+    gap: Gap | None = None  # between validation and test, if it is no chance
     restarted: str = ""  # why it is the second run
     stuck: str = ""  # that nothing was learned
 
@@ -66,5 +71,11 @@ def spec_of(
 def judged(found: Trained) -> SequenceFit:
     """Return the fit of a finished run."""
     task, run = cast(Files, found.spec.task), found.outcome.run
-    ours = predictions_of(Subject(run, task, cast(Model, run.model()), 0))
-    return SequenceFit(task, found.spec, run, ours, compare(task, ours), found.restarted, found.stuck)
+    model = cast(Model, run.model())
+    ours = predictions_of(Subject(run, task, model, 0))
+    worse = None
+    if task.sizes[1] and not task.per_step:
+        answers = evaluate(model, task.validation, Objective(task, found.spec.training))[1].numpy()
+        predicted = answers if task.classes is None else answers.argmax(-1)
+        worse = gap.found((predicted, task.validation.targets.numpy()), (ours.predicted, ours.targets))
+    return SequenceFit(task, found.spec, run, ours, compare(task, ours), worse, found.restarted, found.stuck)

@@ -7,6 +7,7 @@ import numpy as np
 from gatelab.estimators.forecasting.backtest import OURS as FORECASTER
 from gatelab.estimators.forecasting.words import NAIVE, unbounded
 from gatelab.fitting.comparison import OURS, Comparison
+from gatelab.fitting.gap import CONFIDENCE
 from gatelab.fitting.sequences import SequenceFit
 from gatelab.fitting.series import SeriesFit
 from gatelab.formatting import counted, listed, p_value, percent
@@ -72,7 +73,27 @@ def sequence_verdict(fit: SequenceFit) -> list[str]:
         else:
             sentences.append(f"{_capital(best)} is better than the network, whose RMSE is {share} higher. Use {best}.")
     sentences += [f"{_capital(comparison.missing)}."] if comparison.missing else []
-    return [*sentences, *_learning(fit)]
+    return [*sentences, *_worse_than_validation(fit), *_learning(fit)]
+
+
+def _worse_than_validation(fit: SequenceFit) -> list[str]:
+    """Whether the test set is predicted worse than the validation set, by more than chance."""
+    gap = fit.gap
+    if gap is None:
+        return []
+    shown = f"{100 * CONFIDENCE:g} % confidence interval"
+    if gap.are_classes:
+        points = f"{100 * (gap.validation - gap.test):.1f} points ({shown} {100 * gap.low:.1f} to {100 * gap.high:.1f})"
+        before = f"the {gap.sequences:,} validation sequences ({100 * gap.validation:.1f} %)"
+        which = f"accuracy is lower than on {before} by {points}"
+    else:
+        share = f"{gap.test / gap.validation:.2f} times that" if gap.validation else "not 0 as"
+        interval = f"{shown} of the difference, in standard deviations of the targets, {gap.low:.3g} to {gap.high:.3g}"
+        which = f"mean absolute error is {share} on the {gap.sequences:,} validation sequences ({interval})"
+    return [
+        f"The test {which}: more than chance. The test set is probably of another kind, as from other people, devices "
+        "or times; expect the test score for data like it."
+    ]
 
 
 def _learning(fit: SequenceFit) -> list[str]:
