@@ -13,9 +13,12 @@ import pytest
 import gatelab
 from gatelab.errors import DataError
 from gatelab.estimators import defaults, restarting
+from gatelab.estimators.forecasting.backtest import Backtest
 from gatelab.fitting import page as pages
 from gatelab.fitting import source
+from gatelab.fitting import words as fit_words
 from gatelab.fitting.comparison import Comparison, wilson
+from gatelab.fitting.series import SeriesFit
 from gatelab.training import Run
 
 HOSTILE = "<script>alert(1)</script>"
@@ -257,6 +260,7 @@ def test_a_series(tmp_path, cli, open_page):
         "12 steps, from the interval of the times",
         "the last 15 steps, from 2018-10-01",
         "backtest, 15 origins, 3 steps ahead: MASE",
+        "linear autoregression",
         "ETS",
         "intervals of 90 % cover",
     ):
@@ -393,6 +397,24 @@ def test_errors(flags, message, tmp_path, cli, monkeypatch):
     assert code == 2, err
     assert message in err
     assert not (tmp_path / "run").exists()
+
+
+def test_steps_at_which_another_method_is_better_are_named():
+    """Of 30 steps ahead some, none or all; of one step the verdict has said it already."""
+
+    def sentences(lost: list[int], steps: int = 30, by: str = "persistence") -> list[str]:
+        observed, ahead = np.zeros((2, steps, 1)), np.arange(1, steps + 1)
+        theirs = np.where(np.isin(ahead, lost), 0.5, 2.0)[None, :, None] + observed
+        forecasts = {"RecurrentForecaster": observed + 1, by: theirs, "ETS": observed + 3}
+        outcome = Backtest((None,), ahead, observed, forecasts, *[observed] * 4, np.ones(1), 1, 0.9, 50, None)
+        return fit_words._lost_steps(SeriesFit(None, None, outcome))
+
+    assert sentences([10, 11]) == ["At 2 of the 30 steps ahead (10 and 11) another method is better: persistence."]
+    assert sentences([1, 3, 4, 5, 9], by="linear autoregression") == [
+        "At 5 of the 30 steps ahead (1, 3 to 5 and 9) another method is better: linear autoregression."
+    ]
+    assert sentences([1, 2, 3], 3) == ["At all 3 steps ahead another method is better: persistence."]
+    assert sentences([]) == sentences([1], 1) == []
 
 
 def test_a_target_called_like_a_label_is_forecast_where_there_are_dates(tmp_path):

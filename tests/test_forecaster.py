@@ -743,6 +743,47 @@ def test_exponential_smoothing_is_beside_it(tested):
     assert "ETS" in tested.summary()
 
 
+def test_linear_autoregression_is_beside_it(tested):
+    assert "linear         " in tested.summary()
+    assert tested.mase(baselines.LINEAR) < tested.mase("persistence")
+
+
+@pytest.mark.parametrize("covariates", [0, 1])
+def test_linear_autoregression_is_a_regression_for_each_step_ahead(covariates):
+    """It knows the coefficients of a series without noise; windows and their targets end before the test part."""
+    random = np.random.RandomState(0)
+    known, values = random.normal(size=(120, covariates)), np.zeros((120, 2))
+    values[:2] = [[5, -3], [6, -2]]
+    for t in range(2, 120):
+        values[t] = 1 + 1.6 * values[t - 1] - 0.9 * values[t - 2] + 3 * known[t].sum()
+    origins = np.array([79, 90, 116])
+    found = baselines.linear_autoregression(values, known, origins, 3, 4, 80)
+    expected = values[origins[:, None] + np.arange(1, 4)]
+    np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+    spoilt = np.where(np.arange(120)[:, None] >= 80, random.normal(size=(120, 2)), values)
+    again = baselines.linear_autoregression(spoilt, known, origins[:1], 3, 4, 80)
+    np.testing.assert_allclose(again, found[:1], rtol=1e-12)
+    early = np.where(np.arange(120)[:, None] < 1, 99.0, values)  # the first window is read
+    assert np.abs(baselines.linear_autoregression(early, known, origins, 3, 4, 80) - found).max() > 1e-3
+    late = np.where(np.arange(120)[:, None] == 79, 99.0, values)  # and the last target
+    assert np.abs(baselines.linear_autoregression(late, known, origins[1:], 3, 4, 80) - found[1:]).max() > 1e-3
+
+
+def test_linear_autoregression_takes_seconds_or_is_left_out(monkeypatch):
+    values, none, origins = np.arange(40.0)[:, None], np.empty((40, 0)), np.array([30])
+
+    def fit(train):
+        return baselines.linear_autoregression(values, none, origins, 2, 5, train)
+
+    assert fit(14) is not None  # eight windows
+    assert fit(13) is None
+    monkeypatch.setattr(baselines, "MOST_NUMBERS", 5 * 8)
+    values[:20] = 0  # but only the last windows are fitted on
+    np.testing.assert_allclose(fit(34), [[[31], [32]]], atol=1e-6)
+    monkeypatch.setattr(baselines, "MOST_FEATURES", 4)
+    assert fit(30) is None
+
+
 def test_a_better_naive_forecast_is_named():
     """Nothing is better than persistence for a random walk, and the summary says so."""
     walk = np.cumsum(np.random.RandomState(6).normal(size=120))

@@ -105,6 +105,18 @@ def listed(words: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
+def ranges(numbers: list[int]) -> str:
+    """Increasing numbers as text: 1, 3 to 5 and 9."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][-1] + 1:
+            found[-1].append(number)
+        else:
+            found.append([number])
+    parts = [[str(one) for one in run] if len(run) < 3 else [f"{run[0]} to {run[-1]}"] for run in found]
+    return listed([text for part in parts for text in part])
+
+
 def visible(token: str) -> str:
     """A token or class with symbols for white space, and dots for what cannot be printed."""
     if len(token) == 1:

@@ -35,7 +35,8 @@ INTERVAL_NOTE = " Intervals are Wilson's: where the accuracy on many more sequen
 SERIES_NOTE = (
     "MASE is the mean absolute error, relative to that of the seasonal naive forecast on the training part (of "
     "persistence, without a season). Every method forecasts from every step of the test part and sees the same values; "
-    "all are fitted once, on what is before. Coverage is approximate: overlapping forecasts are not independent."
+    "all are fitted once, on what is before. Linear autoregression is a ridge regression for each step ahead, on the "
+    "window that the networks read. Coverage is approximate: overlapping forecasts are not independent."
 )
 Drawn = dict[str, "Figure"]
 

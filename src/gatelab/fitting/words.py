@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from gatelab.estimators.forecasting.backtest import OURS as FORECASTER
-from gatelab.estimators.forecasting.words import NAIVE, unbounded
+from gatelab.estimators.forecasting.words import unbounded
 from gatelab.fitting.comparison import OURS, Comparison
 from gatelab.fitting.gap import CONFIDENCE
 from gatelab.fitting.sequences import SequenceFit
 from gatelab.fitting.series import SeriesFit
-from gatelab.formatting import counted, listed, p_value, percent
+from gatelab.formatting import counted, listed, p_value, percent, ranges
 
 SHOWN_STEPS = 12  # steps ahead in a table
 
@@ -160,8 +160,7 @@ def series_verdict(fit: SeriesFit) -> list[str]:
             sentences.append(
                 f"The error of the forecaster is {100 * (1 - ours / score):.0f} % lower than that of {name}."
             )
-    if lost := _lost_steps(fit):
-        sentences.append(f"A naive forecast is better at {counted(len(lost), 'step')} ahead: {listed(lost)}.")
+    sentences += _lost_steps(fit)
     infinite = float(np.isinf(outcome.upper - outcome.lower).mean())
     if infinite:
         sentences.append(
@@ -173,11 +172,17 @@ def series_verdict(fit: SeriesFit) -> list[str]:
 
 
 def _lost_steps(fit: SeriesFit) -> list[str]:
-    """The steps ahead at which a naive forecast is better."""
-    table = fit.backtest.table()["MASE"]
-    naive = [name for name in fit.backtest.forecasts if name in NAIVE]
-    steps = fit.backtest.steps.tolist()
-    return [str(step) for step in steps if min(table[name, step] for name in naive) < table[FORECASTER, step]]
+    """The steps ahead at which a simple method is better, and which methods these are."""
+    outcome = fit.backtest
+    table, steps = outcome.table()["MASE"], outcome.steps.tolist()
+    best = {step: min(outcome.forecasts, key=lambda method: table[method, step]) for step in steps}
+    lost = [step for step in steps if best[step] != FORECASTER]
+    if not lost or len(steps) == 1:
+        return []
+    which = f"all {len(steps)}" if len(lost) == len(steps) else f"{len(lost)} of the {len(steps)}"
+    named = "" if len(lost) == len(steps) else f" ({ranges(lost)})"
+    methods = [method for method in outcome.forecasts if method in {best[step] for step in lost}]
+    return [f"At {which} steps ahead{named} another method is better: {listed(methods)}."]
 
 
 def series_table(fit: SeriesFit) -> list[list[str]]:

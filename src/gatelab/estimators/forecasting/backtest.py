@@ -1,4 +1,4 @@
-"""A rolling-origin backtest: a forecaster beside naive forecasts and exponential smoothing, by step ahead."""
+"""A rolling-origin backtest: a forecaster beside naive forecasts, linear autoregression and ETS, by step ahead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from gatelab.errors import DataError, GatelabError
-from gatelab.estimators.forecasting import baselines, covariates, frames, words
+from gatelab.estimators.forecasting import baselines, covariates, frames, parameters, words
 from gatelab.estimators.forecasting.ensemble import naive_error
 from gatelab.estimators.forecasting.history import History
 from gatelab.formatting import counted
@@ -112,8 +112,9 @@ class Backtest:
         ]
         if worse := self._lost():
             lines.append(f"  steps ahead    a naive forecast is better at {worse}")
-        if "ETS" in scores:
-            lines.append(f"  ETS            {words.verdict(ours, {'ETS': scores['ETS']})}")
+        for name, title in ((baselines.LINEAR, "linear"), ("ETS", "ETS")):
+            if name in scores:
+                lines.append(f"  {title:<14} {words.verdict(ours, {name: scores[name]})}")
         inside, share = self._inside(), 100 * self.covered()
         infinite = float(np.isinf(self.upper - self.lower).mean())
         note = f"; {100 * infinite:.0f} % of them are infinite, for want of held-out errors" if infinite else ""
@@ -141,7 +142,8 @@ def backtest(
 ) -> Backtest:
     """Fit a copy on the first part of a series, and forecast from every step of the rest, updating as it comes.
 
-    Every method sees the same values: those up to the origin. ETS is fitted once, too, and smooths what comes.
+    Every method sees the same values: those up to the origin. Linear autoregression and ETS are fitted once, too;
+    ETS smooths what comes.
     """
     if not isinstance(test, float) or not 0 < test < 1:
         raise GatelabError(f"test is {test!r}: expected the fraction of the series that is forecast, as 0.25")
@@ -167,6 +169,9 @@ def backtest(
     forecasts = {OURS: ours, "persistence": baselines.persistence(values, origins, H)}
     if 1 < season <= train:
         forecasts["seasonal naive"] = baselines.seasonal_naive(values, origins, H, season)
+    window = part.ensemble_.combination.first.length
+    linear = baselines.linear_autoregression(values, rows, origins, H, window, train)
+    forecasts |= {} if linear is None else {baselines.LINEAR: np.clip(linear, *parameters.bounds(part))}
     if ets and baselines.has_statsmodels():
         smoothed = baselines.exponential_smoothing(values, origins, H, season, train)
         forecasts |= {} if smoothed is None else {"ETS": smoothed}

@@ -1,4 +1,4 @@
-"""Forecasts that a network has to beat: persistence, seasonal naive, and ETS if statsmodels is there."""
+"""Forecasts that a network has to beat: persistence, seasonal naive, linear autoregression; ETS with statsmodels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from gatelab.estimators import ridge
+
+LINEAR = "linear autoregression"
+LEAST_WINDOWS = 8  # that it is fitted on
+MOST_NUMBERS, MOST_FEATURES = 20_000_000, 2_000  # so that it takes seconds
 LEAST_SEASONS = 2  # whole seasons that statsmodels needs to begin with
 
 
@@ -21,6 +26,39 @@ def seasonal_naive(values: np.ndarray, origins: np.ndarray, horizon: int, season
     """Repeat the last season: (S, K) → (N, horizon, K); persistence for a season of 1."""
     repeated: np.ndarray = values[origins[:, None] + 1 - season + np.arange(horizon) % season]
     return repeated
+
+
+def linear_autoregression(
+    values: np.ndarray, covariates: np.ndarray, origins: np.ndarray, horizon: int, window: int, train: int
+) -> np.ndarray | None:
+    """Forecast each step ahead by a ridge regression of its own on the last `window` values, column by column.
+
+    (S, K) → (N, horizon, K). It is fitted once, on the windows whose steps ahead are among the first `train` steps, and
+    also reads the covariates (S, E) of the steps ahead. None if there are too few windows, or too many features.
+    """
+    ends = np.arange(window - 1, train - horizon)
+    features = window + horizon * covariates.shape[1]
+    if len(ends) < LEAST_WINDOWS or features > MOST_FEATURES:
+        return None
+    ends = ends[-(MOST_NUMBERS // max(features, horizon)) :]
+    ahead = np.arange(1, horizon + 1)
+    forecasts = []
+    for column in values.T:
+        read = [_read(column, covariates, places, window, ahead) for places in (ends, origins)]
+        fitted = ridge.fit(read[0], column[ends[:, None] + ahead] - column[ends, None])
+        forecasts.append(column[origins, None] + fitted.predict(read[1]))
+    return np.stack(forecasts, -1)
+
+
+def _read(
+    column: np.ndarray, covariates: np.ndarray, origins: np.ndarray, window: int, ahead: np.ndarray
+) -> np.ndarray:
+    """Return the last value, those before it relative to it, and the covariates of the steps ahead, (N, P)."""
+    last, before = column[origins, None], column[origins[:, None] + np.arange(1 - window, 0)]
+    parts = [last, before - last]
+    if covariates.shape[1]:
+        parts.append(covariates[origins[:, None] + ahead].reshape(len(origins), -1))
+    return np.concatenate(parts, 1)
 
 
 def has_statsmodels() -> bool:
