@@ -132,7 +132,7 @@ def test_the_window_is_processed_once_and_training_mode_is_restored():
     model.predictor.recurrent.register_forward_pre_hook(lambda _, arguments: lengths.append(arguments[0].shape[1]))
     x = torch.randn(2, 50, 1)
     once = model.predict_future(x, 4)
-    assert lengths == [50, 1]  # the following steps are prepared by the first one
+    assert lengths == [50, 1, 1, 1]  # a hook is called in every step
     assert model.training
     assert torch.equal(once, model.predict_future(x, 4))  # no dropout in a forecast
     assert not once.requires_grad

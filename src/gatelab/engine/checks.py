@@ -45,8 +45,8 @@ def sequences(x: Any, input_size: int, batch_first: bool, like: Tensor) -> None:
             f"x has shape {tuple(x.shape)}: expected {'(B, T,' if batch_first else '(T, B,'} {input_size}) or, for one "
             f"sequence, (T, {input_size}), since the layer has input_size={input_size}"
         )
-    if 0 in x.shape:
-        raise GatelabError(f"x has shape {tuple(x.shape)}: expected at least one sequence of at least one step")
+    if x.shape[-2 if batch_first or x.dim() == 2 else 0] == 0:
+        raise GatelabError(f"x has shape {tuple(x.shape)}: expected at least one step")
     if x.dtype != like.dtype or x.device != like.device:
         raise GatelabError(
             f"x is {x.dtype} on {x.device} and the layer {like.dtype} on {like.device}: "
@@ -123,10 +123,10 @@ def lengths(lengths: Tensor | Sequence[int], x: Tensor) -> Tensor:
     return rows.long().contiguous()
 
 
-def within_steps(lengths: Tensor, T: int) -> None:
+def within_steps(lengths: Tensor, T: int, least: int = 0) -> None:
     """Refuse lengths that are no numbers of steps of x."""
-    if lengths.min() < 1 or lengths.max() > T:
+    if lengths.numel() and (lengths.min() < least or lengths.max() > T):
         raise GatelabError(
-            f"lengths range from {int(lengths.min())} to {int(lengths.max())}: expected 1 to {T}, the number of steps "
-            "in x"
+            f"lengths range from {int(lengths.min())} to {int(lengths.max())}: expected {least} to {T}, the number of "
+            "steps in x"
         )

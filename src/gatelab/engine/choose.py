@@ -8,9 +8,10 @@ import warnings
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from gatelab.engine import compiled, eager, native
-from gatelab.engine.fused import compiler, function, ops
+from gatelab.engine.fused import compiler, expected, function, ops
 from gatelab.engine.fused.kernel import kernel
 from gatelab.engine.layout import LAYOUTS
 from gatelab.engine.parameters import CellParameters
@@ -38,13 +39,15 @@ def choose(engine: str, cell: Cell, x: Tensor, watch: bool, resets: bool = False
 
     "auto" is fused for float32 on the CPU, native on other devices where torch.nn has the cell, compiled where it does
     not, and eager otherwise; what does not work here is eager, with a warning. Fused is an error without a compiler,
-    and eager with a warning for dtypes other than float32; native is eager when gates or resets are requested.
+    and eager with a warning for dtypes other than float32, and where torch does more than compute; native is eager when
+    gates or resets are requested.
     """
     override = os.environ.get(OVERRIDE)
     check(override or engine, cell, OVERRIDE if override else "engine")
     engine = override or engine
     if engine == "auto":
-        return _automatic(cell, x, watch, resets)
+        engine = _automatic(cell, x, watch, resets)
+        return _without_kernels(cell, watch or resets) or engine if engine == "fused" else engine
     if engine == "native" and (watch or resets):
         return "eager"
     if engine != "fused":
@@ -62,7 +65,26 @@ def choose(engine: str, cell: Cell, x: Tensor, watch: bool, resets: bool = False
         return "eager"
     if (reason := _unavailable(cell, watch)) is not None:
         raise GatelabError(f"engine 'fused' is not available: {reason}. Use 'auto' or 'eager'; see `gatelab doctor`")
-    return engine
+    return _without_kernels(cell, watch or resets) or engine
+
+
+def _without_kernels(cell: Cell, is_special: bool) -> str | None:
+    """The engine that runs while torch does something that kernels cannot take part in; None while it does not."""
+    if torch.compiler.is_compiling():
+        return None  # then the operator stands in the graph
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        doing = "transforms functions (torch.func)"
+    elif forward_ad._current_level >= 0:
+        doing = "differentiates forwards"
+    elif torch._C._is_tracing() and torch.onnx.is_in_onnx_export():
+        return "native" if native.supports(cell) and not is_special else "eager"
+    else:
+        return None
+    _warn_once(
+        doing,
+        f"the eager engine runs while torch {doing}, in which kernels have no part: it is many times slower",
+    )
+    return "eager"
 
 
 def _automatic(cell: Cell, x: Tensor, watch: bool, resets: bool) -> str:
@@ -131,7 +153,7 @@ def scan(
 ) -> Scan:
     """Run one layer in one direction on the engine that `choose` selected."""
     if engine == "fused":
-        scanner = ops.scan if torch.compiler.is_compiling() or type(x) not in _TENSORS else function.scan
+        scanner = ops.scan if _is_seen_by_torch(parameters, x, *states, lengths, resets) else function.scan
         return scanner(parameters, x, states, lengths, watch, resets, with_output)
     zeros = x.new_zeros(x.shape[1], parameters.hidden_size)
     starts = tuple(zeros if state is None else state for state in states)
@@ -140,4 +162,11 @@ def scan(
     return {"compiled": compiled.scan}.get(engine, eager.scan)(parameters, x, starts, lengths, watch, resets)
 
 
-_TENSORS = (Tensor, torch.nn.Parameter)  # others are fake, or functions of tensors
+def _is_seen_by_torch(parameters: CellParameters, *tensors: Tensor | None) -> bool:
+    """Whether a graph is made of a call, or a mode or a subclass of tensors answers it: then it is an operator."""
+    if torch.compiler.is_compiling() or torch._C._is_tracing() or torch._C._len_torch_dispatch_stack():
+        return True
+    return not _PLAIN.issuperset(map(type, (*tensors, *parameters.sources())))
+
+
+_PLAIN = frozenset((*expected.PLAIN, type(None)))

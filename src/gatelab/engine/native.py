@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
@@ -31,13 +32,19 @@ def scan(
     if lengths is None:
         output, *final = function(x, _stacked(states), weights, *settings, False)
         return Scan(output, tuple(state[0] for state in final), {})
-    packed = pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False)
+    if x.shape[1] == 0:  # which torch does not pack
+        return scan(parameters, x, states)
+    packed = pack_padded_sequence(x, lengths.clamp(min=1).cpu(), enforce_sorted=False)
     order, original_order = packed.sorted_indices, packed.unsorted_indices
     sorted_states = _stacked(tuple(state[order] for state in states))
     data, *final = function(packed.data, packed.batch_sizes, sorted_states, weights, *settings)
     sequence = PackedSequence(data, packed.batch_sizes, order, original_order)
     output, _ = pad_packed_sequence(sequence, total_length=x.shape[0])
-    return Scan(output, tuple(state[0][original_order] for state in final), {})
+    has_steps = (lengths > 0).unsqueeze(1)  # torch does not pack the other ones either
+    new = tuple(
+        torch.where(has_steps, state[0][original_order], first) for state, first in zip(final, states, strict=True)
+    )
+    return Scan(torch.where(has_steps, output, 0.0), new, {})
 
 
 def _stacked(states: tuple[Tensor, ...]) -> Any:

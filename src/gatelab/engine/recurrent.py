@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn.modules import module as module_hooks
 
 from gatelab import cells
 from gatelab.engine import checks, settings, stack
@@ -21,6 +22,7 @@ from gatelab.lang import Cell, Option
 
 State = Tensor | tuple[Tensor, ...]
 DIRECTIONS = ("fwd", "bwd")
+GLOBAL_HOOKS = (module_hooks._global_forward_hooks, module_hooks._global_forward_pre_hooks)
 
 
 class Recurrent(nn.Module):
@@ -224,7 +226,7 @@ class Recurrent(nn.Module):
         The state is shaped as in `forward`, (L, B, H) or (L, H). Without gradients (`torch.inference_mode()`,
         `torch.no_grad()`, or frozen parameters) a step takes microseconds; with them it is a sequence of one step.
         """
-        stepper = self._stepper
+        stepper = None if torch.compiler.is_compiling() else self._stepper
         stepped: tuple[Tensor, State] | None = None if stepper is None else stepper.step(self.training, x, state)
         return self._prepared_step(x, state) if stepped is None else stepped  # the first step, or something has changed
 
@@ -238,11 +240,24 @@ class Recurrent(nn.Module):
         checks.step(x, self.input_size)
         time = 0 if x.dim() == 1 or not self.batch_first else 1
         output, final = self(x.unsqueeze(time), state)
-        parameters = list(self.cell_parameters())
-        drops = self.training and self.dropout > 0 and self.num_layers > 1
-        if self.engine_in_use == "fused" and not drops and Stepper.is_possible(parameters):
-            self._stepper = Stepper(parameters, tuple(x.shape[:-1]), self.residual)
+        if not torch.compiler.is_compiling() and self.engine_in_use == "fused" and x.numel():
+            self._prepare_steps(tuple(x.shape[:-1]))
         return output.squeeze(time), final
+
+    def _prepare_steps(self, batch: tuple[int, ...]) -> None:
+        """Prepare the next steps, if they can be quick."""
+        drops = self.training and self.dropout > 0 and self.num_layers > 1
+        is_own = type(self).forward is Recurrent.forward and type(self).__call__ is nn.Module.__call__
+        parameters, hooks = list(self.cell_parameters()), (self._forward_hooks, self._forward_pre_hooks, *GLOBAL_HOOKS)
+        if drops or not is_own or "forward" in self.__dict__ or not Stepper.is_possible(parameters, hooks):
+            return
+        stack: Any = self.layers
+        holders = [self._modules, stack._modules, *(layer._modules for layer in stack)]
+        self.__dict__["_stepper"] = Stepper(parameters, batch, self.residual, holders, hooks)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        self.__dict__.pop("_stepper", None)  # it was prepared for another layer
 
     def stacked(self) -> list[Mapping[str, CellParameters]]:
         """The parameters of each layer, by direction. (Modules are slow to ask for their children by name.)"""

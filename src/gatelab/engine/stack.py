@@ -107,8 +107,11 @@ def _reversed(values: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def _repeat_last(x: Tensor, lengths: Tensor) -> Tensor:
-    """Replace the padding by each sequence's last step. Padding may contain NaN, or lead to infinities whose gradients
-    are NaN even if the step is masked.
+    """Replace the padding by each sequence's last step, or by zeros if it has none. Padding may contain NaN, or lead to
+    infinities whose gradients are NaN even if the step is masked.
     """
     steps = torch.arange(x.shape[0], device=x.device).unsqueeze(1)  # (T, 1)
-    return x.gather(0, steps.minimum(lengths - 1).unsqueeze(2).expand_as(x))
+    repeated = x.gather(0, steps.minimum(lengths - 1).clamp(min=0).unsqueeze(2).expand_as(x))
+    if torch.compiler.is_compiling() or (lengths == 0).any():  # values are unknown to a tracer
+        repeated = torch.where((lengths > 0).unsqueeze(1), repeated, 0.0)
+    return repeated

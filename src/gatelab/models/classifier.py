@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
-from gatelab.engine import Recurrent
+from gatelab.engine import Recurrent, checks
 from gatelab.engine.recurrent import State
 from gatelab.errors import GatelabError, unknown
 from gatelab.lang import Cell
@@ -89,6 +89,8 @@ class SequenceClassifier(nn.Module):
         """
         features = self.input_layer(x, next(self.recurrent.parameters()).dtype)
         ends = None if lengths is None else torch.as_tensor(lengths)
+        if ends is not None and not torch.compiler.is_compiling():
+            checks.within_steps(ends, x.shape[1], least=1)  # without steps there is nothing to pool
         return (features, ends) if self.stem is None else self.stem(features, ends)
 
     def forward(self, x: Tensor, *, lengths: Lengths = None) -> Tensor:

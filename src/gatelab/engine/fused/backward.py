@@ -194,7 +194,8 @@ class _Backward(Writer):
             out = f"d_starts + ({number} * B + b) * H"
             other = f"d_starts + (({len(self.source.states)} + {number}) * B + b) * H"
             if s not in self.source.live:
-                lines.append(f"copy_units({out}, nullptr, first_unit, units);")
+                final = f"lengths && lengths[b] == 0 && d_final_{s} ? d_final_{s} + b * H : nullptr"
+                lines.append(f"copy_units({out}, {final}, first_unit, units);")
                 lines.append(f"if (begins) copy_units({other}, nullptr, first_unit, units);")
                 continue
             row, sums = f"D_{s} + (b - slab.first) * Hp", f"S_{s} + (b - slab.first) * Hp"

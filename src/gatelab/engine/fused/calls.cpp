@@ -4,7 +4,7 @@
 
 namespace {
 
-constexpr int MOST_DIMENSIONS = 4, MOST_ARRAYS = 8;  // as in calls.py
+constexpr int MOST_ARRAYS = 8;  // as in calls.py
 
 struct Pointer {
   int64_t source;  // an input, or a new array after these; -1: `offset` is the address
@@ -35,6 +35,7 @@ struct Call {
   const Torch* torch;
   Object *none, *allocate;  // allocate(floats): a tensor from the pool of buffers
   int64_t inputs, arrays, stages, results;
+  const Expected* input;
   const Array* array;
   const Stage* stage;
   const Result* result;
@@ -59,12 +60,13 @@ struct Calling {
 
   const Tensor* array(int64_t i) const { return tensors[i] ? tensors[i] : tensor_of(torch, objects[i]); }
 
-  bool read(Object* const* arguments) {
+  // The number of inputs that are as expected, up to the first that is not.
+  int64_t read(Object* const* arguments) {
     for (int64_t i = 0; i < c.inputs; i++) {
       places[i] = nullptr;
-      if (arguments[i] != c.none && torch.data_ptr(tensor_of(torch, arguments[i]), (float**)&places[i])) return false;
+      if (arguments[i] == c.none ? !c.input[i].is_optional : !reads(torch, arguments[i], c.input[i], places[i])) return i;
     }
-    return true;
+    return c.inputs;
   }
 
   bool allocate() {
@@ -78,7 +80,7 @@ struct Calling {
         tensors[i] = nullptr;
         return false;
       }
-      if (torch.data_ptr(array(i), (float**)&places[c.inputs + i])) return false;
+      if (torch.data_ptr(array(i), (float**)&places[c.inputs + i]) || (floats > 0 && !places[c.inputs + i])) return false;
     }
     return true;
   }
@@ -121,19 +123,26 @@ struct Calling {
 Object* call_with(Object* self, Object* const* arguments, intptr_t count) {
   const Call& c = *(const Call*)PyCapsule_GetPointer(self, nullptr);
   Calling calling(c, (char**)__builtin_alloca((c.inputs + c.arrays) * sizeof(char*)));
-  if (count == c.inputs && calling.read(arguments) && calling.allocate()) {
+  if (count != c.inputs) {
+    PyErr_SetString(PyExc_RuntimeError, "a kernel was called with another number of tensors");
+    return nullptr;
+  }
+  const int64_t read = calling.read(arguments);
+  if (read < count) return PyLong_FromLongLong(read);
+  if (calling.allocate()) {
     if (!calling.run()) {
       Py_IncRef(c.none);
       return c.none;
     }
     if (Object* results = calling.results()) return results;
   }
-  if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a tensor has no memory that a kernel can read or write");
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "torch could not make the tensors of a kernel's results");
   return nullptr;
 }
 
-Method calling_method = {"call", call_with, FASTCALL, "(inputs...) -> results, or None if there is no memory"};
+Method calling_method = {"call", call_with, FASTCALL,
+                         "(inputs...) -> results, None if there is no memory, or the number of an input that is refused"};
 
 }  // namespace
 
-extern "C" Object* calling(Call* call) { return function_of(&calling_method, call); }
+extern "C" Object* calling(Call* call, Object* owner) { return function_of(&calling_method, call, owner); }

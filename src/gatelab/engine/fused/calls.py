@@ -12,10 +12,13 @@ from torch import Tensor
 
 from gatelab.engine.fused import buffers
 from gatelab.engine.fused.buffers import SMALL
+from gatelab.engine.fused.expected import MOST_DIMENSIONS, Expected, ExpectedStructure
 from gatelab.engine.fused.interface import Torch, strides_of, torch_functions
 from gatelab.engine.fused.kernel import Kernel, is_checked
+from gatelab.errors import GatelabError
 
-MOST_DIMENSIONS, MOST_ARRAYS = 4, 8  # as in calls.cpp
+MOST_ARRAYS = 8  # as in calls.cpp
+MOST_FLOATS = 1 << 46  # of a new array: no machine has more, and sizes in C++ are 64 bits
 
 
 class Input(NamedTuple):
@@ -83,6 +86,7 @@ class _Call(Structure):
         ("torch", POINTER(Torch)),
         *((name, py_object) for name in ("none", "allocate")),
         *((name, c_int64) for name in ("inputs", "arrays", "stages", "results")),
+        ("input", POINTER(ExpectedStructure)),
         ("array", POINTER(_Array)),
         ("stage", POINTER(_Stage)),
         ("result", POINTER(_Result)),
@@ -90,9 +94,10 @@ class _Call(Structure):
 
 
 class Call:
-    """Functions of a kernel, one after the other, on a number of inputs.
+    """Functions of a kernel, one after the other, on tensors that are looked at first: a kernel believes their sizes.
 
     Args:
+        inputs: what the inputs are.
         arrays: the number of floats of each new array.
         results: what a call returns: parts of the new arrays, or None.
         kept: whatever owns the memory at fixed addresses.
@@ -101,7 +106,7 @@ class Call:
     def __init__(
         self,
         kernel: Kernel,
-        inputs: int,
+        inputs: Sequence[Expected],
         arrays: Sequence[int],
         stages: Sequence[Stage],
         results: Sequence[Result | None],
@@ -109,21 +114,30 @@ class Call:
     ) -> None:
         assert len(arrays) <= MOST_ARRAYS
         self.kernel, self.inputs, self.arrays, self.stages, self.results = kernel, inputs, arrays, stages, results
+        self.is_too_large = max(arrays) > MOST_FLOATS
         functions = torch_functions()
-        self._run: Callable[..., tuple[Any, ...] | None] = self._in_python
+        self._run: Callable[..., tuple[Any, ...] | int | None] = self._in_python
         if functions is not None:
             call, *parts = self._structure(functions)
-            kept = kept, call, parts
-            self._run = kernel.calling(ctypes.addressof(call))
+            kept = functions, kept, call, parts
+            self._run = kernel.calling(ctypes.addressof(call), kept)
         self._kept = kept
 
     def __call__(self, *inputs: Tensor | None) -> tuple[Any, ...]:
         """Make the new arrays, call the functions, and return the results."""
-        results = self._run(*inputs)
+        results = None if self.is_too_large else self._run(*inputs)
+        if isinstance(results, int):  # an input that is not as expected: copied, or refused in words
+            results = self._run(*self._checked(inputs))
+            if isinstance(results, int):
+                raise GatelabError(f"{self.inputs[results].name} cannot be read by a kernel")
         return self.kernel.refuse(self.stages[-1].name, self.stages[-1].sizes) if results is None else results
+
+    def _checked(self, inputs: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return [expected.check(tensor) for expected, tensor in zip(self.inputs, inputs, strict=True)]
 
     def _in_python(self, *inputs: Tensor | None) -> tuple[Any, ...] | None:
         """The same where this version of torch lacks a function that C++ calls."""
+        inputs = tuple(self._checked(inputs))
         arrays = [_new(floats) for floats in self.arrays]
 
         def address(pointer: Pointer) -> int | None:
@@ -158,10 +172,11 @@ class Call:
             torch=ctypes.pointer(functions),
             none=None,
             allocate=_new,
-            inputs=self.inputs,
+            inputs=len(self.inputs),
             arrays=len(self.arrays),
             stages=len(stages),
             results=len(results),
+            input=(ExpectedStructure * len(self.inputs))(*(each.structure(functions) for each in self.inputs)),
             array=(_Array * len(self.arrays))(*(_Array(floats, 4 * floats >= SMALL) for floats in self.arrays)),
             stage=(_Stage * len(stages))(*stages),
             result=(_Result * len(results))(*results),
@@ -172,7 +187,7 @@ class Call:
         if isinstance(pointer, Input):
             return _Pointer(pointer.number, 0)
         if isinstance(pointer, New):
-            return _Pointer(self.inputs + pointer.number, 4 * pointer.offset)
+            return _Pointer(len(self.inputs) + pointer.number, 4 * pointer.offset)
         return _Pointer(-1, pointer or 0)
 
 

@@ -119,6 +119,8 @@ extern "C" int step(void* const* fixed, long* n, {arguments}) {{
             row = f"all_{s} + (b - slab.first) * Hp"
             lines.append(f"copy_units({row}, start_{s} ? start_{s} + b * H : nullptr, first_unit, units);")
             lines.append(f"if (slab.share == 0) zero({row} + H, Hp - H);")
+            final = f"copy_units(final_{s} + b * H, {row}, first_unit, units);"
+            lines.append(f"if (lengths && lengths[b] == 0) {final}  // it has no steps")
         return [f"for (long b = slab.first; b < slab.last; b++) {{\n{indented(lines, 2)}\n}}"]
 
     def _input_products(self) -> list[str]:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from gatelab.engine.fused import passes
 from gatelab.engine.fused.kernel import Kernel, kernel
@@ -15,7 +14,6 @@ from gatelab.engine.fused.weights import weights_of
 from gatelab.engine.masks import draw
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
-from gatelab.errors import GatelabError
 
 
 def scan(
@@ -33,13 +31,8 @@ def scan(
     H, source = parameters.hidden_size, compiled.source
     masks = list(draw(parameters, x, H).values()) if source.masks else []
     x = passes.readable(x)
-    starts = [None if state is None else state.contiguous() for state in states]
+    starts = [None if state is None else passes.resolved(state).contiguous() for state in states]
     inputs = (x, *starts, *weights.tensors)
-    if forward_ad._current_level >= 0 and any(
-        t is not None and forward_ad.unpack_dual(t).tangent is not None  # type: ignore[no-untyped-call]
-        for t in inputs
-    ):
-        raise GatelabError("the fused engine has no forward-mode derivatives: create the layer with engine='eager'")
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs):
         call = _Call(compiled, prepared, H, len(starts), lengths, resets, masks, with_output)
         output, gates, *finals = _Fused.apply(call, *inputs)  # type: ignore[no-untyped-call]
@@ -73,7 +66,7 @@ class _Fused(torch.autograd.Function):
         given = passes.Given(x, tensors[:S], lengths, resets, masks)
         output, gates, tape, *finals = passes.forward(compiled, prepared, given, H, keep=True, with_output=with_output)
         ctx.set_materialize_grads(False)
-        ctx.compiled, ctx.H, ctx.masks, ctx.states = compiled, H, len(masks), S
+        ctx.compiled, ctx.H, ctx.masks, ctx.states, ctx.shape = compiled, H, len(masks), S, x.shape
         # Through torch, which detects changes in place, and frees them after use.
         ctx.save_for_backward(tape, lengths, resets, *masks, x, *tensors)
         return (output, gates, *finals)
@@ -84,7 +77,8 @@ class _Fused(torch.autograd.Function):
         tape, lengths, resets, *rest = ctx.saved_tensors
         masks, x, starts, parameters = rest[:M], rest[M], rest[M + 1 : M + 1 + S], rest[M + 1 + S :]
         given, incoming = passes.Given(x, starts, lengths, resets, masks), passes.Incoming(d_finals, d_output, d_gates)
-        gradients = passes.backward(ctx.compiled, parameters, given, ctx.H, tape, incoming, ctx.needs_input_grad[1:])
+        needs = ctx.needs_input_grad[1:]
+        gradients = passes.backward(ctx.compiled, parameters, given, ctx.H, tape, ctx.shape, incoming, needs)
         if torch.is_grad_enabled():  # create_graph=True: a second derivative may follow
             sources = [t for t in (*rest[M:], d_output, d_gates, *d_finals) if t is not None]
             gradients = tuple(None if g is None else once(g, sources) for g in gradients)

@@ -18,6 +18,7 @@ Object* PyCFunction_NewEx(Method*, Object* self, Object* module);
 Object* PyCapsule_New(void*, const char* name, void* destructor);
 void* PyCapsule_GetPointer(Object*, const char* name);
 Object* PyDict_GetItemWithError(Object*, Object* key);  // borrowed
+intptr_t PyDict_Size(Object*);
 int PyDict_Next(Object*, intptr_t* position, Object** key, Object** value);  // borrowed
 Object* PyObject_CallFunctionObjArgs(Object* function, ...);
 Object* PyObject_GetAttr(Object*, Object* name);
@@ -65,8 +66,11 @@ struct Torch {
   int (*data_ptr)(const Tensor*, float**);
   int (*dim)(const Tensor*, int64_t*);
   int (*sizes)(const Tensor*, const int64_t**);
+  int (*strides)(const Tensor*, const int64_t**);
   int (*numel)(const Tensor*, int64_t*);
   int (*is_contiguous)(const Tensor*, bool*);
+  int (*storage_size)(const Tensor*, int64_t*);  // in bytes
+  int (*storage_offset)(const Tensor*, int64_t*);  // in values
   int (*dtype)(const Tensor*, int32_t*);
   int (*device)(const Tensor*, int32_t*);
   int (*layout)(const Tensor*, int32_t*);
@@ -76,8 +80,9 @@ struct Torch {
   int (*free)(Tensor*);
   Object* (*wrap)(const Tensor&);  // a new object of Python for it
   int64_t (*version)(const Tensor*);
-  int64_t float32, cpu, strided;  // codes
+  int64_t float32, int64, boolean, cpu, strided;  // codes
   int64_t offset;  // of the at::Tensor in its object
+  Object *tensor_type, *parameter_type;
 };
 
 const Tensor* tensor_of(const Torch& torch, Object* object) { return (const Tensor*)((const char*)object + torch.offset); }
@@ -93,9 +98,48 @@ Object* wrapped(const Torch& torch, Tensor* tensor) {
   return object;
 }
 
-Object* function_of(Method* method, void* self) {
+// A function of Python that keeps `owner`, the object to which `self` belongs.
+Object* function_of(Method* method, void* self, Object* owner) {
   const Reference capsule = PyCapsule_New(self, nullptr, nullptr);
-  return capsule.object ? PyCFunction_NewEx(method, capsule.object, nullptr) : nullptr;
+  return capsule.object ? PyCFunction_NewEx(method, capsule.object, owner) : nullptr;
+}
+
+// ---- what a kernel reads -----------------------------------------------------------------------------------------------
+
+constexpr int MOST_DIMENSIONS = 4;  // as in expected.py
+
+struct Expected {
+  int64_t dtype, dim, sizes[MOST_DIMENSIONS], strides[MOST_DIMENSIONS];
+  int64_t extent;  // values in memory from the first to the last
+  int64_t itemsize, is_optional;
+  int64_t most;  // of integers, which are 0 to this; -1: any value
+};
+
+// Whether an object is the tensor that is expected, and where its values are. Its type is looked at first: only then does the
+// object have an at::Tensor where we look for it, and that is not a tensor of another kind behind a subclass.
+bool reads(const Torch& torch, Object* object, const Expected& e, char*& place) {
+  const Reference type = PyObject_Type(object);
+  if (type.object != torch.tensor_type && type.object != torch.parameter_type) return false;
+  const Tensor* tensor = tensor_of(torch, object);
+  int32_t layout, device, dtype;
+  int64_t dim, offset, bytes;
+  const int64_t *sizes, *strides;
+  if (torch.layout(tensor, &layout) || layout != torch.strided) return false;
+  if (torch.device(tensor, &device) || device != torch.cpu || torch.dtype(tensor, &dtype) || dtype != e.dtype) return false;
+  if (torch.dim(tensor, &dim) || dim != e.dim || torch.sizes(tensor, &sizes)) return false;
+  for (int64_t i = 0; i < dim; i++)
+    if (sizes[i] != e.sizes[i]) return false;
+  if (e.extent > 0) {
+    if (torch.strides(tensor, &strides)) return false;
+    for (int64_t i = 0; i < dim; i++)
+      if (sizes[i] > 1 && strides[i] != e.strides[i]) return false;
+    if (torch.storage_offset(tensor, &offset) || torch.storage_size(tensor, &bytes)) return false;
+    if ((offset + e.extent) * e.itemsize > bytes) return false;  // its storage was freed, or made smaller
+  }
+  if (torch.data_ptr(tensor, (float**)&place) || (e.extent > 0 && !place)) return false;
+  for (int64_t i = 0; e.most >= 0 && i < e.extent; i++)
+    if (((const int64_t*)place)[i] < 0 || ((const int64_t*)place)[i] > e.most) return false;
+  return true;
 }
 
 }  // namespace

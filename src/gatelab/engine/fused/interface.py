@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
-from ctypes import Structure, c_int64, c_void_p
+from ctypes import Structure, c_int64, c_void_p, py_object
 from itertools import accumulate
 from operator import mul
 from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 # Functions of libtorch_cpu and libtorch_python. All but two are of the stable C interface; these have had their names
 # in C++ for years: THPVariable_Wrap(at::TensorBase const&) and at::TensorBase::_version() const.
@@ -20,8 +21,11 @@ FUNCTIONS = {
     "data_ptr": "aoti_torch_get_data_ptr",
     "dim": "aoti_torch_get_dim",
     "sizes": "aoti_torch_get_sizes",
+    "strides": "aoti_torch_get_strides",
     "numel": "aoti_torch_get_numel",
     "is_contiguous": "aoti_torch_is_contiguous",
+    "storage_size": "aoti_torch_get_storage_size",
+    "storage_offset": "aoti_torch_get_storage_offset",
     "dtype": "aoti_torch_get_dtype",
     "device": "aoti_torch_get_device_type",
     "layout": "aoti_torch_get_layout",
@@ -33,6 +37,8 @@ FUNCTIONS = {
 }
 CODES = {
     "float32": "aoti_torch_dtype_float32",
+    "int64": "aoti_torch_dtype_int64",
+    "boolean": "aoti_torch_dtype_bool",
     "cpu": "aoti_torch_device_type_cpu",
     "strided": "aoti_torch_layout_strided",
 }
@@ -41,7 +47,12 @@ CODES = {
 class Torch(Structure):
     """Torch's functions (interface.cpp)."""
 
-    _fields_ = (*((name, c_void_p) for name in FUNCTIONS), *((name, c_int64) for name in CODES), ("offset", c_int64))
+    _fields_ = (
+        *((name, c_void_p) for name in FUNCTIONS),
+        *((name, c_int64) for name in CODES),
+        ("offset", c_int64),
+        *((name, py_object) for name in ("tensor_type", "parameter_type")),
+    )
 
 
 @functools.cache
@@ -60,7 +71,9 @@ def torch_functions() -> Torch | None:
     tensor = torch.empty(0)
     words = range(object.__basicsize__, Tensor.__basicsize__ - 7, 8)
     offsets = [word for word in words if c_void_p.from_address(id(tensor) + word).value == tensor._cdata]
-    return Torch(**found, offset=offsets[0]) if len(offsets) == 1 else None
+    return (
+        Torch(**found, offset=offsets[0], tensor_type=Tensor, parameter_type=Parameter) if len(offsets) == 1 else None
+    )
 
 
 def strides_of(shape: Sequence[int]) -> tuple[int, ...]:

@@ -45,8 +45,8 @@ class Kernel:
             self._functions[name] = (function, *arrays)
         self.step = self.address("step")
         # With Python's interpreter locked: these use its objects.
-        self.stepping = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(("stepping", self.library))
-        self.calling = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(("calling", self.library))
+        made = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object)
+        self.stepping, self.calling = made(("stepping", self.library)), made(("calling", self.library))
         self.look = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(("look", self.library))
         self.remember = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("remember", self.library))
 

@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatelab.engine import checks
 from gatelab.engine.fused import passes
 from gatelab.engine.fused.function import once
 from gatelab.engine.fused.kernel import Kernel, kernel, padded
@@ -27,6 +26,7 @@ from gatelab.engine.fused.weights import tensors_of
 from gatelab.engine.masks import draw
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.scan import Scan
+from gatelab.errors import GatelabError
 from gatelab.lang import document
 
 _ARGUMENTS = (
@@ -66,10 +66,7 @@ def _forward(
     output: bool,
 ) -> tuple[Tensor, ...]:
     compiled = _kernel(cell, gates)
-    if lengths is not None:
-        checks.within_steps(lengths, x.shape[0])
-    given, parameters = _given(x, states, lengths, resets, masks), [p.contiguous() for p in parameters]
-    H = states[0].shape[1]
+    given, H = _given(x, states, lengths, resets, masks), _hidden_size(x, states, parameters, compiled)
     prepared = passes.prepare(compiled, parameters, x.shape[2], H)
     made, made_gates, tape, *finals = passes.forward(compiled, prepared, given, H, keep=keep, with_output=output)
     results = [x.new_empty(0) if value is None else value for value in (made, torch.stack(finals), made_gates, tape)]
@@ -92,19 +89,28 @@ def _backward(
     d_gates: Tensor | None,
     wanted: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    compiled, H = _kernel(cell, gates), states[0].shape[1]
-    parameters = [p.contiguous() for p in parameters]
+    compiled = _kernel(cell, gates)
+    H = _hidden_size(x, states, parameters, compiled)
     d_finals = [None] * len(compiled.source.states) if d_states is None else list(d_states)
     incoming = passes.Incoming(d_finals, d_output if output else None, d_gates if gates else None)
     given, needs = _given(x, states, lengths, resets, masks), (wanted[0], *[True] * len(states), *wanted[1:])
-    made = passes.backward(compiled, parameters, given, H, tape, incoming, needs, at_once=True)
+    made = passes.backward(compiled, parameters, given, H, tape, x.shape, incoming, needs, at_once=True)
     return x.new_empty(0) if made[0] is None else made[0], made[1], made[2]
 
 
+def _hidden_size(x: Tensor, states: list[Tensor], parameters: list[Tensor], compiled: Kernel) -> int:
+    """H. Anybody may call an operator: an exported program does with whatever it holds."""
+    count = len(compiled.source.has_gradient)
+    if x.dim() != 3 or not states or states[0].dim() != 2 or len(parameters) != count:
+        raise GatelabError(
+            f"gatelab::scan was given x with {x.dim()} dimensions, {len(states)} states and {len(parameters)} "
+            f"parameters: expected x (T, B, D), states (B, H) and {count} parameters of {compiled.source.cell.name!r}"
+        )
+    return states[0].shape[1]
+
+
 def _given(x: Tensor, states: list[Tensor], lengths: Any, resets: Any, masks: list[Tensor]) -> passes.Given:
-    rows = None if lengths is None else lengths.contiguous()
-    begins = None if resets is None else resets.contiguous()
-    return passes.Given(passes.readable(x), [state.contiguous() for state in states], rows, begins, masks)
+    return passes.Given(passes.readable(x), list(map(passes.resolved, states)), lengths, resets, masks)
 
 
 _library.impl("scan", functools.partial(_forward, False), "CPU")

@@ -15,13 +15,16 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from gatelab.engine import team
 from gatelab.engine.fused.calls import Call, Input, New, Pointer, Result, Stage
+from gatelab.engine.fused.expected import Expected
 from gatelab.engine.fused.kernel import Kernel, padded
 from gatelab.engine.fused.source import Source
+from gatelab.errors import GatelabError
 
 CHUNK_ROWS = 128  # rows of adjoints per weight-gradient product: enough for efficiency, few enough for the cache
 SPLIT_ROWS = 8  # with fewer rows per thread, units may be split instead, if the loop over time allows it
@@ -78,9 +81,15 @@ def tape_size(source: Source, T: Any, B: Any, H: Any) -> Any:
 
 def readable(x: Tensor) -> Tensor:
     """With features that lie side by side, as a kernel reads them; copied only if necessary."""
-    if x.is_neg():  # `z.conj().imag` has the other sign in memory
-        x = x.resolve_neg()
+    if x.dim() != 3:
+        raise GatelabError(f"a kernel was given a tensor of shape {tuple(x.shape)}: expected three dimensions")
+    x = resolved(x)
     return x if x.stride(2) == 1 or x.shape[2] == 1 else x.contiguous()
+
+
+def resolved(values: Tensor) -> Tensor:
+    """With the same sign in memory: `z.conj().imag` has the other one."""
+    return values.resolve_neg() if values.is_neg() else values
 
 
 _calls: dict[tuple[Any, ...], Call] = {}
@@ -106,9 +115,13 @@ def prepare(kernel: Kernel, parameters: Sequence[Tensor], D: int, H: int) -> Ten
 
 
 def _preparation(kernel: Kernel, D: int, H: int, threads: int) -> Call:
-    count = len(kernel.source.parameter_shapes(D, H))
     floats, stage = _preparing(kernel, "forward", D, H, padded(D), threads, 0, New(0))
-    return Call(kernel, count, [floats], [stage], [Result(0, (floats,))])
+    return Call(kernel, _parameters(kernel.source, D, H), [floats], [stage], [Result(0, (floats,))])
+
+
+def _parameters(source: Source, D: int, H: int) -> list[Expected]:
+    names = source.parameter_names
+    return [Expected(name, shape) for name, shape in zip(names, source.parameter_shapes(D, H), strict=True)]
 
 
 def _preparing(
@@ -134,8 +147,7 @@ def forward(
     B, H padded), the tape, each None unless asked for, and then the final states, (B, H) each.
     """
     x, masks = _in_vectors(kernel.source, given, H)
-    T, B, D = given.x.shape
-    sizes = Sizes(T, B, D, H, x.stride()[:2], len(given.starts), team.of_kernels())
+    sizes = _sizes(kernel.source, given, given.x.shape, H, x.stride()[:2])
     call = _call(_forward, kernel, sizes, keep, with_output)
     return call(prepared, x, given.lengths, given.resets, *given.starts, *masks)
 
@@ -151,6 +163,10 @@ def _forward(kernel: Kernel, sizes: Sizes, keep: bool, with_output: bool) -> Cal
     asked = ("output", "gates", "tape")
     results = [Result(arrays[name].number, shapes[name]) if name in shapes else None for name in asked]
     results += [Result(0, (B, H), k * B * H) for k in range(S)]
+    floats, _ = _preparing(kernel, "forward", D, H, padded(D), 1, 0, New(0))
+    states = [Expected(f"the state {s!r}", (B, H), is_optional=True) for s in source.states * (starts // S)]
+    x, *begins_and_ends = _steps(source, sizes)
+    inputs = [Expected("what was prepared", (floats,)), x, *begins_and_ends, *states, *_masks(source, sizes)]
     first = 4  # of the initial states among the inputs
     begins = first + S if starts > S else first
     pointers: list[Pointer] = [*map(Input, range(first)), *[Input(first + k) for k in range(S)]]
@@ -160,7 +176,38 @@ def _forward(kernel: Kernel, sizes: Sizes, keep: bool, with_output: bool) -> Cal
     pointers += [Input(first + starts + k) for k in range(len(source.masks))]
     threads, as_team = threads_for(source, T, B, D, H, threads, is_forward=True)
     stage = Stage("forward", pointers, (T, B, D, H, Hp, *strides, keep, as_team, threads, 0))
-    return Call(kernel, first + starts + len(source.masks), [prod(s) for s in shapes.values()], [stage], results)
+    return Call(kernel, inputs, [prod(s) for s in shapes.values()], [stage] if B else [], results)
+
+
+def _steps(source: Source, sizes: Sizes) -> list[Expected]:
+    """x, lengths and resets."""
+    T, B, D, H, strides, *_ = sizes
+    width = padded(H) if source.graph.uses_input_itself else D
+    return [
+        Expected("x", (T, B, width), (*strides[:2], 1)),
+        Expected("lengths", (B,), dtype=torch.int64, is_optional=True, most=T),
+        Expected("resets", (T, B), dtype=torch.bool, is_optional=True),
+    ]
+
+
+def _masks(source: Source, sizes: Sizes) -> list[Expected]:
+    return [Expected(f"the mask {mask!r}", (sizes.T, sizes.B, padded(sizes.H))) for mask in source.masks]
+
+
+def _sizes(source: Source, given: Given, shape: Sequence[int], H: int, strides: tuple[int, ...]) -> Sizes:
+    """Refuses what there is no kernel for."""
+    T, B, D = shape
+    if min(T, D, H) < 1 or (source.graph.uses_input_itself and D != H):
+        sizes = f"T={T}, D={D}, H={H}"
+        same = ", and D=H, since the cell uses its input itself" if source.graph.uses_input_itself else ""
+        raise GatelabError(f"cell {source.cell.name!r} has no kernel for {sizes}: expected at least 1 each{same}")
+    S = len(source.states)
+    if len(given.starts) not in (S, 2 * S) or len(given.masks) != len(source.masks):
+        raise GatelabError(
+            f"cell {source.cell.name!r} was given {len(given.starts)} states and {len(given.masks)} masks: expected "
+            f"{S} states (or {2 * S}, with those after resets) and {len(source.masks)} masks"
+        )
+    return Sizes(T, B, D, H, strides, len(given.starts), team.of_kernels())
 
 
 # ---- the backward pass ----------------------------------------------------------------------------------------------
@@ -180,24 +227,33 @@ def backward(
     given: Given,
     H: int,
     tape: Tensor,
+    shape: Sequence[int],
     incoming: Incoming,
     needs: tuple[bool, ...],  # of x, states and parameters
     at_once: bool = False,
 ) -> tuple[Any, ...]:
-    """Run backwards over a sequence: the gradients of x, states and parameters, None where none is needed, or where
-    nothing depends on it. With `at_once` these are three: that of x, those of all states (states, B, H), and those of
-    all parameters, one after the other, undefined where they are not needed.
+    """Run backwards over a sequence, whose x had this shape in the forward pass: the gradients of x, states and
+    parameters, None where none is needed, or where nothing depends on it. With `at_once` these are three: that of x,
+    those of all states (states, B, H), and those of all parameters, one after the other, undefined where they are not
+    needed.
     """
-    (x, masks), (d_finals, d_output, d_gates) = _in_vectors(kernel.source, given, H), incoming
-    if d_output is not None and d_output.stride(2) != 1:
-        d_output = d_output.contiguous()
-    d_finals = [None if d_final is None else d_final.contiguous() for d_final in d_finals]
-    d_gates = None if d_gates is None else d_gates.contiguous()
+    source = kernel.source
+    x, masks = _in_vectors(source, given._replace(x=readable(given.x)), H)
+    d_output = None if incoming.output is None else readable(incoming.output)
+    d_finals = [None if d_final is None else resolved(d_final).contiguous() for d_final in incoming.finals]
+    d_gates = None if incoming.gates is None else resolved(incoming.gates).contiguous()
+    if len(d_finals) != len(source.states) or len(needs) != 1 + len(given.starts) + len(source.has_gradient):
+        raise GatelabError(
+            f"the backward pass of cell {source.cell.name!r} was given {len(d_finals)} gradients of final states and "
+            f"{len(needs)} flags: expected {len(source.states)}, and {1 + len(given.starts) + len(source.has_gradient)}"
+        )
     strides = (*x.stride()[:2], *((0, 0) if d_output is None else d_output.stride()[:2]))
-    T, B, D = given.x.shape
-    sizes = Sizes(T, B, D, H, strides, len(given.starts), team.of_kernels())
+    sizes = _sizes(source, given, shape, H, strides)
     call = _call(_backward, kernel, sizes, needs, at_once)
-    return call(x, tape, given.lengths, given.resets, d_output, *d_finals, d_gates, *masks, *parameters)
+    made = call(x, tape, given.lengths, given.resets, d_output, *d_finals, d_gates, *masks, *parameters)
+    if shape[1] == 0:  # nothing was computed
+        made = tuple(None if gradient is None else gradient.zero_() for gradient in made)
+    return made
 
 
 def wanted(source: Source, needs: Sequence[bool]) -> tuple[bool, ...]:
@@ -222,7 +278,13 @@ def _backward(kernel: Kernel, sizes: Sizes, needs: tuple[bool, ...], at_once: bo
     pointers += [Input(k) for k in masks]
     threads, as_team = threads_for(source, T, B, D, H, threads, is_forward=False)
     stage_sizes = (T, B, D, H, padded(H), Dp, *strides, as_team, threads, CHUNK_ROWS, SUMS_BYTES // 4, starts > S)
-    stages = [preparing, Stage("backward", pointers, stage_sizes)]
+    stages = [preparing, Stage("backward", pointers, stage_sizes)] if B else []
+    x, *begins_and_ends = _steps(source, sizes)
+    inputs = [x, Expected("the tape", (tape_size(source, T, B, H),)), *begins_and_ends]
+    inputs += [Expected("the gradient of the output", (T, B, H), (*strides[2:], 1), is_optional=True)]
+    inputs += [Expected(f"the gradient of the state {s!r}", (B, H), is_optional=True) for s in source.states]
+    inputs += [Expected("the gradient of the gates", (len(source.gates), T, B, padded(H)), is_optional=True)]
+    inputs += [*_masks(source, sizes), *_parameters(source, D, H)]
     of_x, offsets = Result(3, (T, B, D)) if needs_x else None, accumulate(map(prod, shapes), initial=0)
     if at_once:
         results = [of_x, Result(1, (starts, B, H)), Result(2, (arrays[2],))]
@@ -230,7 +292,7 @@ def _backward(kernel: Kernel, sizes: Sizes, needs: tuple[bool, ...], at_once: bo
         results = [of_x, *(Result(1, (B, H), k * B * H) for k in range(starts))]
         results += [Result(2, shape, offset) for shape, offset in zip(shapes, offsets, strict=False)]
         results = [result if is_needed else None for result, is_needed in zip(results, needed, strict=True)]
-    return Call(kernel, masks.stop + len(shapes), arrays, stages, results, kept=flags)
+    return Call(kernel, inputs, arrays, stages, results, kept=flags)
 
 
 # ---- both -----------------------------------------------------------------------------------------------------------
@@ -269,5 +331,5 @@ def _in_vectors(source: Source, given: Given, H: int) -> tuple[Tensor, Sequence[
 
 def whole_rows(values: Tensor, Hp: int) -> Tensor:
     """With contiguous rows of Hp floats; copied only if necessary."""
-    missing = Hp - values.shape[-1]
+    missing = Hp - values.shape[-1] if values.dim() else 0
     return pad(values, (0, missing)) if missing else values.contiguous()

@@ -136,6 +136,12 @@ class Source:
         matrices = [(H, D) if self.is_input_matrix(matrix) else (H, H) for matrix in self.matrices]
         return [*matrices, *[(H,)] * len(self.graph.b), *[()] * len(self.graph.scalars)]
 
+    @cached_property
+    def parameter_names(self) -> list[str]:
+        """What messages call the parameters: as the layer does, or by their expression."""
+        matrices = [f"{m.space}.{m.name}" if isinstance(m, Weight) else matrix_name(m) for m in self.matrices]
+        return [*matrices, *(f"b.{name}" for name in self.graph.b), *self.graph.scalars]
+
     @staticmethod
     def is_input_matrix(matrix: Matrix) -> bool:
         """Whether a matrix maps the input (H × D), not a state (H × H)."""

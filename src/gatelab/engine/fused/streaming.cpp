@@ -4,8 +4,15 @@
 
 namespace {
 
-struct Shape {
-  int64_t dim, sizes[3], strides[3];
+// A function without arguments, and what it returns as long as torch does nothing but compute.
+struct Condition {
+  Object *function, *usual;
+};
+
+// A dictionary, and how many entries it had: hooks, layers.
+struct Counted {
+  Object* entries;
+  int64_t count;
 };
 
 struct Layer {
@@ -20,8 +27,12 @@ struct Layer {
 
 struct Stream {
   const Torch* torch;
-  Object *tensor_type, *is_neg, *modes, *zero, *none, *false_, *requires_grad, *training, *training_name;
-  Shape x, output, state;
+  Object *is_neg, *none, *false_, *tuple_type, *list_type, *requires_grad, *training, *training_name;
+  Object *levels, *level_name, *no_level;  // where torch says that a level of forward-mode derivatives is open
+  int64_t conditions, dictionaries;
+  const Condition* condition;
+  const Counted* dictionary;
+  Expected x, output, state;
   int64_t layers, states, parameters, residual, floats;  // floats: of one layer's state
   const Layer* layer;
   const Parameter* parameter;
@@ -36,9 +47,21 @@ struct Stepping {
   const Torch& torch;
   bool grad;
 
-  bool is_tensor(Object* object) const {
-    const Reference type = PyObject_Type(object);
-    return type.object == s.tensor_type;
+  bool is_of(Object* object, Object* type) const {
+    const Reference actual = PyObject_Type(object);
+    return actual.object == type;
+  }
+
+  // Whether torch traces or differentiates forwards, which only it can do, or there are hooks to call.
+  bool is_watched() const {
+    for (int64_t i = 0; i < s.dictionaries; i++)
+      if (PyDict_Size(s.dictionary[i].entries) != s.dictionary[i].count) return true;
+    if (PyDict_GetItemWithError(s.levels, s.level_name) != s.no_level) return true;
+    for (int64_t i = 0; i < s.conditions; i++) {
+      const Reference value = PyObject_CallFunctionObjArgs(s.condition[i].function, nullptr);
+      if (value.object != s.condition[i].usual) return true;
+    }
+    return false;
   }
 
   // Whether no gradient is wanted of it.
@@ -49,36 +72,22 @@ struct Stepping {
   }
 
   // Whether the value in memory has the other sign, as in `z.conj().imag`, which is contiguous if it is one number.
-  bool is_negated(Object* object, const Shape& shape) const {
+  bool is_negated(Object* object, const Expected& shape) const {
     for (int i = 0; i < shape.dim; i++)
       if (shape.sizes[i] != 1) return false;
     const Reference negated = PyObject_CallFunctionObjArgs(s.is_neg, object, nullptr);
     return negated.object != s.false_;
   }
 
-  // Whether it is a tensor of this shape, and floats in the CPU's memory, one after the other.
-  bool fits(Object* object, const Shape& shape, const float*& data) const {
-    if (!is_tensor(object)) return false;
-    const Tensor* tensor = tensor_of(torch, object);
-    int64_t dim;
-    const int64_t* sizes;
-    int32_t dtype, device, layout;
-    bool is_contiguous;
-    if (torch.layout(tensor, &layout) || layout != torch.strided) return false;
-    if (torch.dim(tensor, &dim) || dim != shape.dim || torch.sizes(tensor, &sizes)) return false;
-    for (int i = 0; i < dim; i++)
-      if (sizes[i] != shape.sizes[i]) return false;
-    if (torch.dtype(tensor, &dtype) || dtype != torch.float32 || torch.device(tensor, &device) || device != torch.cpu)
-      return false;
-    if (torch.is_contiguous(tensor, &is_contiguous) || !is_contiguous || is_negated(object, shape)) return false;
-    return torch.data_ptr(tensor, (float**)&data) == 0 && is_constant(object);
+  bool fits(Object* object, const Expected& expected, const float*& data) const {
+    return reads(torch, object, expected, (char*&)data) && !is_negated(object, expected) && is_constant(object);
   }
 
   // A new tensor.
-  Object* made(const Shape& shape, float*& data) const {
+  Object* made(const Expected& shape, float*& data) const {
     Tensor* tensor;
     if (torch.empty(shape.dim, shape.sizes, shape.strides, torch.float32, torch.cpu, 0, &tensor)) return nullptr;
-    if (torch.data_ptr(tensor, &data) == 0) return wrapped(torch, tensor);
+    if (torch.data_ptr(tensor, &data) == 0 && data) return wrapped(torch, tensor);
     torch.free(tensor);
     return nullptr;
   }
@@ -94,29 +103,28 @@ struct Stepping {
     return several.release();
   }
 
-  // The states that were given; null for zeros.
-  bool read(Object* state, const float** old) const {
+  // The states that were given, in references that keep them; null for zeros. Sequences of other types may make their items.
+  bool read(Object* state, const float** old, Reference* kept) const {
     if (state == s.none) return true;
-    if (is_tensor(state)) return s.states == 1 && fits(state, s.state, old[0]);
+    if (!is_of(state, s.tuple_type) && !is_of(state, s.list_type)) return s.states == 1 && fits(state, s.state, old[0]);
     if (PySequence_Size(state) != s.states) return false;
     for (int64_t k = 0; k < s.states; k++) {
-      const Reference one = PySequence_GetItem(state, k);  // the sequence keeps it
-      if (!one.object || !fits(one.object, s.state, old[k])) return false;
+      kept[k].object = PySequence_GetItem(state, k);
+      if (!kept[k].object || !fits(kept[k].object, s.state, old[k])) return false;
     }
     return true;
   }
 
   Object* run(Object* training, Object* x, Object* state) const {
     const float *input, *old[MOST_STATES] = {};
-    if (training != s.training || !fits(x, s.x, input) || !read(state, old)) return nullptr;
+    Reference kept[MOST_STATES];
+    if (training != s.training || is_watched() || !fits(x, s.x, input) || !read(state, old, kept)) return nullptr;
     for (int64_t l = 0; l < s.layers; l++)
       if (PyDict_GetItemWithError(s.layer[l].module, s.training_name) != training) return nullptr;
     for (int64_t i = 0; i < s.parameters; i++) {
       const Parameter& p = s.parameter[i];
       if (look_at(torch, p) != SAME || (p.implementation && !is_constant(p.object))) return nullptr;
     }
-    const Reference modes = PyObject_CallFunctionObjArgs(s.modes, nullptr);
-    if (modes.object != s.zero) return nullptr;  // they may make other tensors than these
 
     float *out, *next[MOST_STATES];
     const Reference output = made(s.output, out), states = finals(next);
@@ -157,4 +165,4 @@ Method method = {"step", call, FASTCALL, "(training, x, state) -> (output, new s
 
 }  // namespace
 
-extern "C" Object* stepping(Stream* stream) { return function_of(&method, stream); }
+extern "C" Object* stepping(Stream* stream, Object* owner) { return function_of(&method, stream, owner); }

@@ -7,32 +7,35 @@ prepared from them: streaming.cpp compares what torch knows about changes, and a
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import POINTER, Structure, c_int64, c_void_p, py_object
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch.autograd import forward_ad
 
 from gatelab.engine import team
 from gatelab.engine.fused import passes
-from gatelab.engine.fused.interface import Torch, strides_of, torch_functions
+from gatelab.engine.fused.expected import Expected, ExpectedStructure
+from gatelab.engine.fused.interface import Torch, torch_functions
 from gatelab.engine.fused.kernel import Kernel, kernel, padded
-from gatelab.engine.fused.weights import Parameter, weights_of
+from gatelab.engine.fused.weights import Parameter, modules_of, weights_of
 from gatelab.engine.masks import draw
 from gatelab.engine.parameters import CellParameters
 
 MOST_STATES = 16  # as in streaming.cpp
 
 
-class _Shape(Structure):
-    """The shape of a contiguous tensor."""
+class _Condition(Structure):
+    """A function without arguments, and what it returns as long as torch does nothing but compute."""
 
-    _fields_ = (("dim", c_int64), ("sizes", c_int64 * 3), ("strides", c_int64 * 3))
+    _fields_ = (("function", py_object), ("usual", py_object))
 
-    @classmethod
-    def of(cls, *sizes: int) -> _Shape:
-        return cls(len(sizes), sizes, strides_of(sizes))
+
+class _Counted(Structure):
+    """A dictionary, and the number of its entries."""
+
+    _fields_ = (("entries", py_object), ("count", c_int64))
 
 
 class _Layer(Structure):
@@ -46,9 +49,14 @@ class _Stream(Structure):
 
     _fields_ = (
         ("torch", POINTER(Torch)),
-        *((name, py_object) for name in ("tensor_type", "is_neg", "modes", "zero", "none", "false")),
+        *((name, py_object) for name in ("is_neg", "none", "false", "tuple_type", "list_type")),
         *((name, py_object) for name in ("requires_grad", "training", "training_name")),
-        *((name, _Shape) for name in ("x", "output", "state")),
+        *((name, py_object) for name in ("levels", "level_name", "no_level")),
+        ("conditions", c_int64),
+        ("dictionaries", c_int64),
+        ("condition", POINTER(_Condition)),
+        ("dictionary", POINTER(_Counted)),
+        *((name, ExpectedStructure) for name in ("x", "output", "state")),
         *((name, c_int64) for name in ("layers", "states", "parameters", "residual", "floats")),
         ("layer", POINTER(_Layer)),
         ("parameter", POINTER(Parameter)),
@@ -63,37 +71,60 @@ class Stepper:
     """
 
     @staticmethod
-    def is_possible(parameters: Sequence[CellParameters]) -> bool:
-        """Whether steps can be quick: no gradients, no masks that are drawn anew, parameters that are stored as they
-        are, changes that torch counts.
+    def is_possible(parameters: Sequence[CellParameters], hooks: Sequence[Mapping[Any, Any]]) -> bool:
+        """Whether steps can be quick: nothing but a computation, no gradients, no masks that are drawn anew, parameters
+        that are stored as they are, changes that torch counts.
         """
         if torch_functions() is None or len(parameters[0].cell.lowered.states) > MOST_STATES:
+            return False
+        if forward_ad._current_level >= 0 or any(function() != usual for function, usual in _usual()) or any(hooks):
             return False
         if torch.is_grad_enabled() and any(source.requires_grad for each in parameters for source in each.sources()):
             return False
         draws = any(each.training and each.cell.lowered.randoms for each in parameters)
         return not draws and all(weights_of(each, kernel(each.cell))[0].watch is not None for each in parameters)
 
-    def __init__(self, parameters: Sequence[CellParameters], batch: tuple[int, ...], residual: bool) -> None:
+    def __init__(
+        self,
+        parameters: Sequence[CellParameters],
+        batch: tuple[int, ...],
+        residual: bool,
+        holders: Sequence[dict[str, Any]],
+        hooks: Sequence[Mapping[Any, Any]],
+    ) -> None:
+        """`holders`: the dictionaries in which modules have their modules, down to these parameters."""
         first, compiled, functions = parameters[0], kernel(parameters[0].cell), torch_functions()
         assert functions is not None
         H = first.hidden_size
         made = [_prepared(compiled, each, batch[0] if batch else 1) for each in parameters]
-        held = [parameter for _, several, _ in made for parameter in several]
+        held = [module for holder in holders for module in modules_of(holder)]
+        held += [parameter for _, several, _ in made for parameter in several]
+        conditions = [_Condition(*condition) for condition in _usual()]
+        dictionaries = [_Counted(entries, len(entries)) for entries in (*holders, *hooks)]
+
+        def expected(*shape: int) -> ExpectedStructure:
+            return Expected("", shape).structure(functions)
+
         stream = _Stream(
             torch=ctypes.pointer(functions),
-            tensor_type=Tensor,
             is_neg=torch.is_neg,
-            modes=torch._C._len_torch_dispatch_stack,
-            zero=0,
             none=None,
             false=False,
+            tuple_type=tuple,
+            list_type=list,
             requires_grad="requires_grad",
             training=first.training,
             training_name="training",
-            x=_Shape.of(*batch, first.input_size),
-            output=_Shape.of(*batch, H),
-            state=_Shape.of(len(parameters), *batch, H),
+            levels=forward_ad.__dict__,
+            level_name="_current_level",
+            no_level=-1,
+            conditions=len(conditions),
+            dictionaries=len(dictionaries),
+            condition=(_Condition * len(conditions))(*conditions),
+            dictionary=(_Counted * len(dictionaries))(*dictionaries),
+            x=expected(*batch, first.input_size),
+            output=expected(*batch, H),
+            state=expected(len(parameters), *batch, H),
             layers=len(parameters),
             states=len(compiled.source.states),
             parameters=len(held),
@@ -102,8 +133,14 @@ class Stepper:
             layer=(_Layer * len(made))(*(layer for layer, *_ in made)),
             parameter=(Parameter * len(held))(*held),
         )
-        self._kept = stream, made
-        self.step: Any = compiled.stepping(ctypes.addressof(stream))
+        self.step: Any = compiled.stepping(ctypes.addressof(stream), (functions, stream, made))
+
+
+def _usual() -> list[tuple[Callable[[], Any], Any]]:
+    """Functions that say what torch is doing, and what they return while it computes: no modes, no traces. (Tensors
+    that torch.func transforms have no memory, and are not read.)
+    """
+    return [(torch._C._len_torch_dispatch_stack, 0), (torch._C._is_tracing, False)]
 
 
 def _prepared(compiled: Kernel, parameters: CellParameters, B: int) -> tuple[_Layer, list[Parameter], Any]:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gatelab.engine.fused import passes
+from gatelab.engine.fused.expected import PLAIN, has_memory
 from gatelab.engine.fused.interface import Torch, torch_functions
 from gatelab.engine.fused.kernel import Kernel
 from gatelab.engine.parameters import CellParameters
@@ -80,8 +81,7 @@ class Watch:
         functions, sources, owners = torch_functions(), parameters.sources(), parameters.owners()
         if functions is None or not all(map(_is_countable, sources)):
             return None
-        modules = parameters._modules
-        held = [Parameter(modules, name, module, k) for k, (name, module) in enumerate(modules.items())]
+        held = modules_of(parameters._modules)
         for owner, source in zip(owners, sources, strict=True):
             if owner is None:
                 return None
@@ -104,10 +104,16 @@ class Watch:
         return [_copied(parameter) for parameter in self.parameters], _copied(self.sampled)
 
 
+def modules_of(holder: dict[str, Any]) -> list[Parameter]:
+    """Modules, where a module has them."""
+    return [Parameter(holder, name, module, k) for k, (name, module) in enumerate(holder.items())]
+
+
 def _is_countable(source: Tensor) -> bool:
     """Whether torch counts its changes, and a kernel can read it where it is."""
-    is_plain = source.is_leaf and source.is_contiguous() and source.dtype is torch.float32
-    return is_plain and not source.is_inference()
+    if type(source) not in PLAIN or not source.is_cpu or source.is_inference():
+        return False
+    return source.is_leaf and source.is_contiguous() and source.dtype is torch.float32 and has_memory(source)
 
 
 def _copied(structure: Any) -> Any:
@@ -181,6 +187,12 @@ def weights_of(parameters: CellParameters, compiled: Kernel) -> tuple[Weights, T
 
 def tensors_of(parameters: CellParameters) -> list[Tensor]:
     """The matrices, vectors and scalars of a layer's kernel."""
+    for source in () if torch.compiler.is_compiling() else parameters.sources():
+        if type(source) in PLAIN and source.is_cpu and not has_memory(source):
+            raise GatelabError(
+                f"a parameter of cell {parameters.cell.name!r} of shape {tuple(source.shape)} has no memory: expected "
+                "values (was its storage freed?)"
+            )
     tensors = [parameters.effective(matrix) for matrix in parameters.matrices]
     tensors += parameters.b.values()
     tensors += [torch.as_tensor(option, dtype=torch.float32) for option in parameters.scalars().values()]
