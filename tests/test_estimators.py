@@ -460,8 +460,8 @@ def test_a_saved_estimator_is_a_run(early_stopping, tmp_path):
     np.testing.assert_allclose(trained.predict_proba(LISTED), model.predict_proba(LISTED), atol=1e-5)
     np.savez(tmp_path / "new.npz", X=X[:5])
     assert [row[1] for row in predict(trained, tmp_path / "new.npz").rows] == model.predict(X[:5]).tolist()
-    with pytest.raises(GatelabError, match="holds a run already"):
-        model.save(tmp_path / "here")
+    with pytest.raises(GatelabError, match="here exists and is not empty: choose a new directory"):
+        clone(model).set_params(max_epochs=2).fit(LISTED, labels).save(tmp_path / "here")
     with pytest.raises(DataError, match="holds a RecurrentClassifier: expected a RecurrentRegressor"):
         RecurrentRegressor.load(tmp_path / "here")
 

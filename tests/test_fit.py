@@ -293,11 +293,22 @@ def test_a_series(tmp_path, cli, open_page):
     assert code == 2
     assert f"gatelab forecast {run}" in err
     assert cli("verify", run)[0] == 0
+
+    # The same command again has nothing to do; another one is refused.
+    code, out, err = cli("fit", file, *flags, "--output-dir", run)
+    assert (code, out, err) == (
+        0,
+        f"{run} holds the forecaster of this fit already\nThe report is {run}/report.html\n",
+        "",
+    )
+    for other in (("--seed", 1), ("--cell", "lstm"), ("--horizon", 2), ("--set", "lower=0")):
+        code, _, err = cli("fit", file, *flags, *other, "--output-dir", run)
+        assert code == 2
+        assert f"{run} exists and is not empty: choose a new directory" in err
+    code, _, err = cli("fit", newer, *flags, "--output-dir", run)
+    assert code == 2
     (run / "reading.json").write_text((run / "reading.json").read_text().replace("sales", "salse"))
     assert cli("verify", run)[0] == 1
-    code, _, err = cli("fit", file, *flags, "--output-dir", run)
-    assert code == 2
-    assert "exists and is not empty" in err
 
 
 def test_counts_do_not_go_below_zero(tmp_path, cli, monkeypatch):

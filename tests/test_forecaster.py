@@ -816,8 +816,8 @@ def test_pickles_and_saved_forecasters_are_the_same(fitted, tmp_path):
         assert again.summary() == fitted.summary()
         again.update(pd.Series([14.0], pd.PeriodIndex(["2023-01"], freq="M")))
         assert str(again.predict().index[0]) == "2023-02"
-    with pytest.raises(GatelabError, match="exists and is not empty: choose a new directory"):
-        fitted.save(tmp_path / "kept")
+    with pytest.raises(GatelabError, match="kept exists and is not empty: choose a new directory"):
+        again.save(tmp_path / "kept")
 
 
 def test_a_cell_of_ones_own_is_kept(tmp_path):

@@ -91,13 +91,17 @@ def _fit_sequences(task: Files, path: Path, quiet: bool, given: tuple[Any, ...])
 
 
 def _fit_series(task: Files, path: Path, quiet: bool, given: tuple[Any, ...]) -> None:
-    from gatelab.estimators.forecasting.saving import refuse_place
+    from gatelab.disk import clear_folders, refuse_place
     from gatelab.fitting import assumptions, forecasts, page, series, words
     from gatelab.formatting import counted
     from gatelab.training.run import REPORT
 
-    refuse_place(path)
     plan = series.plan(task, *given)
+    clear_folders(path)
+    if forecasts.is_done(plan, path):
+        _note(f"{path} holds the forecaster of this fit already\nThe report is {path / REPORT}", quiet)
+        return
+    refuse_place(path)
     _say(assumptions.of_series(plan), quiet)
     _note(f"backtest: fitting on the first {counted(plan.train, 'step')} …", quiet)
     backtest = series.backtested(plan)

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from gatelab.disk import read_regular, whole_file
-from gatelab.errors import GatelabError
+from gatelab.disk import read_regular, whole_file, whole_folder
 from gatelab.training import Run
-from gatelab.training.process import refuse_foreign
-from gatelab.training.run import FILES
+from gatelab.training.run import BEST, ESTIMATOR, FILES, MANIFEST, MODEL
 from gatelab.use.trained import TrainedModel
 
 
@@ -57,8 +55,6 @@ class FittedRun(RunFiles):
         return TrainedModel(path).double()
 
     def write(self, path: Path) -> None:
-        """Write the run directory, which has to be new or empty."""
-        if Run(path).exists():
-            raise GatelabError(f"{path} holds a run already: expected a new or an empty directory")
-        refuse_foreign(path)
-        self.write_into(path)
+        """Write the run directory, which has to be new or empty, complete or not at all."""
+        with whole_folder(path, MANIFEST, (ESTIMATOR, MODEL, BEST)) as made:
+            self.write_into(made)

@@ -5,8 +5,6 @@ reading.json, beside what `RecurrentForecaster.save` writes, has the columns and
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +13,13 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gatelab import sealed
-from gatelab.disk import TEMPORARY, within
+from gatelab.disk import within
 from gatelab.errors import DataError, GatelabError, first_problem
 from gatelab.estimators.forecasting import frames, words
 from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
 from gatelab.estimators.forecasting.history import History
-from gatelab.estimators.forecasting.saving import refuse_place
-from gatelab.fitting.series import COVERAGE, SeriesFit, framed
+from gatelab.estimators.forecasting.saving import saved
+from gatelab.fitting.series import COVERAGE, Plan, SeriesFit, framed
 from gatelab.formatting import counted
 from gatelab.tasks import timestamps
 from gatelab.tasks.own import series_files
@@ -45,6 +43,7 @@ class FileReading(BaseModel):
     inputs: tuple[str, ...] = ()  # the covariates
     header: bool | None = None
     reading: Reading = Reading()
+    plan: str = ""  # the identity of the fit
 
 
 def holds_forecaster(path: Path) -> bool:
@@ -54,18 +53,22 @@ def holds_forecaster(path: Path) -> bool:
 
 def save(fit: SeriesFit, path: Path, write_more: Callable[[Path], None]) -> None:
     """Write the directory, complete or not at all; `write_more` adds to it."""
-    refuse_place(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=TEMPORARY) as folder:
-        made = Path(folder) / "run"
-        fit.forecaster.save(made)
+    with saved(fit.forecaster, path) as made:
         task = fit.plan.task
         kept = FileReading(
-            columns=fit.plan.names, inputs=fit.plan.covariates, header=task.header, reading=task.content.reading
+            columns=fit.plan.names,
+            inputs=fit.plan.covariates,
+            header=task.header,
+            reading=task.content.reading,
+            plan=fit.plan.identity,
         )
         sealed.write_json(made / READING, kept.model_dump(mode="json"))
         write_more(made)
-        os.replace(made, path)  # onto an empty directory, too
+
+
+def is_done(plan: Plan, path: Path) -> bool:
+    """Return whether a directory holds what this fit makes: a process may have been killed just after saving it."""
+    return holds_forecaster(path) and (path / READING).is_file() and _kept(path).plan == plan.identity
 
 
 def forecast(
@@ -123,6 +126,10 @@ def _reading(path: Path, forecaster: RecurrentForecaster) -> FileReading:
     if not (path / READING).is_file():
         columns = tuple(str(name) for name in forecaster.history_.frame.names if name is not None)
         return FileReading(columns=columns, inputs=tuple(map(str, forecaster.covariate_names_)))
+    return _kept(path)
+
+
+def _kept(path: Path) -> FileReading:
     try:
         return FileReading.model_validate(sealed.read_json(within(path, path / READING)))
     except ValidationError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +14,11 @@ import numpy as np
 from gatelab.errors import GatelabError, unknown
 from gatelab.estimators.forecasting.backtest import Backtest
 from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
-from gatelab.estimators.forecasting.parameters import LARGEST_SEASON
+from gatelab.estimators.forecasting.parameters import LARGEST_SEASON, recipe
 from gatelab.estimators.forecasting.stamps import Stamps
 from gatelab.formatting import counted
+from gatelab.lang.document import digest
+from gatelab.sealed import sum_of
 from gatelab.tasks.own.files import Files
 from gatelab.training.config import Key
 
@@ -59,6 +62,16 @@ class Plan:
     def train(self) -> int:
         """The steps before the test part."""
         return len(self.values) - self.test
+
+    @cached_property
+    def identity(self) -> str:
+        """A checksum of all that the result depends on."""
+        content, parameters = self.task.content, self.forecaster.get_params()
+        del parameters["cell"]
+        total = hashlib.sha256(np.ascontiguousarray(content.inputs).tobytes())
+        total.update(b"" if self.stamps is None else self.stamps.tobytes())
+        cell = digest(recipe(self.forecaster).model.equations())
+        return sum_of([parameters, cell, self.names, self.covariates, self.horizon, self.test, total.hexdigest()])
 
     @property
     def has_ets(self) -> bool:

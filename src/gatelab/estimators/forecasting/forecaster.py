@@ -292,10 +292,11 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: Path | str) -> None:
         """Save to a new directory: the run directories of the networks, and the rest as JSON and arrays."""
-        from gatelab.estimators.forecasting.saving import save
+        from gatelab.estimators.forecasting.saving import saved
 
         self._check_fitted()
-        save(self, Path(path))
+        with saved(self, Path(path)):
+            pass
 
     @classmethod
     def load(cls, path: Path | str) -> RecurrentForecaster:

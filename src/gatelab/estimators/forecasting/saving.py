@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +19,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gatelab import sealed
-from gatelab.disk import foreign, within
+from gatelab.disk import whole_folder, within
 from gatelab.errors import DataError, GatelabError, first_problem
 from gatelab.estimators.forecasting.ensemble import Ensemble
 from gatelab.estimators.forecasting.frames import Form, Frame
@@ -26,7 +28,7 @@ from gatelab.estimators.forecasting.intervals import Scores
 from gatelab.estimators.forecasting.networks import Network
 from gatelab.estimators.forecasting.stamps import Kind, Stamps
 from gatelab.estimators.forecasting.transforms import Transform
-from gatelab.training.run import FORECASTER
+from gatelab.training.run import BEST, FORECASTER, MODEL
 
 if TYPE_CHECKING:
     from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
@@ -81,15 +83,15 @@ class Record(BaseModel):
     lowest: float | None = None  # None if it is not known
 
 
-def refuse_place(path: Path) -> None:
-    """Refuse a path at which something is."""
-    if (path.exists() and not path.is_dir()) or foreign(path, []):
-        raise GatelabError(f"{path} exists and is not empty: choose a new directory")
+@contextmanager
+def saved(forecaster: RecurrentForecaster, path: Path) -> Iterator[Path]:
+    """Write a new directory, complete or not at all. Yields the unfinished one, for files beside the forecaster's."""
+    with whole_folder(path, RECORD, (RECORD, ARRAYS, MODEL, BEST)) as made:
+        _write(forecaster, made)
+        yield made
 
 
-def save(forecaster: RecurrentForecaster, path: Path) -> None:
-    """Write a new directory."""
-    refuse_place(path)
+def _write(forecaster: RecurrentForecaster, path: Path) -> None:
     history, scores = forecaster.history_, forecaster.scores_
     frame, stamps = history.frame, history.frame.stamps
     ensemble = forecaster.ensemble_
