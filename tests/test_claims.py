@@ -100,7 +100,8 @@ def test_a_holder_that_wakes_up_again_sees_that_it_was_replaced(tmp_path, monkey
     holder_elsewhere(first)
     watching, clock, lost = Claims(tmp_path), [1000.0], []
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    first.renewed = clock[0]
+    monkeypatch.setattr(claims, "clocks", lambda: (clock[0], 0.0))
+    first.renewed = claims.clocks()
     watching.state(RUN)
     clock[0] += claims.LEASE + 1
     second = watching.take(RUN)
@@ -114,6 +115,29 @@ def test_a_holder_that_wakes_up_again_sees_that_it_was_replaced(tmp_path, monkey
     second.release(ended=True)
     assert first.is_lost()  # even if there is no claim any more
     assert not list((tmp_path / "claims" / RUN).iterdir())
+
+
+@pytest.mark.parametrize("clock", [0, 1])
+def test_a_holder_whose_machine_slept_asks_before_it_goes_on(tmp_path, monkeypatch, clock):
+    """Suspended, or a virtual machine that was paused: then only the time of day has moved."""
+    now, lost = [1000.0, 5000.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: 7.0)
+    monkeypatch.setattr(claims, "clocks", lambda: tuple(now))
+    claim = Claims(tmp_path).take(RUN)
+    (claim.path.parent / "2").write_text(claim.path.read_text())  # another has taken the run
+    claim.check(lambda: lost.append(clock))
+    assert not lost  # it was renewed a moment ago
+    now[clock] += claims.LEASE / 2 + 1
+    claim.check(lambda: lost.append(clock))
+    assert lost == [clock]
+
+
+def test_the_clock_of_a_holder_goes_on_while_the_machine_sleeps():
+    expected = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    before = time.clock_gettime(expected), time.time()
+    found = claims.clocks()
+    after = time.clock_gettime(expected), time.time()
+    assert all(a <= b <= c for a, b, c in zip(before, found, after, strict=True))
 
 
 def test_a_claim_is_handed_over_to_a_child_and_renewed(tmp_path, monkeypatch):

@@ -113,7 +113,7 @@ class Claims:
         if sight != before:
             self._unchanged[run] = sight, time.monotonic()
             return False
-        return time.monotonic() - since > LEASE
+        return time.monotonic() - since > LEASE  # on a clock that stands still while this machine sleeps and sees nothing
 
     def _folder(self, run: Path) -> Path:
         return within(self.directory, self.directory / FOLDER / run)
@@ -124,13 +124,17 @@ class Claim:
 
     def __init__(self, path: Path, holder: Holder) -> None:
         self.path, self.holder = path, holder
-        self.renewed = time.monotonic()
+        self.renewed = clocks()
         self._over = threading.Event()
 
     def renew(self) -> None:
         """Tell others that this process is alive."""
         os.utime(self.path)
-        self.renewed = time.monotonic()
+        self.renewed = clocks()
+
+    def since_renewal(self) -> float:
+        """Seconds since it was renewed, also those in which the machine slept."""
+        return clocks()[0] - self.renewed[0]
 
     def is_lost(self) -> bool:
         """Whether others have presumed this process dead, and the run is theirs."""
@@ -147,8 +151,11 @@ class Claim:
         threading.Thread(target=self._renew_until_released, args=[lost], daemon=True).start()
 
     def check(self, lost: Callable[[], None]) -> None:
-        """Call `lost` if the claim was not renewed in time (this process may have been suspended), and is lost."""
-        if time.monotonic() - self.renewed > LEASE / 2 and self.is_lost():
+        """Call `lost` if the claim was not renewed in time (this process, or its machine, may have been suspended), and
+        is lost. In a virtual machine that was paused only the time of day shows it.
+        """
+        passed = max(now - then for now, then in zip(clocks(), self.renewed, strict=True))
+        if passed > LEASE / 2 and self.is_lost():
             lost()
 
     def _renew_until_released(self, lost: Callable[[], None]) -> None:
@@ -159,7 +166,7 @@ class Claim:
                     return
                 self.renew()
             except OSError:  # the network may be back in a moment; others will take the run if it is not
-                if time.monotonic() - self.renewed > LEASE:
+                if self.since_renewal() > LEASE:
                     lost()
                     return
 
@@ -181,6 +188,12 @@ class Claim:
         self._over.set()
         if not self.is_lost():
             _write(self.path, replace(self.holder, state="failed", reason=reason[-1000:]))
+
+
+def clocks() -> tuple[float, float]:
+    """Seconds on a clock that goes on while the machine sleeps, where the system has one; and the time of day."""
+    is_known = hasattr(time, "CLOCK_BOOTTIME")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if is_known else time.monotonic(), time.time()
 
 
 def adopted(handed_over: dict[str, str]) -> Claim:

@@ -98,7 +98,7 @@ class Worker:
     def _renew(self) -> None:
         """Renew claims for processes that may still be importing, and do not renew them yet."""
         for process, claim in self.running.values():
-            if process.poll() is None and time.monotonic() - claim.renewed > RENEWAL:
+            if process.poll() is None and claim.since_renewal() > RENEWAL:
                 with suppress(OSError):  # it was lost, which its process finds out
                     claim.renew()
 
