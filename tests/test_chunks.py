@@ -203,3 +203,12 @@ def test_predictions_of_a_long_text_are_kept_in_part(tmp_path, text, monkeypatch
     findings = {finding.file: finding for finding in verify(run)}
     assert "the first 50 of 164 test steps" in findings["predictions.npz"].message
     assert all(finding.good for finding in findings.values())
+
+
+@pytest.mark.parametrize(
+    ("steps", "bptt", "lengths"), [(100, 30, [25] * 4), (90, 30, [30] * 3), (91, 30, [23] * 3 + [22])]
+)
+def test_the_chunks_of_a_stream_are_even(steps, bptt, lengths):
+    part = tasks.Examples(torch.zeros(1, steps, 1), torch.zeros(1, steps, 1), per_step=True)
+    _, pieces = chunks.epoch(part, True, 30, TrainingSpec(batch_size=1, bptt=30), 0)
+    assert [piece.steps.stop - piece.steps.start for piece in pieces] == lengths

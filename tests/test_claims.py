@@ -184,3 +184,24 @@ def test_a_claim_that_cannot_be_read_is_held_for_a_minute(tmp_path, monkeypatch)
     assert watching.state(RUN) == "held"
     clock[0] += claims.LEASE + 1
     assert watching.take(RUN).path.name == "2"
+
+
+def test_a_claim_that_is_outrun_while_it_is_made_is_not_believed(tmp_path, monkeypatch):
+    """The run has ended in between, its claims were removed, and another has taken it anew."""
+
+    def meanwhile(holder):
+        (tmp_path / "claims" / RUN / "2").write_text("{}")
+        return asdict(holder)
+
+    monkeypatch.setattr(claims, "asdict", meanwhile)
+    assert Claims(tmp_path).take(RUN) is None
+
+
+@pytest.mark.skipif(not claims.PROC.is_dir(), reason="this system has no /proc")
+def test_the_start_of_a_process_is_the_time_when_it_began():
+    """In ticks since the machine was started."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    own = int(claims._start_of(os.getpid()))
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        later = int(claims._start_of(child.pid))
+        assert int(claims._start_of(1)) <= own < later <= ticks * time.clock_gettime(time.CLOCK_BOOTTIME)

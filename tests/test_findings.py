@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gatelab import formatting
+from gatelab import formatting, style
 from gatelab.experiments import stats
 from gatelab.experiments.record import Family
 from gatelab.experiments.results import ModelResult, Results, RunResult
-from gatelab.report import tables
+from gatelab.report import figures, tables
 from gatelab.report.words import findings
 from gatelab.report.words.limitations import limitations
 from gatelab.tasks import Baseline
@@ -195,3 +195,56 @@ def test_numbers_as_they_are_printed():
     assert [formatting.duration(s) for s in (12, 300, 7200)] == ["12 seconds", "5 minutes", "2.0 hours"]
     assert formatting.file_name("init_z=0,freeze=b.z") == "init_z=0__freeze=b.z"
     assert formatting.file_name("../x") == "..%2Fx"
+
+
+def test_effects_use_the_seeds_that_all_arms_have_not_as_many():
+    design = {"a": {"f": "0"}, "b": {"f": "1"}}
+    results = results_of({"a": [0.5, 0.6, 0.7], "b": [0.6, 0.8, 0.7]}, base="a", design=design, tests=2)
+
+    def without(name: str, seed: int) -> ModelResult:
+        runs = results.models[name].runs
+        lost = runs[seed].model_copy(update={"status": "failed", "metrics": {}})
+        return results.models[name].model_copy(update={"runs": (*runs[:seed], lost, *runs[seed + 1 :])})
+
+    lost = results.model_copy(update={"models": {"a": without("a", 2), "b": without("b", 0)}})
+    (said,) = findings.incomplete_effects(lost)
+    assert said.startswith("The effects use the 1 seed that all arms finished (runs of a and b are missing)")
+
+
+def test_a_paper_says_of_effects_what_is_significant():
+    design = {f"{i}{j}": {"i": str(i), "j": str(j)} for i in (0, 1) for j in (0, 1)}
+    random = np.random.RandomState(0)
+    values = {arm: list(0.5 - 0.02 * int(arm[0]) + 0.001 * random.normal(size=5)) for arm in design}
+    results = results_of(values, tests=6, base="00", design=design)
+    assert [one.difference.significant for one in results.effects] == [True, False, False]
+    said = findings.significant(results)
+    assert [sentence for sentence in said if "effect" in sentence or "interaction" in sentence] == [
+        findings.effect(results.effects[0], "accuracy")
+    ]
+
+
+def test_arms_say_what_they_change_also_to_nothing():
+    specs = {
+        "base": {"hidden_size": 8, "clip_norm": 1.0, "chrono": None},
+        "unclipped": {"hidden_size": 8, "clip_norm": None, "chrono": None},
+        "slow": {"hidden_size": 8, "clip_norm": 1.0, "chrono": 50},
+    }
+    results = results_of({name: [0.5] for name in specs}, base="base")
+    models = {name: results.models[name].model_copy(update={"spec": spec}) for name, spec in specs.items()}
+    experiment = {"command": "ablate", "spec": {"base": "base"}}
+    assert tables.arms(results.model_copy(update={"models": models}), experiment) == [
+        "base: the base", "unclipped: clip norm none", "slow: chrono 50"
+    ]  # fmt: skip
+
+
+def test_a_model_has_the_colour_of_its_place():
+    results = results_of({"b": [0.5], "c": [0.6], "a": [0.7]})
+    assert [figures.colour_of(results, name) for name in "bca"] == [style.colour(place) for place in range(3)]
+
+
+def test_the_most_frequent_of_many_classes_stay_in_their_order():
+    counts = np.diag([5.0] * 31)
+    counts[0, 0], counts[20, 20], counts[30, 30] = 1, 9, 7
+    axes = figures.confusion_matrix(counts, [f"c{i}" for i in range(31)], "all").axes[0]
+    for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
+        assert [label.get_text() for label in labels] == [f"c{i}" for i in range(1, 31)]

@@ -345,3 +345,24 @@ def test_a_forecast_treats_new_data_as_in_training(tmp_path, cli):
     rows = [line.split(",") for line in out.splitlines()[1:]]
     assert [row[0] for row in rows] == [f"2020-0{month}-01" for month in range(2, 8)]
     assert float(rows[2][2]) == 4  # interpolated
+
+
+@pytest.mark.parametrize(("intervals", "typical"), [([1, 2], 1), ([2, 1, 1, 2], 1), ([2, 1, 2], 2), ([5], 5)])
+def test_the_interval_is_the_lower_median(intervals, typical):
+    """Where half of the intervals are gaps, the others are the interval."""
+    assert calendars.typical_interval(np.array(intervals)) == typical
+
+
+def test_a_series_whose_every_second_interval_is_a_gap_keeps_its_interval():
+    found = calendars.regular(np.array([0.0, 1, 3, 4, 6]))
+    assert found is not None
+    assert (found.interval, found.missing) == ("1", 2)
+
+
+def test_minutes_end_at_59(tmp_path):
+    head = "year,month,day,hour,minute,v"
+    stamps = [f"2024,1,1,{i // 60},{i % 60}" for i in range(130)]
+    assert content(series(tmp_path, stamps, head=head)).notes["time"].endswith("one step per minute")
+    stamps[61] = "2024,1,1,0,60"
+    with pytest.raises(DataError, match="line 63, column 'minute': 60 is not a valid minute"):
+        content(series(tmp_path, stamps, head=head))

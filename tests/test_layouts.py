@@ -341,3 +341,44 @@ def test_ids_are_names_not_numbers(tmp_path):
     lines = [f"{name},{step},{'xy'[i % 2]}" for i, name in enumerate(ids) for step in range(i + 1)]
     content = tasks.get("files", path=write(tmp_path, "\n".join(["id,v,label", *lines]))).content
     assert content.ends.tolist() == [1, 2, 3, 4]
+
+
+def test_an_id_that_repeats_makes_a_table_with_numbered_columns_long(tmp_path):
+    """t0, t1 and t2 are features there, and the label varies from step to step."""
+    path = write(tmp_path, rows("name,t0,t1,t2,label", "n{q},{v[0]},{v[1]},{v[2]},{c}"))
+    content = tasks.get("files", path=path, id="name").content
+    assert content.layout.startswith("long table")
+    assert content.names == ("t0", "t1", "t2")
+    once = write(tmp_path, rows("name,t0,t1,t2,label", "n{i},{v[0]},{v[1]},{v[2]},{c}"), "once.csv")
+    assert tasks.get("files", path=once, id="name").content.layout.startswith("wide table")
+
+
+def test_a_column_that_comes_back_to_a_value_is_not_suggested_as_the_id(tmp_path):
+    blocks = [("a", "x"), ("b", "y"), ("a", "z")]
+    for column, suggested in (("kind", None), ("name", "id=name")):
+        cells = [(kind if column == "kind" else name, t) for kind, name in blocks for t in range(5)]
+        path = write(tmp_path, f"{column},t,v\n" + "\n".join(f"{name},{t},0.{t}" for name, t in cells))
+        with pytest.raises(DataError, match="the times start again") as refused:
+            tasks.get("files", path=path, length=2).load()
+        assert (suggested or "name the column that tells these apart, id=COLUMN") in str(refused.value)
+
+
+def test_an_id_that_never_changes_is_that_of_one_series(tmp_path):
+    path = write(tmp_path, rows("id,a,b", "1,{v[0]},{v[1]}"))
+    content = tasks.get("files", path=path, length=5).content
+    assert content.is_series
+    assert content.names[-2:] == ("a", "b")
+
+
+@pytest.mark.parametrize("line", ["{i}", "-{i}"])
+def test_rows_that_are_counted_up_or_down_are_no_feature(tmp_path, line):
+    path = write(tmp_path, rows("id,obs,a,label", "{q}," + line + ",{v[0]},{k}".replace("{k}", "{c}")))
+    assert tasks.get("files", path=path).content.names == ("a",)
+
+
+def test_rows_that_are_sorted_are_remarked_if_one_sequence_was_not_in_order(tmp_path):
+    times = {"first": (2, 0, 1), "second": (0, 1, 2), "third": (0, 1, 2)}
+    lines = [f"{name},{t},0.{t},{len(name)}" for name, steps in times.items() for t in steps]
+    content = tasks.get("files", path=write(tmp_path, "id,time,v,label\n" + "\n".join(lines))).content
+    assert content.notes["rows"] == "sorted by time within each sequence"
+    assert (np.diff(content.inputs[..., 0]) > 0).all()

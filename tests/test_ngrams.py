@@ -46,3 +46,13 @@ def test_uniform_noise_has_as_many_bits_as_tokens_have():
     order, bits = ngrams.best_order(train, validation, test, 8)
     assert order == 1
     assert bits == pytest.approx(3.0, abs=0.01)
+
+
+@pytest.mark.parametrize(("size", "longest"), [(1400, 5), (1500, 5), (2048, 5), (1200, 6)])
+def test_the_numbers_of_n_grams_stay_within_64_bits(size, longest):
+    """Of a text that repeats itself, longer contexts are better: the longest whose number has room is taken."""
+    cycle = np.arange(size - 12, size)
+    order, bits = ngrams.best_order(*(np.tile(cycle, n) for n in (300, 3, 3)), size)
+    assert order == longest
+    assert 0 < bits < 0.2
+    assert (size - 1) * sum(size**k for k in range(longest)) < 2**63

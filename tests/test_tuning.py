@@ -16,7 +16,7 @@ from gatelab.experiments.bench import bench, gather_again
 from gatelab.experiments.executors.local import LocalExecutor
 from gatelab.experiments.plan import plan
 from gatelab.experiments.results import read_results
-from gatelab.experiments.tuning import search
+from gatelab.experiments.tuning import outcome, search
 from gatelab.experiments.tuning.outcome import best_of_weights, explained
 from gatelab.experiments.tuning.search import Ended, Trial, best, is_hopeless, suggest
 from gatelab.experiments.tuning.space import Range, applied, place_of
@@ -360,3 +360,26 @@ def test_an_ablation_can_be_tuned(tmp_path):
     results = bench(config.parse(content, "here"), tmp_path / "experiment", Here())
     assert {name: len(model.trials) for name, model in results.search.models.items()} == {"base": 2, "no_r": 2}
     assert results.models["no_r"].counts == {"done": 1}
+
+
+def test_a_trial_that_diverged_counts_as_the_worst_of_any_model():
+    """Errors are negative scores: 0 would be the best of all."""
+    found = {
+        "a": [Ended(0, "done", {}, [-1.0]), Ended(1, "diverged", {}, [-0.1])],
+        "b": [Ended(0, "done", {}, [-2.5, -2.0]), Ended(1, "failed", {}, [])],
+    }
+    assert outcome._scores(found["a"], found).tolist() == [-1.0, -2.0]
+    assert outcome._scores(found["b"], found).tolist() == [-2.0, -2.0]
+
+
+def test_the_expected_best_of_nearly_all_trials_has_no_interval():
+    scores = np.random.RandomState(0).randn(7)
+    expected = outcome._expected(scores, small(tune={"space": {"learning_rate": [1, 2]}, "trials": 7}).tune)
+    assert [one.low is not None and one.high is not None for one in expected] == [True] * 3 + [False] * 4
+    assert expected[-1].mean == pytest.approx(scores.max())
+    assert all(one.low < one.mean < one.high for one in expected[:3])
+
+
+def test_several_settings_of_one_dictionary_stay_together():
+    spec = RunSpec(task="digits", model=ModelSpec(gate_bias={"n": 0.5}))
+    assert applied({"gate_bias.z": 1.0, "gate_bias.r": 2.0}, spec).model.gate_bias == {"n": 0.5, "z": 1.0, "r": 2.0}

@@ -113,7 +113,7 @@ class Claims:
         if sight != before:
             self._unchanged[run] = sight, time.monotonic()
             return False
-        return time.monotonic() - since > LEASE  # on a clock that stands still while this machine sleeps and sees nothing
+        return time.monotonic() - since > LEASE  # a clock that stands still while this machine sleeps
 
     def _folder(self, run: Path) -> Path:
         return within(self.directory, self.directory / FOLDER / run)
