@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: .venv test lint types imports pytest wheel test-wheel test-cluster test-compiled campaigns test-hostile format clean \
+.PHONY: .venv test lint types imports pytest wheel test-wheel test-cluster test-compiled campaigns test-hostile test-doors format clean \
 	bench bench-engine bench-zoo bench-overhead bench-streaming bench-resets bench-scans bench-compiled bench-export bench-estimators \
 	test-export
 
@@ -48,8 +48,8 @@ test-compiled: $(INSTALLED)
 test-export: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m export -n auto --dist worksteal
 
-# Long checks that are run before a release: hostile input, damaged files, killed processes.
-campaigns: $(INSTALLED) test-hostile
+# Long checks that are run before a release: hostile input, broken tensors, damaged files, killed processes.
+campaigns: $(INSTALLED) test-hostile test-doors
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/damage.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/kills.py
 
@@ -57,6 +57,10 @@ campaigns: $(INSTALLED) test-hostile
 SEED ?= 0
 test-hostile: $(INSTALLED)
 	$(BIN)/python benchmarks/hostile.py --seed $(SEED)
+
+# 10,000 calls of the fused engine with tensors that it must not read.
+test-doors: $(INSTALLED)
+	$(BIN)/python benchmarks/doors.py --seed $(SEED)
 
 bench: $(INSTALLED)
 	$(BIN)/gatelab bench configs/digits.yaml --output-dir experiments/digits

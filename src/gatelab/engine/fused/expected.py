@@ -86,9 +86,9 @@ class ExpectedStructure(Structure):
 
 def has_memory(tensor: Tensor) -> bool:
     """Whether its storage holds its values: it may have been freed, or made smaller."""
-    values = extent(tensor.shape, tensor.stride())
+    values, storage = extent(tensor.shape, tensor.stride()), tensor.untyped_storage()
     reach = (tensor.storage_offset() + values) * tensor.dtype.itemsize
-    return values == 0 or (tensor.data_ptr() != 0 and tensor.untyped_storage().nbytes() >= reach)
+    return values == 0 or (storage.data_ptr() != 0 and storage.nbytes() >= reach)
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:

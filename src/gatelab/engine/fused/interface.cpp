@@ -122,7 +122,7 @@ bool reads(const Torch& torch, Object* object, const Expected& e, char*& place) 
   if (type.object != torch.tensor_type && type.object != torch.parameter_type) return false;
   const Tensor* tensor = tensor_of(torch, object);
   int32_t layout, device, dtype;
-  int64_t dim, offset, bytes;
+  int64_t dim, offset = 0, bytes;
   const int64_t *sizes, *strides;
   if (torch.layout(tensor, &layout) || layout != torch.strided) return false;
   if (torch.device(tensor, &device) || device != torch.cpu || torch.dtype(tensor, &dtype) || dtype != e.dtype) return false;
@@ -136,7 +136,9 @@ bool reads(const Torch& torch, Object* object, const Expected& e, char*& place) 
     if (torch.storage_offset(tensor, &offset) || torch.storage_size(tensor, &bytes)) return false;
     if ((offset + e.extent) * e.itemsize > bytes) return false;  // its storage was freed, or made smaller
   }
-  if (torch.data_ptr(tensor, (float**)&place) || (e.extent > 0 && !place)) return false;
+  if (torch.data_ptr(tensor, (float**)&place)) return false;
+  // Tensors that stand for others have a size and no memory: then this is a distance from null.
+  if (e.extent > 0 && place == (char*)nullptr + offset * e.itemsize) return false;
   for (int64_t i = 0; e.most >= 0 && i < e.extent; i++)
     if (((const int64_t*)place)[i] < 0 || ((const int64_t*)place)[i] > e.most) return false;
   return true;
