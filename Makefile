@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: .venv test lint types imports pytest wheel test-wheel test-cluster test-compiled campaigns test-hostile test-doors format clean \
+.PHONY: .venv test lint types imports pytest wheel test-wheel test-cluster test-compiled campaigns test-hostile test-doors test-cells format clean \
 	bench bench-engine bench-zoo bench-overhead bench-streaming bench-resets bench-scans bench-compiled bench-export bench-estimators \
 	test-export
 
@@ -48,8 +48,8 @@ test-compiled: $(INSTALLED)
 test-export: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m export -n auto --dist worksteal
 
-# Long checks that are run before a release: hostile input, broken tensors, damaged files, killed processes.
-campaigns: $(INSTALLED) test-hostile test-doors
+# Long checks that are run before a release: hostile input, broken tensors, random cells, damaged files, killed processes.
+campaigns: $(INSTALLED) test-hostile test-doors test-cells
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/damage.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/kills.py
 
@@ -61,6 +61,10 @@ test-hostile: $(INSTALLED)
 # 10,000 calls of the fused engine with tensors that it must not read.
 test-doors: $(INSTALLED)
 	$(BIN)/python benchmarks/doors.py --seed $(SEED)
+
+# 240 random cells through every engine and every export; needs gcc and node.
+test-cells: $(INSTALLED)
+	$(BIN)/python benchmarks/cells.py --seed $(SEED)
 
 bench: $(INSTALLED)
 	$(BIN)/gatelab bench configs/digits.yaml --output-dir experiments/digits

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import gatelab
-from gatelab import bernoulli, cell, cells, learned, mean, prev, sigmoid, tanh, where
+from gatelab import bernoulli, cell, cells, learned, mean, prev, sigmoid, step, surrogate, tanh, where
 from gatelab.export import network_of
 from gatelab.export.network import Network, Scale
 from gatelab.models import SequenceClassifier, StepPredictor
@@ -56,6 +56,13 @@ def where_the_input_is(x, h, W, U, b):
 def two_masks(x, h, W, U, b):
     """In evaluation, a delayed value that is one number in every unit."""
     return tanh(W.n(x) + U.n(h) + b.n) + prev(bernoulli(0.7) / (1.5 + bernoulli(0.7)))
+
+
+@cell
+def slope_of_its_own(x, h, W, U, b):
+    """A step whose derivative is a function of matrices that nothing else uses."""
+    n = tanh(W.n(x) + U.n(h) + b.n)
+    return 0.5 * n + 0.5 * surrogate(step(n), sigmoid(W.slope(x) + (U.slope - U.slope.T)(h)))
 
 
 def classifier(name: object, layers: int, **options: object) -> SequenceClassifier:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from test_fused import EXPRESSIONS, MATRICES, random_cell
+from random_cells import made, source
 
 from gatelab import cells
 from gatelab.errors import GatelabError
@@ -50,10 +50,10 @@ def test_kinds_of_models(kind, tmp_path):
 
 
 @settings(max_examples=5, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-@given(st.permutations(MATRICES), EXPRESSIONS, EXPRESSIONS, EXPRESSIONS)
-def test_random_cells(tmp_path_factory, matrices, gate, first, second):
-    made = random_cell(matrices, gate, first, second)
-    to_c(exported.classifier(made, 2), tmp_path_factory.mktemp("random") / "c")
+@given(st.randoms(use_true_random=False))
+def test_random_cells(tmp_path_factory, chance):
+    done = to_c(exported.classifier(made(source(chance)), 2), tmp_path_factory.mktemp("random") / "c")
+    assert done.checked or "depends on rounding" in done.unchecked
 
 
 def test_int8_of_a_stem(tmp_path):

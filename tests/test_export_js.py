@@ -12,8 +12,9 @@ import pytest
 import torch
 from exported import as_trained
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from js_oracle import Oracle
-from test_trace import EXPRESSIONS, random_cell
+from random_cells import Language, made, source
 from torch import Tensor
 
 import gatelab
@@ -134,12 +135,13 @@ def test_step_by_step_is_the_same_as_in_one_go(pool, tmp_path):
 
 
 @settings(max_examples=12)
-@given(EXPRESSIONS, EXPRESSIONS)
-def test_random_cells(tmp_path_factory, first, second):
-    random = random_cell(f"{first} + W.p(x)", second)  # a layer needs a parameter
+@given(st.randoms(use_true_random=False))
+def test_random_cells(tmp_path_factory, chance):
+    random = made(source(chance, Language(jumps=False)))
     torch.manual_seed(0)
-    layers = Recurrent(random, 2, 3, batch_first=True)
-    clamps = [{"value": "g", "units": [1], "to": 0.4, "from": 1}, {"value": "c", "units": [0, 1], "to": [0, 0.3]}]
+    layers = Recurrent(random, 3, 3, batch_first=True)
+    gate, state = next(iter(random.gates), random.states[0]), random.states[-1]
+    clamps = [{"value": gate, "units": [1], "to": 0.4, "from": 1}, {"value": state, "units": [0, 1], "to": [0, 0.3]}]
     path = tmp_path_factory.mktemp("random")
     compare_gradients(layers, network_of(layers), path, steps=3, clamps=clamps)
 

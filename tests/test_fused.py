@@ -15,7 +15,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from test_trace import EXPRESSIONS, NAMES
+from random_cells import Language, made, source
 
 from gatelab import I, Recurrent, cell, cells, cos, exp, from_torch, learned, relu, sigmoid, sin, softplus, tanh
 from gatelab.engine import choose
@@ -258,28 +258,6 @@ def test_lanes_beyond_the_last_unit_are_in_no_sum(H):
         compare(layer, exact, torch.randn(4, 6, 3), random_states(layer, 4), **arguments)
 
 
-MATRICES = [
-    "(U.n - U.n.T - gamma * I)",
-    "(U.n - U.n.T - softplus(gamma) * I)",
-    "(0.5 * U.n.T + gamma * U.q)",
-    "(U.q - rate * I)",
-]
-
-
-def random_cell(matrices: list[str], gate: str, first: str, second: str):
-    """A gated cell of two states, with matrix expressions and learned numbers, around expressions nobody wrote."""
-    space = {"cell": cell, "learned": learned, "I": I, **NAMES}
-    lines = [
-        "@cell",
-        "def random(x, h, c, W, U, b, *, rate=learned(0.7), gamma=learned(0.1)):",
-        f"    z = sigmoid(W.z(x) + {gate})",
-        f"    n = tanh({matrices[0]}(z * h) + rate * tanh({first}) + gamma * b.n + b.scale * b.shift)",
-        f"    return z * h + (1 - z) * n, 0.5 * c + 0.5 * tanh({matrices[1]}(n) - c + {second})",
-    ]
-    exec("\n".join(lines), space)
-    return space["random"]
-
-
 RANDOM_CASES = [  # threads, whether they share out columns, shape, lengths
     (1, False, (3, 4, 2, 5), None),
     (1, False, (4, 5, 3, 21), [5, 2, 1, 4]),
@@ -292,17 +270,18 @@ RANDOM_CASES = [  # threads, whether they share out columns, shape, lengths
 
 
 @settings(max_examples=6, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow])  # each is compiled
-@given(st.permutations(MATRICES), EXPRESSIONS, EXPRESSIONS, EXPRESSIONS, st.booleans())
-def test_random_cells(matrices, gate, first, second, watch):
+@given(st.randoms(use_true_random=False), st.booleans())
+def test_random_cells(chance, watch):
     """In sizes below, above and between whole vectors; with lengths and gates; rows and columns shared by threads."""
-    made, before = random_cell(matrices, gate, first, second), torch.get_num_threads()
+    random, before = made(source(chance, Language(jumps=False))), torch.get_num_threads()
     try:
         for threads, team, (B, T, D, H), lengths in RANDOM_CASES:
             torch.set_num_threads(threads)
             with pytest.MonkeyPatch.context() as patch:
                 set_limits(patch, TEAM_BYTES=0 if team else passes.TEAM_BYTES)
-                layer, exact = pair(made, D, H)
-                compare(layer, exact, torch.randn(B, T, D), random_states(layer, B), lengths=lengths, gates=watch)
+                layer, exact = pair(random, H if random.graph.uses_input_itself else D, H)
+                x = torch.randn(B, T, layer.input_size)
+                compare(layer, exact, x, random_states(layer, B), lengths=lengths, gates=watch)
     finally:
         torch.set_num_threads(before)
 

@@ -9,12 +9,14 @@ from xml.etree import ElementTree
 import pytest
 import torch
 import typst
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from matplotlib.mathtext import MathTextParser
-from test_trace import EXPRESSIONS, NAMES, random_cell
+from random_cells import NAMESPACE, Language, made, source
 
 from gatelab import I, cell, cells, exp, learned, relu, sigmoid, tanh
 from gatelab.lang.graph import evaluate
+from gatelab.lang.printing import GREEK
 
 TYPESETTER = typst.Compiler(ignore_system_fonts=True)
 
@@ -28,7 +30,7 @@ def typeset(equations: str) -> None:
 def read_back(line: str) -> str:
     """A printed equation as Python: products become names, signs become operators."""
     right = line.partition(" = ")[2]
-    right = re.sub(r"U_(\w) (\w'?|\()", r"U_\1 @ \2", right).replace("W_p x", "Wx")
+    right = re.sub(r"U_(\w+) (\w+'?|\(|[√Σσ])", r"U_\1 @ \2", re.sub(r"W_(\w+) x", r"W_\1", right))
     for sign, operator in (
         ("⊙", "*"),
         ("·", "*"),
@@ -36,6 +38,7 @@ def read_back(line: str) -> str:
         ("^", "**"),
         ("σ", "sigmoid"),
         ("√", "sqrt"),
+        ("Σ", "sum"),
         ("≥", ">="),
     ):
         right = right.replace(sign, operator)
@@ -55,32 +58,36 @@ class Matrix:
         return self.factor * value
 
 
-@given(EXPRESSIONS, EXPRESSIONS)
-def test_printed_equations_evaluate_to_the_graph(first, second):
-    random_ = random_cell(first, second)
-    numbers = random.Random(1)
-    values = {name: numbers.uniform(-1, 1) for name in ("h", "c", "b_p", "Wx")} | {"rate": 0.7}
-    maps = {"p": 0.3, "q": -0.8}
+PLAIN = Language(sequence=False, matrices=False, hostile=False)
+
+
+@settings(max_examples=50)  # Typst takes long
+@given(st.randoms(use_true_random=False))
+def test_printed_equations_evaluate_to_the_graph(chance):
+    random_ = made(source(chance, PLAIN))
+    numbers, graph = random.Random(1), random_.graph
+    maps = {name: numbers.uniform(-1, 1) for name in graph.U}
+    known = [*graph.states, *(f"b_{name}" for name in graph.b), *(f"W_{name}" for name in graph.W)]
+    values = {name: numbers.uniform(-1, 1) for name in known}
+    values |= {GREEK.get(name, name): option.value for name, option in random_.options.items()}
 
     by_node: dict = {}
-    for node in random_.graph.nodes():
-        key = {"vector": "b_p", "input": None, "product": None}.get(node.op, node.name)
-        if node.op == "product":
-            is_input = node.matrix.space == "W"
-            value = values["Wx"] if is_input else maps[node.matrix.name] * evaluate(node.args[0], by_node).item()
-            by_node[node] = torch.tensor(value, dtype=torch.float64)
-        elif key:
+    for node in graph.nodes():
+        if node.op == "product" and node.matrix.space == "U":
+            by_node[node] = maps[node.matrix.name] * evaluate(node.args[0], by_node)
+        elif node.op in ("product", "vector", "state", "scalar"):
+            names = {"product": lambda n: f"W_{n.matrix.name}", "vector": lambda n: f"b_{n.name}"}
+            key = names.get(node.op, lambda n: GREEK.get(n.name, n.name))(node)
             by_node[node] = torch.tensor(values[key], dtype=torch.float64)
 
     known = {name: torch.tensor(value, dtype=torch.float64) for name, value in values.items()}
     known |= {f"U_{name}": Matrix(factor) for name, factor in maps.items()}
     for line in random_.text().splitlines():
         left = line.partition(" = ")[0].replace("'", "_new")
-        known[left] = eval(read_back(line).replace("'", "_new"), {**NAMES, **known})
-    for state, node in zip(("h_new", "c_new"), random_.graph.new_states, strict=True):
-        torch.testing.assert_close(
-            torch.as_tensor(known[state]), evaluate(node, by_node), rtol=1e-4, atol=1e-4
-        )  # six digits are printed
+        known[left] = eval(read_back(line).replace("'", "_new"), {**NAMESPACE, **known})
+    for state, node in zip(graph.states, graph.new_states, strict=True):  # six digits are printed
+        value = torch.as_tensor(known[f"{state}_new"]).squeeze()
+        torch.testing.assert_close(value, evaluate(node, by_node).squeeze(), rtol=1e-4, atol=1e-4)
     for line in random_.latex().splitlines()[1:-1]:
         MathTextParser("path").parse(f"${line.removesuffix(chr(92) * 2).replace('&', '')}$")
     typeset(random_.typst())
@@ -113,9 +120,12 @@ def test_mathml_has_all_text_in_elements(name):
     refuse_loose_text(cells.get(name).mathml())
 
 
-@given(EXPRESSIONS, EXPRESSIONS)
-def test_mathml_of_random_cells(first, second):
-    refuse_loose_text(random_cell(first, second).mathml())
+@settings(max_examples=50)
+@given(st.randoms(use_true_random=False))
+def test_mathml_and_typst_of_random_cells(chance):
+    random_ = made(source(chance))
+    refuse_loose_text(random_.mathml())
+    typeset(random_.typst())
 
 
 @pytest.mark.parametrize("name", cells.names())

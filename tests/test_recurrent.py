@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import gatelab
-from gatelab import Recurrent, cells
+from gatelab import Recurrent, cell, cells, learned, tanh
 from gatelab.lang import tensors
 
 D, H, B, T = 3, 4, 3, 5
@@ -331,3 +331,17 @@ def test_a_user_defined_cell_supports_everything():
     assert list(gates) == ["decay", "n"]
     assert (gates["decay"][0, 0] == 0.5).all()  # sigmoid of a zero bias
     assert sum(p.numel() for p in Recurrent(leaky, D, H).parameters()) == leaky.parameter_count(D, H)
+
+
+def test_parameters_may_be_called_as_attributes_of_modules_are():
+    @cell
+    def hostile(x, h, W, U, b, *, training=learned(0.3), cell=learned(0.5)):
+        return tanh(W.training(x) + U.names(h) + b.forward + training * cell)
+
+    layer = Recurrent(hostile, 3, 4, engine="eager")
+    assert not layer.eval().layers[0]["fwd"].W.training
+    assert layer.train().layers[0]["fwd"].b.training
+    wanted = {f"layers.0.fwd.{name}" for name in ("W.training", "U.names", "b.forward", "training", "cell")}
+    assert {name for name, _ in layer.named_parameters()} == wanted
+    layer(torch.randn(2, 5, 3))[0].sum().backward()
+    assert all(parameter.grad is not None for parameter in layer.parameters())

@@ -10,10 +10,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from random_cells import Language, made, source
 
 from gatelab import CellError, I, cell, cos, exp, lang, learned, relu, sigmoid, sin, softplus, tanh
-from gatelab.lang.graph import evaluate
-from gatelab.lang.tensors import TensorMaps, TensorVectors
+from gatelab.lang.graph import evaluate, walk
+from gatelab.lang.tensors import TensorMaps, TensorVectors, value
 
 
 def test_the_graph_names_everything():
@@ -225,59 +226,41 @@ def test_only_functions_are_cells():
 
 # -- random cells ----------------------------------------------------------------------------------------------------
 
-LEAVES = ["h", "c", "W.p(x)", "U.p(h)", "b.p", "rate", "0.5", "2"]
 
-
-def grow(inner):
-    pair = st.tuples(inner, st.sampled_from(["+", "-", "*"]), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})")
-    function = st.tuples(st.sampled_from(["sigmoid", "tanh", "softplus", "sin", "cos"]), inner).map(
-        lambda t: f"{t[0]}({t[1]})"
-    )
-    rest = st.tuples(st.sampled_from(["(-{})", "({} ** 2)", "({} / (2 + cos(h)))", "U.q({} * h)", *NEW]), inner)
-    return pair | function | rest.map(lambda t: t[0].replace("{}", t[1]))
-
-
-NEW = [
-    "maximum({}, 0.3 * h)", "minimum({}, c)", "abs({} + b.p)", "clamp({} - h, -0.5, 0.7)", "sqrt(1 + ({}) ** 2)",
-    "log(2 + ({}) ** 2)", "(mean({} * h) * c)", "layer_norm({} + 3 * h)", "where({} > h, {} * h, c)",
-    "stop_gradient({} + h)", "exp(-abs({}))",
-]  # fmt: skip
-
-
-EXPRESSIONS = st.recursive(st.sampled_from(LEAVES), grow, max_leaves=8)
-NAMES = {name: getattr(lang, name) for name in lang.__all__}
-
-
-def random_cell(first: str, second: str):
-    space = {"cell": cell, **NAMES}
-    exec(
-        f"@cell\ndef random(x, h, c, W, U, b, *, rate=0.7):\n    g = {first}\n    return h * 0 + g, {second} + c", space
-    )
-    return space["random"]
-
-
-@given(EXPRESSIONS, EXPRESSIONS)
-def test_the_graph_computes_what_the_function_computes(first, second):
-    random = random_cell(first, second)
+@given(st.randoms(use_true_random=False))
+def test_the_graph_computes_what_the_function_computes(chance):
+    random = made(source(chance, Language(sequence=False)))
     generator = torch.Generator().manual_seed(0)
 
     def numbers(*shape):
         return torch.randn(shape, dtype=torch.float64, generator=generator)
 
-    weights = {"W": {"p": numbers(3, 2)}, "U": {"p": numbers(3, 3), "q": numbers(3, 3)}, "b": {"p": numbers(3)}}
-    x, h, c = numbers(4, 2), numbers(4, 3), numbers(4, 3)
-    W, U, b = TensorMaps("W", weights["W"]), TensorMaps("U", weights["U"]), TensorVectors(weights["b"])
-    expected = random(x, h, c, W, U, b, rate=0.7)
+    graph, sizes = random.graph, {"W": (3, 3), "U": (3, 3), "b": (3,)}
+    weights = {space: {name: numbers(*size) for name in getattr(graph, space)} for space, size in sizes.items()}
+    x, states = numbers(4, 3), [numbers(4, 3) for _ in graph.states]
+    spaces = {"W": TensorMaps("W", weights["W"]), "U": TensorMaps("U", weights["U"]), "b": TensorVectors(weights["b"])}
+    options = {name: torch.tensor(option.value, dtype=torch.float64) for name, option in random.options.items()}
+    expected = random(*random.signature.arguments(x, tuple(states), spaces), **options)
 
     values: dict = {}
-    leaves = {("input", "x"): x, ("state", "h"): h, ("state", "c"): c, ("vector", "p"): weights["b"]["p"]}
-    leaves["scalar", "rate"] = torch.tensor(0.7, dtype=torch.float64)
-    for node in random.graph.nodes():
+    leaves = {("state", name): state for name, state in zip(graph.states, states, strict=True)}
+    leaves |= {("vector", name): vector for name, vector in weights["b"].items()}
+    leaves |= {("scalar", name): option for name, option in options.items()} | {("input", "x"): x}
+    for node in graph.nodes():
         if node.op == "product":
-            matrix = weights[node.matrix.space][node.matrix.name]
+            own = weights[getattr(node.matrix, "space", "U")]
+            matrix = value(node.matrix, own, lambda factor: evaluate(factor, values | scalars(factor, options)))
             argument = node.args[0]
-            values[node] = (values[argument] if argument in values else evaluate(argument, values)) @ matrix.T
+            values[node] = evaluate(argument, values) @ matrix.T
+        elif node.op == "itself":
+            values[node] = x
         elif (node.op, node.name) in leaves:
             values[node] = leaves[node.op, node.name]
-    for node, value in zip(random.graph.new_states, expected, strict=True):
-        torch.testing.assert_close(evaluate(node, values), value, rtol=1e-12, atol=1e-12)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for node, computed in zip(graph.new_states, expected, strict=True):
+        torch.testing.assert_close(evaluate(node, values).expand(4, 3), computed, rtol=1e-12, atol=1e-12)
+
+
+def scalars(factor, options):
+    """The values of the options that the factor of a matrix is computed from."""
+    return {node: options[node.name] for node in walk([factor]) if node.op == "scalar"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +15,22 @@ from gatelab.lang.document import to_document
 from gatelab.lang.graph import Matrix, Node, Weight, evaluate, mask_name, walk
 from gatelab.lang.tensors import TensorMaps, TensorVectors, value
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
-class Family(nn.Module):
+
+class _Named(nn.Module):
+    """A module whose parameters may have any name, also that of an attribute that torch sets in every module."""
+
+    def train(self, mode: bool = True) -> Self:
+        """As in every module."""
+        self.__dict__["training"] = mode
+        for child in self.children():
+            child.train(mode)
+        return self
+
+
+class Family(_Named):
     """W, U or b: parameters by name, in the order of the equations, `b["z"]` or `b.z`. Given values are buffers.
 
     (`nn.ParameterDict` does not allow names of its own methods, such as "update", a likely name for a gate.)
@@ -77,7 +91,7 @@ def _document(cell: Cell) -> str:
     return json.dumps(to_document(cell), separators=(",", ":"))
 
 
-class CellParameters(nn.Module):
+class CellParameters(_Named):
     """`W.z` (H, D), `U.z` (H, H), `b.z` (H) and learned scalars such as `epsilon` (), as in the state dict.
 
     Given values are set, parameters are uninitialized; see `gatelab.engine.initialise`.

@@ -231,7 +231,7 @@ def _network(data: Document) -> Network:
                     _arrays(own.weights, expected),
                     _arrays(own.vectors, dict.fromkeys(graph.b, (H,))),
                     _numbers(own.scalars, graph.scalars),
-                    graph,
+                    cell,
                 )
                 for direction, own in directions.items()
             )

@@ -65,9 +65,9 @@ class Layer:
         weights: dict[str, np.ndarray],
         vectors: dict[str, np.ndarray],
         scalars: dict[str, float],
-        graph: Graph,
+        cell: Cell,
     ) -> Layer:
-        """Compute the matrix expressions, in float64."""
+        """Compute the matrix expressions, in float64; also those that only the gradient needs."""
         recurrent = {name[2:]: torch.from_numpy(w).double() for name, w in weights.items() if name.startswith("U.")}
         numbers = {name: torch.tensor(value, dtype=torch.float64) for name, value in scalars.items()}
 
@@ -78,7 +78,7 @@ class Layer:
             matrix: weights[f"{matrix.space}.{matrix.name}"]
             if isinstance(matrix, Weight)
             else _array(value(matrix, recurrent, number_of))
-            for matrix in graph.matrices
+            for matrix in differentiable_graph(cell).matrices
         }
         return cls(number, direction, weights, vectors, scalars, matrices)
 
@@ -329,7 +329,7 @@ def _of_parameters(number: int, direction: str, parameters: CellParameters) -> L
         {f"{space}.{name}": _array(each) for space, family in spaces.items() for name, each in family.items()},
         {name: _array(each) for name, each in parameters.b.items()},
         {name: _number(each) for name, each in parameters.scalars().items()},
-        inference_graph(parameters.cell),
+        parameters.cell,
     )
 
 
