@@ -28,7 +28,7 @@ weights names forward backward train training data items keys shape dtype device
 layer number network expression_0 input_ expf tanhf power relu_ y0 y1 jn gamma_ lgamma é α alpha λ lambda_ δ delta_t Ω
 """
 _STATES = "h c s m y p q h_1 memory slow fast state n_1 value_1 t_ b_h int new_h steps_ total_ x_next output double"
-_OPTIONS = "rate gamma alpha epsilon decay tau k s_rate scale int_ beta training cell names"
+_OPTIONS = "rate gamma alpha epsilon decay tau k s_rate scale int_ beta training names"
 COMMON, HOSTILE, STATES, OPTIONS = (each.split() for each in (_COMMON, _HOSTILE, _STATES, _OPTIONS))
 PRIVATE = ("_tmp", "_a1", "_new_h", "_")
 

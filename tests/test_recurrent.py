@@ -335,13 +335,13 @@ def test_a_user_defined_cell_supports_everything():
 
 def test_parameters_may_be_called_as_attributes_of_modules_are():
     @cell
-    def hostile(x, h, W, U, b, *, training=learned(0.3), cell=learned(0.5)):
-        return tanh(W.training(x) + U.names(h) + b.forward + training * cell)
+    def hostile(x, h, W, U, b, *, training=learned(0.3), names=learned(0.5)):
+        return tanh(W.training(x) + U.names(h) + b.forward + training * names)
 
     layer = Recurrent(hostile, 3, 4, engine="eager")
     assert not layer.eval().layers[0]["fwd"].W.training
     assert layer.train().layers[0]["fwd"].b.training
-    wanted = {f"layers.0.fwd.{name}" for name in ("W.training", "U.names", "b.forward", "training", "cell")}
+    wanted = {f"layers.0.fwd.{name}" for name in ("W.training", "U.names", "b.forward", "training", "names")}
     assert {name for name, _ in layer.named_parameters()} == wanted
     layer(torch.randn(2, 5, 3))[0].sum().backward()
     assert all(parameter.grad is not None for parameter in layer.parameters())
