@@ -424,7 +424,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=240)
     parser.add_argument("--first", type=int, default=0, help="the number of the first cell")
     parser.add_argument("--only", type=int, help="one cell again")
-    parser.add_argument("--light", action="store_true", help="for each cell one or two of the checks that take long, in turn")
+    parser.add_argument("--light", action="store_true", help="of the checks that take long one or two, in turn")
     given = parser.parse_args()
     imported()
     numbers = range(given.first, given.first + given.count) if given.only is None else [given.only]

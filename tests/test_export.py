@@ -430,7 +430,9 @@ def alike(x, h, next_h, W, U, b, *, alpha=learned(0.3), α=learned(0.7)):
 
 @pytest.mark.parametrize("target", ["c", "js", "torch", "onnx", "json"])
 @pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("own", [alike, exported.own, exported.prefixed, exported.two_masks, exported.slope_of_its_own], ids=str)
+@pytest.mark.parametrize(
+    "own", [alike, exported.own, exported.prefixed, exported.two_masks, exported.slope_of_its_own], ids=str
+)
 def test_names_that_are_alike(own, bidirectional, target, tmp_path):
     model = exported.classifier(own, 1, bidirectional=bidirectional)
     assert export(model, target, tmp_path / "out").checked.difference < 1e-5

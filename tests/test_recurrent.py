@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import gatelab
-from gatelab import Recurrent, cell, cells, learned, tanh
+from gatelab import Recurrent, cells, learned, tanh
 from gatelab.lang import tensors
 
 D, H, B, T = 3, 4, 3, 5
@@ -334,7 +334,7 @@ def test_a_user_defined_cell_supports_everything():
 
 
 def test_parameters_may_be_called_as_attributes_of_modules_are():
-    @cell
+    @gatelab.cell
     def hostile(x, h, W, U, b, *, training=learned(0.3), names=learned(0.5)):
         return tanh(W.training(x) + U.names(h) + b.forward + training * names)
 
