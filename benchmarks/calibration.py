@@ -1,10 +1,11 @@
-"""Coverage and false alarms of the intervals and tests over seeds, by simulation.
+"""Coverage and false alarms of the intervals and tests over seeds, and how often runs are called far, by simulation.
 
 python benchmarks/calibration.py
 
-Two or four models draw their runs from the same distribution, so that every true difference is 0: an interval that
-excludes 0 is a false alarm. In `one skewed` the others do not vary, and differences are as skewed as the one model is.
-`mean` is the interval of a single model's mean.
+Two or four models draw their runs from distributions of the same mean, so that every true difference is 0: an interval
+that excludes 0 is a false alarm. `mean` is the interval of the first model's mean; `far` is how often the report says
+that a run of the first model is far from the majority of its runs. A run that fails is worse by 1, and runs have a
+standard deviation of 0.02 beside that.
 """
 
 from __future__ import annotations
@@ -12,21 +13,49 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from gatelab.experiments import stats
+from gatelab.experiments import failures, stats
 
 SEEDS = (3, 5, 7, 10)
 MODELS = 4
-ONE_SKEWED = "one skewed (exponential), the others almost constant"
-SHAPES: dict[str, Callable[[np.random.Generator, tuple[int, int]], np.ndarray]] = {
-    "normal": lambda random, shape: random.normal(size=shape),
-    "heavy tails (Student t, 3 df)": lambda random, shape: random.standard_t(3, size=shape),
-    "skewed (exponential)": lambda random, shape: random.exponential(size=shape) - 1,
-    ONE_SKEWED: lambda random, shape: random.exponential(size=shape) - 1,
-    "accuracy (200 test examples, 95 %)": lambda random, shape: random.binomial(200, 0.95, size=shape) / 200 - 0.95,
-}
+NOISE = 0.02  # standard deviation of runs that do not fail by 1
+Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
+
+
+def normal(random: np.random.Generator, shape: tuple[int, int], deviation: float = 1.0) -> np.ndarray:
+    return deviation * random.normal(size=shape)
+
+
+def exponential(random: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    return random.exponential(size=shape) - 1
+
+
+def failing(random: np.random.Generator, shape: tuple[int, int], share: float) -> np.ndarray:
+    """Each run fails with this probability; the mean is 0."""
+    return NOISE * random.normal(size=shape) - (random.random(shape) < share) + share
+
+
+SHAPES: dict[str, tuple[Draw, Draw]] = {  # of the first model, and of the others
+    name: (draw, draw)
+    for name, draw in {
+        "normal": normal,
+        "heavy tails (Student t, 3 df)": lambda random, shape: random.standard_t(3, size=shape),
+        "skewed (exponential)": exponential,
+        "accuracy (200 test examples, 95 %)": lambda random, shape: random.binomial(200, 0.95, size=shape) / 200 - 0.95,
+        "half of the runs of every model fail": partial(failing, share=0.5),
+    }.items()
+} | {
+    "one skewed (exponential), the others almost constant": (exponential, partial(normal, deviation=1e-3)),
+    **{
+        f"one fails in {share:.0%} of its runs, the others never".replace("%", " %"): (
+            partial(failing, share=share), partial(normal, deviation=NOISE),
+        )
+        for share in (0.05, 0.1, 0.2, 0.3)
+    },
+}  # fmt: skip
 
 
 def excludes_zero(values: np.ndarray, tests: int) -> np.ndarray:
@@ -37,8 +66,15 @@ def excludes_zero(values: np.ndarray, tests: int) -> np.ndarray:
     return (np.abs(values.mean(1)) > half) & (sd > stats.ROUNDING)  # without variance nothing is tested
 
 
+def has_far_run(values: np.ndarray, finest: float) -> np.ndarray:
+    """For each row of (draws, n): whether `failures.failures` finds a run far from the majority."""
+    smallest, largest = failures.majority(values).T
+    distance = np.maximum(smallest - values.min(1), values.max(1) - largest)
+    return distance > failures.limit(values.shape[1]) * np.maximum(largest - smallest, finest)
+
+
 def check(random: np.random.Generator) -> None:
-    """The vectorised rule is that of `stats.estimate`."""
+    """The vectorised rules are those of `stats.estimate` and `failures.failures`."""
     for tests in (1, 6):
         for values in random.normal(0.5, 1, (200, 5)):
             (ours,) = excludes_zero(values[None], tests)
@@ -46,6 +82,20 @@ def check(random: np.random.Generator) -> None:
             assert estimate.low is not None
             assert estimate.high is not None
             assert ours == estimate.significant == (estimate.low > 0 or estimate.high < 0)
+    for values in failing(random, (200, 5), 0.2):
+        found = failures.failures(dict(enumerate(values.tolist())), finest=0.01)
+        assert found is not None
+        assert has_far_run(values[None], 0.01)[0] == bool(found.failed or found.better)
+
+
+def rates(random: np.random.Generator, draws: int, n: int, first: Draw, others: Draw, finest: float) -> list[float]:
+    """The numbers of one row."""
+    models = [first(random, (draws, n)), *(others(random, (draws, n)) for _ in range(MODELS - 1))]
+    alarm = excludes_zero(models[0] - models[1], 1).mean()
+    pairs = list(itertools.combinations(models, 2))
+    family = np.any([excludes_zero(a - b, len(pairs)) for a, b in pairs], axis=0).mean()
+    mean = excludes_zero(models[0], 1).mean()
+    return [1 - alarm, alarm, family, 1 - mean, has_far_run(models[0], finest).mean()]
 
 
 def main() -> None:
@@ -55,19 +105,12 @@ def main() -> None:
     random = np.random.default_rng(0)
     check(random)
     print(f"{draws:,} simulated experiments each; in %\n")
-    print("| runs | seeds | coverage, difference | false alarms | false alarms, 6 tests | coverage, mean |")
-    print("|---|---|---|---|---|---|")
-    for name, draw in SHAPES.items():
+    print("| runs | seeds | coverage, difference | false alarms | false alarms, 6 tests | coverage, mean | far run |")
+    print("|---|---|---|---|---|---|---|")
+    for name, shape in SHAPES.items():
+        finest = 1 / 200 if "200 test examples" in name else 0.0
         for n in SEEDS:
-            models = [draw(random, (draws, n)) for _ in range(MODELS)]
-            if name == ONE_SKEWED:
-                models[1:] = [1e-3 * random.normal(size=(draws, n)) for _ in models[1:]]
-            alarm = excludes_zero(models[0] - models[1], 1)
-            pairs = list(itertools.combinations(models, 2))
-            family = np.any([excludes_zero(a - b, len(pairs)) for a, b in pairs], axis=0)
-            mean = excludes_zero(models[0], 1)
-            rates = (1 - alarm.mean(), alarm.mean(), family.mean(), 1 - mean.mean())
-            print(f"| {name} | {n} | {' | '.join(f'{100 * rate:.1f}' for rate in rates)} |")
+            print(f"| {name} | {n} | {' | '.join(f'{100 * r:.1f}' for r in rates(random, draws, n, *shape, finest))} |")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 from gatelab import formatting, style
 from gatelab.experiments import stats
 from gatelab.experiments.record import Family
-from gatelab.experiments.results import ModelResult, Results, RunResult
+from gatelab.experiments.results import ModelResult, Results, RunResult, failures_of
 from gatelab.report import figures, tables
 from gatelab.report.words import findings
 from gatelab.report.words.limitations import limitations
@@ -34,10 +34,11 @@ def results_of(values: dict[str, list[float]], metric="accuracy", tests=1, base=
         schema=2, metric=metric, seconds=1.0, classes=(), base=base, design=design or {}, models=models,
         baseline=more.pop("baseline", None), family=Family(tests=tests, **more),
         comparisons=tuple(stats.compare(by_seed, tests, larger, base)),
-        effects=tuple(stats.effects(by_seed, design or {}, tests)),
+        effects=tuple(stats.effects(by_seed, design or {}, tests)), failures=failures_of(models, metric),
     )  # fmt: skip
 
 
+FAILS = {"gru": [0.9, 0.91, 0.12, 0.908, 0.902], "rnn": [0.8, 0.81, 0.806, 0.801, 0.807]}
 CLEAR = {"gru": [0.9, 0.91, 0.905, 0.902, 0.908], "rnn": [0.8, 0.81, 0.806, 0.801, 0.807]}
 CLOSE = {"gru": [0.9, 0.8, 0.85, 0.87, 0.83], "rnn": [0.89, 0.81, 0.86, 0.84, 0.82]}
 
@@ -174,6 +175,53 @@ def test_the_answer_in_brief():
     assert findings.in_brief(results_of({"gru": [0.5, 0.6]})) == (
         "gru reaches accuracy 55.00 % (standard deviation 7.1) over 2 runs."
     )
+
+
+def test_runs_far_from_the_others_are_named_and_how_often_models_fail():
+    assert not findings.failures(results_of(CLEAR))
+    far, rates, meaning, *others = findings.findings(results_of(FAILS))
+    assert far == (
+        "gru, seed 2: accuracy 12.00 %, far worse than the majority of its runs (3 of 5 runs have 90.00 % to 90.80 %)."
+    )
+    assert rates == (
+        "Failed runs (diverged, or far worse than the majority of their model's): gru 1 of 5 (95 % CI 1 to 72 %) and "
+        "rnn 0 of 5 (95 % CI 0 to 52 %)."
+    )
+    assert meaning.endswith("Look at how often each model fails, and at the runs that did not.")
+    assert others == findings.findings(results_of(FAILS).model_copy(update={"failures": {}}))
+    most = {"gru": [0.12, 0.99, 0.11, 0.98, 0.13], "rnn": CLEAR["rnn"]}
+    assert findings.failures(results_of(most))[0] == (
+        "gru, seeds 1 and 3: accuracy 99.00 % and 98.00 %, far better than the majority of its runs (3 of 5 runs have "
+        "11.00 % to 13.00 %)."
+    )
+    errors = findings.failures(results_of(FAILS, "mse"))
+    assert errors[0].startswith("gru, seed 2: MSE 0.1200, far better than the majority of its runs (3 of 5 runs have ")
+    assert "gru 0 of 5 (" in errors[1]
+
+
+def test_a_run_that_diverged_has_failed():
+    results = results_of(CLEAR)
+    lost = RunResult(seed=5, place="gru5", status="diverged", reason="the loss is 1e+09")
+    models = {**results.models, "gru": results.models["gru"].model_copy(
+        update={"runs": (*results.models["gru"].runs, lost)})}  # fmt: skip
+    known = results.model_copy(update={"models": models, "failures": failures_of(models, "accuracy")})
+    (rates,) = findings.failures(known)
+    assert "gru 1 of 6 (95 % CI 0 to 64 %) and rnn 0 of 5 (" in rates
+    assert findings.general(known)[:2] == [
+        "gru, seed 5: diverged (the loss is 1e+09) and is excluded from all numbers.",
+        rates,
+    ]
+
+
+def test_limitations_say_what_so_few_runs_cannot_show():
+    experiment = {"spec": {"training": {"num_epochs": 1}}}
+    three = {"a": [0.1, 0.2, 0.15], "b": [0.2, 0.3, 0.25]}
+    texts = {n: limitations(results_of({m: v * n for m, v in three.items()}), experiment) for n in (1, 2, 4)}
+    assert ["six tests gave a false alarm in 15 %" in " ".join(text) for text in texts.values()] == [True, False, False]
+    for n, share in ((1, 71), (2, 46), (4, 26)):
+        assert any(f"{3 * n} runs without a failure do not rule out that {share} % fail." in t for t in texts[n])
+    assert ["only large differences are detectable" in " ".join(text) for text in texts.values()] == [True, True, False]
+    assert not any("fail" in text for text in limitations(results_of({"a": [0.1, 0.2]}), experiment))
 
 
 def test_limitations_name_few_seeds_and_runs_at_the_end_of_the_budget():

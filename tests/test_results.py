@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gatelab.errors import DataError
-from gatelab.experiments.results import gather, read_results
+from gatelab.experiments.results import failures_of, gather, read_results
 from gatelab.report import tables
 from gatelab.tasks import Baseline
 from gatelab.training import Run
@@ -74,6 +74,31 @@ def test_the_better_one_is_named_first_and_its_runs_are_the_better_ones(tmp_path
     assert (comparison.a, comparison.b) == ("a", "b")
     assert comparison.superiority == pytest.approx(8 / 9)
     assert tables.comparisons(results)[1] == ["a", "b", "−0.183", "−0.255 to −0.112", "0.008 *", "89 %"]
+
+
+def test_runs_far_from_the_others_are_found_by_the_metric_and_what_can_be_told_apart(tmp_path):
+    ends = {"a": [0.9, 0.91, 0.905, 0.5, 0.906], "b": [0.9, 0.9, 0.9, 0.75, 0.9], "c": [0.2, 0.3, 0.25, 0.28, 0.23]}
+    for model, values in ends.items():
+        for seed, value in enumerate(values):
+            written(tmp_path / f"{model}{seed}", [value])
+    results = gather(experiment("abc", 5), tmp_path)
+    assert {name: one.failed for name, one in results.failures.items()} == {"a": (), "b": (), "c": ()}  # 4 examples
+    plain = {name: model.model_copy(update={"confusion": None}) for name, model in results.models.items()}
+    assert {name: one.failed for name, one in failures_of(plain, "accuracy").items()} == {"a": (3,), "b": (3,), "c": ()}
+    assert {name: one.better for name, one in failures_of(plain, "loss").items()} == {"a": (), "b": (), "c": ()}
+    results.write(tmp_path)
+    assert read_results(tmp_path).failures == results.failures
+    (tmp_path / "errors").mkdir()
+    for seed, value in enumerate([2.0, 2.0, 2.0, 2.01, 2.4]):  # a thousandth of 2 is the finest difference
+        written(tmp_path / "errors" / f"a{seed}", [value], "mse")
+    assert gather(experiment("a", 5), tmp_path / "errors").failures["a"].failed == (4,)
+
+
+def test_a_model_of_two_runs_has_no_majority(tmp_path):
+    for name in ("a0", "a1"):
+        written(tmp_path / name, [0.5])
+    written(tmp_path / "a2", [0.5], status="diverged", divergence={"what": "the loss is 1e+09"})
+    assert gather(experiment("a", 3), tmp_path).failures == {}
 
 
 def test_the_family_of_tests_is_that_of_the_plan(tmp_path):

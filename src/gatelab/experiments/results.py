@@ -20,6 +20,7 @@ from gatelab.disk import within
 from gatelab.errors import DataError, first_problem
 from gatelab.experiments import stats
 from gatelab.experiments.claims import Claims
+from gatelab.experiments.failures import Failures, failures
 from gatelab.experiments.numbers import UNUSABLE, Numbers
 from gatelab.experiments.record import RESULTS, Family
 from gatelab.experiments.run_process import last_log_line
@@ -30,6 +31,7 @@ from gatelab.tasks import Baseline
 from gatelab.training import Run
 from gatelab.training.process import is_busy
 
+FINEST = 1e-3  # of a metric: no difference below this is called a large one
 SCHEMA = 2  # 1 had sentences among its numbers
 
 
@@ -91,6 +93,7 @@ class Results(Numbers):
     models: dict[str, ModelResult]
     comparisons: tuple[Comparison, ...]
     effects: tuple[Effect, ...]
+    failures: dict[str, Failures] = Field(default_factory=dict)  # by model, where there are enough runs
     search: SearchResult | None = None
 
     @property
@@ -138,6 +141,7 @@ def gather(experiment: dict[str, Any], directory: Path) -> Results:
         models=models,
         comparisons=tuple(stats.compare(values, family.tests, larger_is_better, base)) if metric else (),
         effects=tuple(stats.effects(values, design, family.tests)) if metric else (),
+        failures=failures_of(models, metric) if metric else {},
         search=search_result(experiment, directory),
     )
 
@@ -294,6 +298,24 @@ def _confusion(run: Run) -> np.ndarray | None:
 def main_metric(metrics: dict[str, float], loss: str) -> str | None:
     """What models are compared by: bits for text, accuracy for classes, else the squared or the absolute error."""
     return next((name for name in (*BITS, "accuracy", "mae" if loss == "mae" else "mse") if name in metrics), None)
+
+
+def failures_of(models: dict[str, ModelResult], metric: str) -> dict[str, Failures]:
+    """How often each model fails, for those with enough runs."""
+    known = {}
+    for name, values in by_seed(models, metric).items():
+        diverged = [run.seed for run in models[name].runs if run.status == "diverged"]
+        larger_is_better, finest = metric not in SMALLER_IS_BETTER, _finest(models[name], metric, list(values.values()))
+        if (found := failures(values, diverged, larger_is_better, finest)) is not None:
+            known[name] = found
+    return known
+
+
+def _finest(model: ModelResult, metric: str, values: list[float]) -> float:
+    """The difference between two runs that is certainly none: that of one test example, and at least a thousandth."""
+    if metric not in PERCENT:
+        return FINEST * float(np.median(values)) if values else 0.0
+    return max(FINEST, len(model.done) / sum(map(sum, model.confusion))) if model.confusion else FINEST
 
 
 def by_seed(models: dict[str, ModelResult], metric: str) -> dict[str, BySeed]:

@@ -8,6 +8,7 @@ from gatelab.experiments import stats
 from gatelab.experiments.results import ModelResult, Results, by_seed
 from gatelab.experiments.stats import Comparison, Effect, Estimate
 from gatelab.formatting import counted, difference, listed, metric_name, p_value, scale, signed, value
+from gatelab.report.words.failures import failures
 
 NAMED = 3  # pairs up to which all are named in the summary
 
@@ -22,10 +23,11 @@ def findings(results: Results) -> list[str]:
 
 
 def general(results: Results) -> list[str]:
-    """What concerns all numbers: mixed or missing runs, and the trivial baseline."""
+    """What concerns all numbers: mixed, missing or failed runs, and the trivial baseline."""
     return [
         *mixtures(results.models),
         *unfinished(results.models),
+        *failures(results),
         *baseline(results),
         *incomplete_effects(results),
     ]
