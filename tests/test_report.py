@@ -24,6 +24,7 @@ from gatelab.cli import app
 from gatelab.errors import DataError
 from gatelab.experiments import config
 from gatelab.experiments.bench import bench
+from gatelab.experiments.failures import Failures
 from gatelab.experiments.record import read_experiment
 from gatelab.experiments.results import Results, read_results
 from gatelab.experiments.results import manifests as gathered
@@ -215,6 +216,18 @@ def test_settings_are_those_of_the_spec(experiment):
     rows = dict(settings.settings(results(experiment), made, []))
     assert rows["tested weights"] == "epoch with the best validation loss"
     assert rows["epochs"] == "at most 3, early stopping with patience 4"
+
+
+def test_runs_far_from_the_others_are_on_the_page_and_in_the_summary(experiment):
+    known, document = results(experiment), read_experiment(experiment)
+    assert not any(
+        "Failed runs" in text for text in (tables.markdown(known, document, "x"), page.page(known, document, [], "x"))
+    )
+    far = Failures(runs=3, failed=(1,), better=(), majority=2, smallest=0.5, largest=0.5, low=0.1, high=0.9)
+    failing = known.model_copy(update={"failures": {**known.failures, "gru": far}})
+    for text in (tables.markdown(failing, document, "x"), page.page(failing, document, [], "x")):
+        assert "far worse than the majority of its runs (2 of 3 runs have 50.00 % to 50.00 %)" in text
+        assert "gru 1 of 3 (95 % CI 10 to 90 %)" in text
 
 
 def test_a_run_that_is_missing_is_a_dash(experiment):

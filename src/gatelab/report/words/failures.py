@@ -11,10 +11,11 @@ from gatelab.formatting import counted, listed, metric_name, value
 
 def failures(results: Results) -> list[str]:
     """The runs that are far from the others, what that means for the tests, and how often each model fails."""
-    sentences = list(_far(results))
-    if not any(one.failed or one.better for one in results.failures.values()):
+    known = {name: results.failures[name] for name in results.models if name in results.failures}
+    if not any(one.failed or one.better for one in known.values()):
         return []
-    rates = listed([f"{name} {rate(one)}" for name, one in results.failures.items()])
+    sentences = list(_far(results, known))
+    rates = listed([f"{name} {rate(one)}" for name, one in known.items()])
     return [
         *sentences,
         f"Failed runs (diverged, or far worse than the majority of their model's): {rates}.",
@@ -33,13 +34,13 @@ def rate(one: Failures) -> str:
     return f"{len(one.failed)} of {one.runs} (95 % CI {100 * one.low:.0f} to {100 * one.high:.0f} %)"
 
 
-def _far(results: Results) -> Iterator[str]:
+def _far(results: Results, known: dict[str, Failures]) -> Iterator[str]:
     """The runs with a metric that is far from the majority's, by model and side."""
     metric = results.metric or ""
-    for name, one in results.failures.items():
+    for name, one in known.items():
         metrics = by_seed(results.models, metric)[name]
-        for seeds, side in (([seed for seed in one.failed if seed in metrics], "worse"), (list(one.better), "better")):
-            if seeds:
+        for all_of_them, side in ((one.failed, "worse"), (one.better, "better")):
+            if seeds := [seed for seed in all_of_them if seed in metrics]:  # one that diverged has no metric
                 which = f"seed{'s' if len(seeds) > 1 else ''} {listed(list(map(str, seeds)))}"
                 reached = listed([value(metric, metrics[seed]) for seed in seeds])
                 around = f"{value(metric, one.smallest)} to {value(metric, one.largest)}"
