@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -13,11 +15,13 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import gatelab
+from gatelab import sealed
 from gatelab.errors import DataError, GatelabError
 from gatelab.estimators.forecasting import baselines, calendar_features, frames, horizons, intervals
 from gatelab.estimators.forecasting.intervals import Scores
 from gatelab.estimators.forecasting.stamps import Stamps
 from gatelab.estimators.forecasting.transforms import KINDS, Combination, Transform
+from gatelab.estimators.forecasting.verify import verify_forecaster
 from gatelab.sklearn import RecurrentForecaster
 
 pd = pytest.importorskip("pandas")
@@ -843,6 +847,109 @@ def test_damaged_files_are_refused(fitted, tmp_path):
     record.write_text(json.dumps({**content, "horizon": 9}))
     with pytest.raises(DataError, match="checksum does not match"):
         RecurrentForecaster.load(tmp_path / "kept")
+
+
+@pytest.fixture(scope="module")
+def saved(fitted, tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "kept"
+    fitted.save(path)
+    assert all(finding.good for _, found in verify_forecaster(path) for finding in found)
+    return path
+
+
+def forge(kept, change):
+    """Change what a forecaster was saved with, and give it the checksums that belong to that."""
+    record, arrays = sealed.read_json(kept / "forecaster.json"), sealed.read_arrays(kept / "forecaster.npz")
+    change(record, arrays)
+    sealed.write_json(kept / "forecaster.json", record)
+    sealed.write_arrays(kept / "forecaster.npz", arrays)
+
+
+def values(where, **changes):
+    return lambda record, arrays: {"record": record, "stamps": record["stamps"], "arrays": arrays,
+                                   "parameters": record["parameters"]}[where].update(changes)  # fmt: skip
+
+
+def first(name, value):
+    def change(record, arrays):
+        arrays[name][(0,) * arrays[name].ndim] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (values("stamps", freq="<script>"), "its times do not continue: .*<script>"),
+        (values("stamps", freq="9" * 30 + "D"), "its times do not continue: "),
+        (values("stamps", freq="99999999M"), "its times do not continue: "),
+        (values("stamps", freq="-1M"), "its times do not continue: Frequency must be positive"),
+        (values("stamps", kind="dates", freq="-1MS"), "with the frequency '-1MS' they do not increase"),
+        (values("stamps", kind="dates", zone="Atlantis", freq="MS"), "its times do not continue: .*Atlantis"),
+        (values("stamps", kind="dates", freq=None, unit="weeks"), "unit: Input should be 's', 'ms', 'us' or 'ns'"),
+        (values("stamps", kind="numbers", freq=None), "cycles are year, and the steps have no regular dates"),
+        (values("stamps", kind="positions", freq=None), "expected no times"),
+        (values("stamps", steps=3), "expected 25 to 3 steps, and it has 33"),
+        (values("record", cycles=["zz"]), "cycles.0: Input should be 'minute', 'hour', 'day', 'week' or 'year'"),
+        (values("record", cycles=["year", "day"]), "a network reads 3 numbers and answers 1: expected 5 and 1"),
+        (values("record", fh=[0]), "fh.0: Input should be greater than or equal to 1"),
+        (values("record", fh=[]), "fh: .* should have at least 1 item"),
+        (values("record", horizon=10**9), "horizon: Input should be less than or equal to 10000"),
+        (values("record", names=[]), "names: .* should have at least 1 item"),
+        (values("record", season=0), "season: Input should be greater than or equal to 1"),
+        (values("parameters", lower="low"), "lower is 'low': expected a number"),
+        (values("parameters", adaptive="yes"), "adaptive is 'yes': expected true or false"),
+        (values("arrays", times=np.full(33, np.nan, np.float16)), "expected 33 times, integers or finite numbers that"),
+        (values("arrays", times=np.zeros(33, np.int64)), "expected 33 times, .* that increase"),
+        (values("arrays", times=np.zeros((33, 2), np.int64)), "expected 33 times"),
+        (first("values", np.nan), "expected finite values, and scales above 0"),
+        (first("scales", 0), "expected finite values, and scales above 0"),
+        (first("errors", -1), "expected errors from 0 up, of finite forecasts"),
+        (first("forecasts", np.inf), "expected errors from 0 up, of finite forecasts"),
+    ],
+)
+def test_forged_files_are_refused_in_words_and_seen_by_verify(change, message, saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "kept")
+    forge(tmp_path / "kept", change)
+    with pytest.raises(DataError, match=message):
+        RecurrentForecaster.load(tmp_path / "kept")
+    (_, [found]), *_ = verify_forecaster(tmp_path / "kept")
+    assert not found.good
+    assert re.search(message, found.message)
+
+
+def test_the_values_of_a_forged_logarithm_are_refused(tmp_path):
+    forecaster = RecurrentForecaster(**{**QUICK, "log": True}).fit(MONTHLY, fh=[1])
+    forecaster.save(tmp_path / "kept")
+    forge(tmp_path / "kept", first("values", -1))
+    with pytest.raises(DataError, match="expected positive values, which have logarithms"):
+        RecurrentForecaster.load(tmp_path / "kept")
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.date_range("2024-03-01", periods=40, freq="h", tz="Europe/Berlin"),
+        pd.date_range("2024-03-01", periods=40, freq="D", tz="UTC"),
+        pd.date_range("2024-03-01", periods=40, freq="D", tz="+02:00"),
+        pd.date_range("2024-03-01", periods=40, freq="D", unit="s"),
+        pd.date_range("2024-03-01", periods=40, freq="W-TUE"),
+        pd.DatetimeIndex(pd.date_range("2024-03-01", periods=80, freq="D")[np.arange(40) ** 2 // 20]),
+        pd.period_range("2024", periods=40, freq="Q"),
+        pd.RangeIndex(3, 83, 2),
+        pd.Index(np.arange(40) / 4),
+        pd.Index(np.cumsum(1 + np.arange(40) % 3)),
+    ],
+    ids=range(10),
+)
+def test_every_index_is_kept(index, tmp_path):
+    """What is refused in a forged file is none of what `save` writes."""
+    y = pd.Series(np.sin(np.arange(40.0)), index)
+    y = y[~y.index.duplicated()]
+    forecaster = RecurrentForecaster(**{**QUICK, "num_steps": 1}, window=4).fit(y, fh=[1, 2])
+    forecaster.save(tmp_path / "kept")
+    again = RecurrentForecaster.load(tmp_path / "kept")
+    pd.testing.assert_index_equal(again.predict_interval().index, forecaster.predict_interval().index)
 
 
 def test_the_summary_says_what_was_chosen(fitted):

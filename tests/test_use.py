@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import gatelab
-from gatelab import tasks
+from gatelab import sealed, tasks
 from gatelab.analysis import inspect
 from gatelab.errors import DataError
 from gatelab.experiments import config
@@ -24,6 +24,7 @@ from gatelab.report.inspection.write import write_inspection
 from gatelab.tasks import timestamps
 from gatelab.tasks.series import cuts as series_cuts
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
+from gatelab.training.verify import verify
 from gatelab.use.files import predict
 
 CELL = """
@@ -286,6 +287,29 @@ def test_a_series_is_continued_in_its_own_units_with_dates(series, cli, tmp_path
         assert float(lines[1].split(",")[1]) == pytest.approx(wave(37, 38)[0], abs=2)
     finally:
         os.rename(tmp_path / "elsewhere.csv", series / "wave.csv")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"ending": np.zeros((24, 1), "datetime64[s]")},
+            r"the end of the series is datetime64\[s\] of shape \(24, 1\)",
+        ),
+        ({"ending": np.zeros((0, 1))}, "the end of the series has no steps"),
+        ({"ending": np.full((24, 1), np.nan)}, "or values that are not finite"),
+        ({"ending_stamps": np.zeros(24)}, r"the times of the end of the series are float64 of shape \(24,\)"),
+        ({"ending_stamps": np.zeros(10**4, np.int64)}, r"the times of the end of the series are int64 of shape"),
+    ],
+)
+def test_a_forged_end_of_a_series_is_refused(series, tmp_path, change, message):
+    shutil.copytree(series / "run", tmp_path / "run")
+    kept = tmp_path / "run" / "examples.npz"
+    sealed.write_arrays(kept, sealed.read_arrays(kept) | change)
+    with pytest.raises(DataError, match=message):
+        gatelab.load(tmp_path / "run").forecast(3)
+    (found,) = [finding for finding in verify(Run(tmp_path / "run")) if not finding.good]
+    assert found.file == "examples.npz"
 
 
 def wave(start: int, end: int) -> np.ndarray:

@@ -89,6 +89,10 @@ def ending(path: Path, preparation: Preparation) -> Ending:
     if "ending" not in arrays:
         raise DataError(f"{path} does not hold the end of a series: pass the series to continue, as --data FILE.csv")
     values, stamps = arrays["ending"], arrays.get("ending_stamps")
-    if values.ndim != 2 or values.shape[1] != preparation.input_size or not np.isfinite(values).all():
-        raise sealed.damaged(path, f"the end of the series has the shape {values.shape}")
+    if values.ndim != 2 or values.shape[1] != preparation.input_size or values.dtype != np.float64:
+        raise sealed.damaged(path, f"the end of the series is {values.dtype} of shape {values.shape}")
+    if not len(values) or not np.isfinite(values).all():
+        raise sealed.damaged(path, "the end of the series has no steps, or values that are not finite")
+    if stamps is not None and (stamps.dtype != np.int64 or stamps.ndim != 1 or len(stamps) > len(values)):
+        raise sealed.damaged(path, f"the times of the end of the series are {stamps.dtype} of shape {stamps.shape}")
     return Ending(values, None if stamps is None else stamps.astype("datetime64[s]"))

@@ -13,17 +13,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from gatelab import sealed
 from gatelab.disk import whole_folder, within
-from gatelab.errors import DataError, GatelabError, first_problem
+from gatelab.errors import DataError, GatelabError, first_problem, short
+from gatelab.estimators.forecasting import parameters as checks
 from gatelab.estimators.forecasting.ensemble import Ensemble
 from gatelab.estimators.forecasting.frames import Form, Frame
 from gatelab.estimators.forecasting.history import History
+from gatelab.estimators.forecasting.horizons import FARTHEST
 from gatelab.estimators.forecasting.intervals import Scores
 from gatelab.estimators.forecasting.networks import Network
 from gatelab.estimators.forecasting.stamps import Kind, Stamps
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
 
 SCHEMA = 1
+MOST_STEPS = 10**12  # of any series
 RECORD, ARRAYS = FORECASTER, "forecaster.npz"
 Name = int | float | str | None
 
@@ -43,8 +46,8 @@ class TransformRecord(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     kind: Literal["window", "difference", "seasonal", "seasonal+difference"]
-    length: int = Field(ge=1)
-    season: int = Field(ge=1)
+    length: int = Field(ge=1, le=MOST_STEPS)
+    season: int = Field(ge=1, le=MOST_STEPS)
     log: bool
 
 
@@ -53,9 +56,9 @@ class StampsRecord(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     kind: Kind
-    steps: int
+    steps: int = Field(ge=1, le=MOST_STEPS)
     freq: str | None
-    unit: str
+    unit: Literal["s", "ms", "us", "ns"]
     zone: str | None
     utc: bool
     name: str | None
@@ -67,20 +70,20 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid")
     version: int
     parameters: dict[str, Any]
-    names: tuple[Name, ...]
+    names: tuple[Name, ...] = Field(min_length=1)
     form: Form
     stamps: StampsRecord
     transforms: tuple[TransformRecord, ...] = Field(min_length=1)
-    horizon: int = Field(ge=1)
-    fh: tuple[int, ...]
-    fitted_steps: int
-    season: int
-    cycles: tuple[str, ...]
+    horizon: int = Field(ge=1, le=FARTHEST)
+    fh: tuple[Annotated[int, Field(ge=1, le=FARTHEST)], ...] = Field(min_length=1)
+    fitted_steps: int = Field(ge=0, le=MOST_STEPS)
+    season: int = Field(ge=1, le=MOST_STEPS)
+    cycles: tuple[Literal["minute", "hour", "day", "week", "year"], ...]
     covariates: tuple[Name, ...]
-    validation: dict[str, float]
+    validation: dict[str, FiniteFloat]
     notes: dict[str, str]
     networks: int = Field(ge=1)
-    lowest: float | None = None  # None if it is not known
+    lowest: FiniteFloat | None = None  # None if it is not known
 
 
 @contextmanager
@@ -163,6 +166,7 @@ def load(path: Path) -> RecurrentForecaster:
     if times is not None and record.stamps.kind in ("dates", "periods"):
         times = times.astype("datetime64[us]")
     stamps = Stamps(times=times, **record.stamps.model_dump())
+    _check_stamps(path / RECORD, stamps, record)
     frame = Frame(arrays["values"], record.names, record.form, stamps)
     forecaster.history_ = History(frame, arrays["covariates"], record.cycles)
     forecaster.covariate_names_, forecaster.season_ = record.covariates, record.season
@@ -173,6 +177,15 @@ def load(path: Path) -> RecurrentForecaster:
     forecaster.scores_ = Scores(arrays["forecasts"], arrays["scales"], arrays["errors"])
     forecaster.validation_, forecaster.notes_ = record.validation, record.notes
     models = [network.model for network in itertools.chain.from_iterable(networks.values())]  # damage is found now
+    sizes = (len(record.names) + 2 * len(record.cycles) + len(record.covariates), len(record.names))
+    for model in models:
+        found = (model.preparation.input_size, model.preparation.output_size)
+        if found != sizes:
+            raise sealed.damaged(
+                model.run.path,
+                f"a network reads {found[0]} numbers and answers {found[1]}: expected {sizes[0]} and {sizes[1]}",
+            )
+    _check_parameters(path / RECORD, forecaster)
     forecaster.cell = models[0].cell if forecaster.cell is None else forecaster.cell
     return forecaster
 
@@ -181,8 +194,32 @@ def _folder(transform: Transform, number: int) -> str:
     return f"{transform.kind}-{number}"
 
 
+def _check_parameters(path: Path, forecaster: RecurrentForecaster) -> None:
+    """Refuse parameters that a forecast depends on, and which make no sense."""
+    try:
+        checks.bounds(forecaster)
+    except GatelabError as error:
+        raise sealed.damaged(path, error) from None
+    if not isinstance(forecaster.adaptive, bool):
+        raise sealed.damaged(path, f"adaptive is {short(forecaster.adaptive)}: expected true or false")
+
+
+def _check_stamps(path: Path, stamps: Stamps, record: Record) -> None:
+    """Refuse times that cannot be continued as far as forecasts go: pandas has its own errors for each reason."""
+    farthest = max(record.horizon, *record.fh)
+    try:
+        ahead = stamps.future(farthest)
+        if ahead is not None and stamps.times is not None and not (np.diff(ahead, prepend=stamps.times[-1:]) > 0).all():
+            raise ValueError(f"with the frequency {short(stamps.freq)} they do not increase")
+        stamps.index(farthest)
+    except sealed.UNREADABLE as error:
+        raise sealed.damaged(path, f"its times do not continue: {error}") from None
+    if record.cycles and not (stamps.are_dates and ahead is not None):
+        raise sealed.damaged(path, f"cycles are {', '.join(record.cycles)}, and the steps have no regular dates")
+
+
 def _check(path: Path, arrays: dict[str, np.ndarray], record: Record) -> None:
-    """Refuse arrays whose shapes do not fit the record."""
+    """Refuse arrays that do not fit the record."""
     H, K, E = record.horizon, len(record.names), len(record.covariates)
     S, N = len(arrays.get("values", ())), len(arrays.get("errors", ()))
     expected = {
@@ -195,10 +232,25 @@ def _check(path: Path, arrays: dict[str, np.ndarray], record: Record) -> None:
     for name, shape in expected.items():
         if name not in arrays or arrays[name].shape != shape or arrays[name].dtype != np.float64:
             raise sealed.damaged(path, f"expected {name} of shape {shape}")
-    if (record.stamps.kind == "positions") != ("times" not in arrays) or len(
-        arrays.get("times", arrays["values"])
-    ) != S:
-        raise sealed.damaged(path, f"expected {S} times")
+    least = max(Transform(**each.model_dump()).context for each in record.transforms)
+    if not least <= S <= record.stamps.steps:
+        raise sealed.damaged(path, f"expected {least:,} to {record.stamps.steps:,} steps, and it has {S:,}")
+    finite, known = [arrays[name] for name in ("values", "covariates", "scales")], ~np.isnan(arrays["errors"])
+    if not all(np.isfinite(each).all() for each in finite) or (arrays["scales"] <= 0).any():
+        raise sealed.damaged(path, "expected finite values, and scales above 0")
+    if (arrays["errors"][known] < 0).any() or not np.isfinite(arrays["forecasts"][known]).all():
+        raise sealed.damaged(path, "expected errors from 0 up, of finite forecasts")
+    if record.transforms[0].log and (arrays["values"] <= 0).any():
+        raise sealed.damaged(path, "expected positive values, which have logarithms")
+    if (record.stamps.kind == "positions") != ("times" not in arrays):
+        raise sealed.damaged(path, f"expected {'no' if 'times' in arrays else S} times")
+    if (times := arrays.get("times")) is not None and (
+        times.shape != (S,)
+        or times.dtype not in ((np.int64,) if record.stamps.kind != "numbers" else (np.int64, np.float64))
+        or not np.isfinite(times).all()
+        or (times[1:] <= times[:-1]).any()
+    ):
+        raise sealed.damaged(path, f"expected {S} times, integers or finite numbers that increase")
 
 
 def _name(name: Any) -> Name:

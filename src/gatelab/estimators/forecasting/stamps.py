@@ -162,7 +162,7 @@ class Stamps:
 def _dates(index: Any, steps: int, name: str | None) -> Stamps:
     """Read an index of dates. In a time zone, hours are regular in UTC, and days in local time."""
     between = np.diff(np.unique(index.asi8)) / 10 ** {"s": 0, "ms": 3, "us": 6, "ns": 9}[index.unit]
-    utc = index.tz is not None and len(between) > 0 and between.min() < 23 * 3600
+    utc = index.tz is not None and bool((between < 23 * 3600).any())
     naive = index if index.tz is None else index.tz_convert("UTC").tz_localize(None) if utc else index.tz_localize(None)
     zone = None if index.tz is None else str(index.tz)
     times = naive.to_numpy().astype("datetime64[us]")
