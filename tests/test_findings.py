@@ -9,7 +9,8 @@ from gatelab import formatting, style
 from gatelab.experiments import stats
 from gatelab.experiments.record import Family
 from gatelab.experiments.results import ModelResult, Results, RunResult, failures_of
-from gatelab.report import figures, tables
+from gatelab.report import figures, tables, write
+from gatelab.report.paper import manuscript
 from gatelab.report.words import findings
 from gatelab.report.words.limitations import limitations
 from gatelab.tasks import Baseline
@@ -296,3 +297,11 @@ def test_the_most_frequent_of_many_classes_stay_in_their_order():
     axes = figures.confusion_matrix(counts, [f"c{i}" for i in range(31)], "all").axes[0]
     for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
         assert [label.get_text() for label in labels] == [f"c{i}" for i in range(1, 31)]
+
+
+def test_titles_name_the_data_set_of_the_users():
+    results = results_of({"b": [0.5], "a": [0.6]})
+    task = {"name": "files", "path": "/home/ann/fsdd.npz", "label": "digit"}
+    experiment = {"command": "bench", "spec": {"task": task, "base": None}, "models": {}}
+    assert manuscript.title(results, experiment) == "b and a on fsdd"
+    assert write._title(results, experiment) == "b, a on fsdd"

@@ -132,3 +132,18 @@ def test_amounts_are_for_people():
     with pytest.raises(GatelabError, match="EB"):
         memory.refuse(10**20, "this", "make it smaller")
     assert tasks.get("digits").data_bytes() < 10**7
+
+
+@pytest.mark.parametrize(("name", "factor"), [("t.csv", 20), ("t.ts", 20), ("t.txt", 12)])
+def test_what_a_reader_makes_of_a_file_counts(tmp_path, monkeypatch, name, factor):
+    """Cells and tokens take many times the bytes of their text."""
+    path = tmp_path / name
+    rows = "".join(f"{i % 7},{i % 5}\n" for i in range(2000))
+    path.write_text(rows if name != "t.ts" else "@classLabel true 0 1\n@data\n" + "1,2,3:0\n1,2,4:1\n" * 1000)
+    task = "text" if name == "t.txt" else "files"
+    size = path.stat().st_size
+    monkeypatch.setattr(memory, "available", lambda: factor * size - 1)
+    with pytest.raises(memory.MemoryLimitError, match=rf"{name}, a file of .* needs about .*: split it"):
+        tasks.get(task, path=path).content  # noqa: B018
+    monkeypatch.setattr(memory, "available", lambda: factor * size + 10**6)
+    assert tasks.get(task, path=path).content is not None

@@ -215,18 +215,11 @@ def _outcome(planned: dict[str, Any], experiment: dict[str, Any], directory: Pat
             raise DataError(f"it is a run of another model or seed than {model}, {seed}")
         if not is_as_chosen(run, experiment.get("chosen", {}).get(model)):
             raise DataError(f"it is a run with other settings than those of the best trial of {model}")
-        _check_epochs(history)
         result = _result(run, planned, manifest, history, directory)
         return _Outcome(result=result, history=history, confusion=_confusion(run) if result.status == "done" else None)
     except UNUSABLE as error:
         reason = str(error) or type(error).__name__
         return _Outcome(result=RunResult(seed=seed, place=place, status="damaged", reason=reason))
-
-
-def _check_epochs(history: list[dict[str, Any]]) -> None:
-    for line in history:
-        if line.keys() != history[0].keys() or any(type(value) not in (int, float) for value in line.values()):
-            raise DataError("metrics.jsonl: expected the same numbers of every epoch")
 
 
 def _result(
