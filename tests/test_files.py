@@ -294,6 +294,16 @@ def test_labels_that_are_learned_as_numbers_are_not_passed_over_in_silence(tmp_p
     assert "caution" not in tasks.get("files", path=npz(tmp_path, X=X, y=y * 0.5)).remarks()
 
 
+@pytest.mark.parametrize("shape", [(30,), (30, 6)])
+def test_one_hot_targets_are_called_so(tmp_path, shape):
+    labels = np.random.RandomState(0).randint(0, 4, shape)
+    with pytest.raises(DataError, match=r"one-hot, a single 1 each; y\.argmax\(-1\) are labels"):
+        tasks.get("files", path=npz(tmp_path, X=X, y=np.eye(4, dtype=int)[labels])).load()
+    floats = tasks.get("files", path=npz(tmp_path, X=X, y=np.eye(4)[labels]))
+    assert "one-hot" in floats.remarks()["caution"]
+    assert tasks.get("files", path=npz(tmp_path, X=X, y=np.eye(4)[labels].argmax(-1))).classes == ("0", "1", "2", "3")
+
+
 def test_one_value_per_step_may_be_a_class_too(tmp_path):
     path = npz(tmp_path, X=X, y=np.random.RandomState(0).randint(0, 3, (30, 6)).astype(float))
     assert tasks.get("files", path=path).remarks()["targets"].startswith("3 distinct whole numbers, read as quantities")

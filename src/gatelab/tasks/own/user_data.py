@@ -15,6 +15,7 @@ from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.own.recordings import Recordings
 from gatelab.tasks.own.table_files import number_text
 
+ONE_HOT = "they are one-hot, a single 1 each; y.argmax(-1) are labels, which are learned as classes"
 FEW = 20  # distinct whole numbers that may be classes or tokens
 
 
@@ -134,10 +135,13 @@ def _labels(
     """Return the class of each target, the names of the classes, and the type of the labels."""
     if y.ndim > 2 or (y.ndim == 2 and y.shape[1] != X.shape[1]):
         scope = "step" if y.shape[:2] == X.shape[:2] else "sequence"
-        raise DataError(
-            f"{source}: y has labels of shape {y.shape}: expected ({len(X)},), or {X.shape[:2]} for one per step; "
+        advice = (
             f"several labels per {scope} (multi-label) cannot be learned as classes; classify=false learns each of "
             "them as a number, with the mean squared error"
+        )
+        raise DataError(
+            f"{source}: y has labels of shape {y.shape}: expected ({len(X)},), or {X.shape[:2]} for one per step; "
+            f"{ONE_HOT if _is_one_hot(y.reshape(-1, y.shape[-1])) else advice}"
         )
     labels, indices = np.unique(y if y.ndim == 1 else y[inside], return_inverse=True)
     names = texts(labels)
@@ -214,8 +218,19 @@ def _might_be_tokens(X: np.ndarray, inside: np.ndarray) -> bool:
     return bool((values % 1 == 0).all() and values.min() >= 0 and len(np.unique(values)) <= FEW)
 
 
+def _is_one_hot(y: np.ndarray) -> bool:
+    """Return whether each row (M, K) is one-hot."""
+    if y.shape[1] < 2 or y.dtype.kind not in "iufb":
+        return False
+    return bool(((y == 0) | (y == 1)).all() and (y.sum(1) == 1).all())
+
+
 def _like_classes(y: np.ndarray) -> dict[str, str]:
     """Return a remark on numbers (M, K) that may be labels, and are not learned as such."""
+    if _is_one_hot(y):
+        return {
+            "caution": f"{y.shape[1]} targets, learned as numbers: {ONE_HOT}; classify=false says that this is meant"
+        }
     if y.shape[1] > 1 and ((y == 0) | (y == 1)).all():
         text = (
             f"{y.shape[1]} targets that are 0 or 1, as if several labels could be true at once (multi-label): they are "
