@@ -327,8 +327,9 @@ def test_folders_of_files_that_are_not_read_say_what_to_do(tmp_path):
 
 
 def test_the_longest_of_unequal_sequences_is_not_called_their_length(tmp_path):
-    lengths = np.array([3, 6] * 15)
+    lengths = np.array([2, 2, 6] * 10)
     task = tasks.get("files", path=npz(tmp_path, X=X, y=np.arange(30) % 2, lengths=lengths))
+    assert task.remarks()["sequences"] == "30 of 2–6 steps (median 2)"
     assert task.describe().input == "up to 6 steps of 2 features"
     task = tasks.get("files", path=npz(tmp_path, X=X, y=np.arange(30) % 2, lengths=np.full(30, 6)))
     assert task.describe().input == "6 steps of 2 features"

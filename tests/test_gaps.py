@@ -366,3 +366,21 @@ def test_minutes_end_at_59(tmp_path):
     stamps[61] = "2024,1,1,0,60"
     with pytest.raises(DataError, match="line 63, column 'minute': 60 is not a valid minute"):
         content(series(tmp_path, stamps, head=head))
+
+
+def test_a_missing_value_is_named_by_its_own_line(tmp_path):
+    path = tmp_path / "w.csv"
+    path.write_text("label,t0,t1,t2\n" + "".join(f"{i % 2},1,{'' if i == 4 else 2},3\n" for i in range(9)))
+    with pytest.raises(DataError, match=r"w\.csv, line 6: the value of step 1 is nan \(1 such values\)"):
+        tasks.get("files", path=path).load()
+
+
+def test_filled_values_are_counted_in_what_is_forecast_alone(tmp_path):
+    """Not in inputs, on which there are no errors."""
+    path = tmp_path / "s.csv"
+    lines = [f"{i % 7},{'' if i >= 90 else i % 5}" for i in range(100)]
+    path.write_text("load,weather\n" + "\n".join(lines))
+    task = tasks.get("files", path=path, columns="load", inputs="weather", length=3, fill="previous")
+    assert "caution" not in task.remarks()
+    both = tasks.get("files", path=path, columns="weather", inputs="load", length=3, fill="previous")
+    assert both.remarks()["caution"].startswith("10 of 15 test values are filled")
