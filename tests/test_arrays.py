@@ -12,6 +12,7 @@ import gatelab
 from gatelab import tasks
 from gatelab.errors import DataError
 from gatelab.training import ModelSpec, RunSpec, TrainingSpec, train
+from gatelab.training.identity import fingerprint
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.normal(size=(40, 7, 2))
@@ -196,3 +197,18 @@ def test_values_of_a_sequence_may_be_as_many_as_its_steps():
     assert (per_step.per_step, per_step.output_size) == (True, 1)
     assert (per_sequence.per_step, per_sequence.output_size) == (False, 7)
     np.testing.assert_array_equal(per_sequence.content.targets, y)
+
+
+def test_the_mean_that_a_model_has_to_beat_is_that_of_the_weighted_examples():
+    values, split = np.linspace(0, 1, 30), np.repeat(["train", "validation", "test"], 10)
+    weights = np.where(np.arange(30) < 5, 9.0, 1.0)
+    task = tasks.from_arrays(np.zeros((30, 4)) + values[:, None], values, split=split, weights=weights)
+    scaling, known = task.target_scaling, np.average(values[:10], weights=weights[:10])
+    expected = np.square((values[20:] - known) / scaling.deviation).mean()
+    assert task.baseline().value == pytest.approx(expected, rel=1e-5)
+
+
+def test_weights_are_a_part_of_what_data_is():
+    X, y = np.arange(120.0).reshape(30, 4), np.arange(30) % 2
+    given = [tasks.from_arrays(X, y, weights=weights) for weights in (None, np.ones(30), 1.0 + np.arange(30) % 3)]
+    assert len({fingerprint(task) for task in given}) == 3

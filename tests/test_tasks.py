@@ -13,6 +13,7 @@ import torch
 
 from gatelab import style, tasks
 from gatelab.tasks import Examples, Task, pictures, series
+from gatelab.tasks.baseline import persistence
 from gatelab.tasks.examples import Parts
 from gatelab.tasks.images import Published
 from gatelab.tasks.preparation import Preparation
@@ -298,3 +299,17 @@ def test_tasks_are_values():
 def fingerprint(part) -> str:
     x, y, _ = part.batch(torch.arange(min(300, len(part))))
     return hashlib.sha256(x.numpy().tobytes() + y.numpy().tobytes()).hexdigest()
+
+
+def test_persistence_is_scored_on_all_windows_whatever_the_blocks():
+    task = tasks.get("sine:duration=600,length=20")
+    whole = persistence(task)
+    for block in (7, 1000):
+        assert persistence(task, block).value == pytest.approx(whole.value, rel=1e-6)
+    assert whole.by_column == pytest.approx([whole.value])
+
+
+def test_a_series_drifts_if_one_of_its_columns_does():
+    steady, rising = np.tile([0.0, 1.0], 50), np.arange(100.0)
+    assert series.outside_training_range(np.stack([steady, rising], 1), 2) == 1
+    assert series.outside_training_range(np.stack([steady, rising], 1), 1) == 0
