@@ -13,12 +13,15 @@ import pytest
 import gatelab
 from gatelab.errors import DataError
 from gatelab.estimators import defaults, restarting
+from gatelab.estimators.forecasting import progress
 from gatelab.estimators.forecasting.backtest import Backtest
 from gatelab.fitting import page as pages
 from gatelab.fitting import source
 from gatelab.fitting import words as fit_words
 from gatelab.fitting.comparison import Comparison, wilson
-from gatelab.fitting.series import SeriesFit
+from gatelab.fitting.series import Backtested
+from gatelab.report.progress import Steps
+from gatelab.sklearn import RecurrentForecaster
 from gatelab.training import Run
 
 HOSTILE = "<script>alert(1)</script>"
@@ -273,7 +276,6 @@ def test_a_series(tmp_path, cli, open_page):
     assert code == 0, err
     rows = rows_of(out.replace(f"The figure is in {tmp_path}/forecast.png\n", ""))
     assert [row["time"] for row in rows] == ["2020-01-01", "2020-02-01", "2020-03-01"]
-    from gatelab.sklearn import RecurrentForecaster
 
     loaded = RecurrentForecaster.load(run)
     assert [float(row["sales"]) for row in rows] == loaded.predict()["sales"].tolist()
@@ -334,6 +336,62 @@ def test_counts_do_not_go_below_zero(tmp_path, cli, monkeypatch):
     assert all(row["calls lower"] == "0.0" for row in rows_of(cli("forecast", tmp_path / "bounded")[1]))
 
 
+def test_an_interrupted_fit_of_a_series_keeps_its_backtest(tmp_path, cli, monkeypatch):
+    """What was tested is shown and written before the second fit; epochs and threads are those of the networks."""
+    monkeypatch.setattr(pages, "write_series", lambda fit, path, name: (path / "report.html").write_text("."))
+    file, run = monthly(tmp_path / "sales.csv"), tmp_path / "run"
+    quick = [each for each in QUICK if "num_steps" not in each]
+    command = ("fit", file, "--target", "sales", "--horizon", 3, *quick, "--epochs", 4, "--threads", 2)
+    fit = RecurrentForecaster.fit
+
+    def interrupted(self, y, **given):
+        if hasattr(y, "columns"):  # the whole series, as pandas has it
+            raise KeyboardInterrupt
+        return fit(self, y, **given)
+
+    monkeypatch.setattr(RecurrentForecaster, "fit", interrupted)
+    code, out, err = cli(*command, "--output-dir", run)
+    assert code == 130, err
+    assert "about 4 epochs, on 2 threads" in words(out)
+    assert "training network (difference) on " in out
+    assert "windows, number 1 …" in out
+    assert out.index("backtest, 15 origins, 3 steps ahead: MASE") < out.index("fitting on all 60 steps")
+    assert f"The backtest is in {run}/backtest.csv. The same command begins again." in out
+    assert [path.name for path in run.iterdir()] == ["backtest.csv"]
+    rows = {(row["method"], row["step"]): row for row in rows_of((run / "backtest.csv").read_text())}
+    assert f"MASE {float(rows['RecurrentForecaster', 'all']['MASE']):.3f};" in out
+    assert ("linear autoregression", "3") in rows
+    monkeypatch.setattr(RecurrentForecaster, "fit", fit)
+    code, out, err = cli(*command, "--output-dir", run)
+    assert code == 0, err
+    assert rows == {(row["method"], row["step"]): row for row in rows_of((run / "backtest.csv").read_text())}
+    manifest = Run(run / "difference-0").manifest()
+    assert manifest["threads"] == 2
+    training = manifest["spec"]["training"]
+    assert (training["num_epochs"], training["batch_size"]) == (1, 32)  # of windows that are repeated
+    code, out, err = cli("verify", run)
+    assert code == 0, err
+    assert "backtest.csv" in out
+    code, out, err = cli(*command, "--quiet", "--output-dir", tmp_path / "silent")
+    assert (code, out) == (0, "")
+
+
+def test_progress_of_a_forecaster_is_said():
+    said: list[str] = []
+    steps = Steps(said.append, every=0.0)
+    for done in (0, 1, 0):
+        steps("training", "network (window) on 40 windows", done, 1)
+    assert said[0] == "  training network (window) on 40 windows, number 1 …"
+    assert said[1].startswith("  training network (window) on 40 windows, number 2; the one before took ")
+    with progress.heard_by(steps):
+        for _ in range(2):
+            for done in range(1, 5):
+                progress.tell("forecasting", "2 steps ahead from 7 origins", done, 4)
+    progress.tell("forecasting", "2 steps ahead from 7 origins", 3, 4)  # nobody hears it
+    shares = [line.partition(", about ")[0] for line in said[2:]]
+    assert shares == [f"  forecasting 2 steps ahead from 7 origins: {each} %" for each in (50, 75)] * 2
+
+
 def test_covariates_and_gaps(tmp_path, cli, monkeypatch):
     monkeypatch.setattr(pages, "write_series", lambda fit, path, name: (path / "report.html").write_text("."))
     file, run = monthly(tmp_path / "sales.csv", without=(20,), more=True), tmp_path / "run"
@@ -376,7 +434,9 @@ def test_an_interrupted_fit_leaves_no_report(tmp_path, cli, monkeypatch):
         (("sales.csv",), "the columns sales and promotion, and it is not clear what to forecast: --target sales"),
         (("sales.csv", "--target", "sale"), "unknown column 'sale'; did you mean 'sales'? (known: sales, promotion"),
         (("sales.csv", "--target", "sales", "--horizon", "40"), "--horizon 40: expected 1 to 15 steps"),
-        (("sales.csv", "--target", "sales", "--epochs", "3"), "leave --epochs and --threads out"),
+        (("sales.csv", "--target", "sales", "--epochs", "0"), "--epochs is 0: expected an integer of at least 1"),
+        (("sales.csv", "--target", "sales", "--threads", "0"), "--threads is 0: expected an integer of at least 1"),
+        (("sales.csv", "--target", "sales", "--epochs", "3", "--set", "num_steps=9"), "both say how long networks are"),
         (("sales.csv", "--target", "sales", "--set", "windows=3"), "did you mean 'window'?"),
         (("sales.csv", "--target", "sales", "--option", "length=9"), "a forecaster has no option length"),
         (("sales.csv", "--target", "sales", "--option", "columns=sales"), "both name the target: leave one out"),
@@ -418,7 +478,7 @@ def test_steps_at_which_another_method_is_better_are_named():
         theirs = np.where(np.isin(ahead, lost), 0.5, 2.0)[None, :, None] + observed
         forecasts = {"RecurrentForecaster": observed + 1, by: theirs, "ETS": observed + 3}
         outcome = Backtest((None,), ahead, observed, forecasts, *[observed] * 4, np.ones(1), 1, 0.9, 50, None)
-        return fit_words._lost_steps(SeriesFit(None, None, outcome))
+        return fit_words._lost_steps(Backtested(None, outcome))
 
     assert sentences([10, 11]) == ["At 2 of the 30 steps ahead (10 and 11) another method is better: persistence."]
     assert sentences([1, 3, 4, 5, 9], by="linear autoregression") == [

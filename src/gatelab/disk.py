@@ -89,16 +89,17 @@ def whole_file(path: Path, sync: bool = True) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def whole_folder(path: Path, last: str, material: Container[str]) -> Iterator[Path]:
+def whole_folder(path: Path, last: str, material: Container[str], own: Iterable[str] = ()) -> Iterator[Path]:
     """Write the files of a new or empty directory: they appear there when all are complete, the one called `last` at
     the end.
 
     What is unfinished is in a folder of its own inside; if the process is killed, the next call clears it. A directory
-    that has the same `material` files already stays as it is: the process may have been killed just after the end.
+    that has the same `material` files already stays as it is: the process may have been killed just after the end. Its
+    `own` files may be there before, and are replaced.
     """
     path, is_new = resolved(path), not path.is_dir()
     if not (path / last).exists():
-        refuse_place(path)
+        refuse_place(path, own)
     path.mkdir(parents=True, exist_ok=True)
     clear_folders(path)
     made = Path(tempfile.mkdtemp(dir=path, prefix=FOLDER))
@@ -113,7 +114,7 @@ def whole_folder(path: Path, last: str, material: Container[str]) -> Iterator[Pa
             for name in names:
                 if name == last:
                     _sync_folder(path)
-                os.rename(made / name, path / name)
+                os.replace(made / name, path / name)
             _sync_folder(path)
     finally:
         _clear_folder(made)
@@ -131,10 +132,10 @@ def _are_same(made: Path, path: Path, material: Container[str]) -> bool:
     )
 
 
-def refuse_place(path: Path) -> None:
-    """Refuse a path at which something is, except for what a killed process left, which is cleared."""
+def refuse_place(path: Path, own: Iterable[str] = ()) -> None:
+    """Refuse a path at which something is other than `own` files and what a killed process left, which is cleared."""
     clear_folders(path)
-    if (path.exists() and not path.is_dir()) or foreign(path, []):
+    if (path.exists() and not path.is_dir()) or foreign(path, own):
         raise _not_empty(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,12 +55,7 @@ def fit(
                 raise GatelabError(f"{file} has sequences with targets, and --horizon is for a series: leave it out")
             _fit_sequences(task, output_dir, quiet, (cell, epochs, seed, threads, changes))
             return
-        if epochs is not None or threads is not None:
-            raise GatelabError(
-                f"{file} is a series, whose small networks are trained for a number of steps on one thread: leave "
-                "--epochs and --threads out; --set num_steps=400 trains longer"
-            )
-        _fit_series(task, output_dir, quiet, (horizon, cell, seed, changes))
+        _fit_series(task, output_dir, quiet, (horizon, cell, epochs, seed, threads, changes))
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
 
@@ -92,27 +88,35 @@ def _fit_sequences(task: Files, path: Path, quiet: bool, given: tuple[Any, ...])
 
 def _fit_series(task: Files, path: Path, quiet: bool, given: tuple[Any, ...]) -> None:
     from gatelab.disk import clear_folders, refuse_place
+    from gatelab.estimators.forecasting import progress
     from gatelab.fitting import assumptions, forecasts, page, series, words
-    from gatelab.formatting import counted
-    from gatelab.training.run import REPORT
+    from gatelab.formatting import counted, duration
+    from gatelab.report.progress import Steps
+    from gatelab.training.run import BACKTEST, REPORT
 
     plan = series.plan(task, *given)
     clear_folders(path)
     if forecasts.is_done(plan, path):
         _note(f"{path} holds the forecaster of this fit already\nThe report is {path / REPORT}", quiet)
         return
-    refuse_place(path)
+    refuse_place(path, [BACKTEST])  # of a fit that was interrupted
     _say(assumptions.of_series(plan), quiet)
-    _note(f"backtest: fitting on the first {counted(plan.train, 'step')} …", quiet)
-    backtest = series.backtested(plan)
-    _note(f"fitting on all {counted(len(plan.values), 'step')} …", quiet)
-    fitted = series.fitted(plan, backtest)
+    begin = time.perf_counter()
+    with progress.heard_by(None if quiet else Steps(typer.echo)):
+        _note(f"backtest: fitting on the first {counted(plan.train, 'step')} …", quiet)
+        tested = series.backtested(plan)
+        path.mkdir(parents=True, exist_ok=True)
+        series.save_backtest(tested, path)
+        _note("\n".join(["", words.series_summary(tested), *words.series_verdict(tested), ""]), quiet)
+        took = duration((time.perf_counter() - begin) * len(plan.values) / plan.train)
+        _note(f"fitting on all {counted(len(plan.values), 'step')}, which takes at most about {took} …", quiet)
+        try:
+            fitted = series.fitted(tested)
+        except KeyboardInterrupt:
+            _note(f"The backtest is in {path / BACKTEST}. The same command begins again.", quiet)
+            raise
     forecasts.save(fitted, path, lambda made: page.write_series(fitted, made, path))
-    if not quiet:
-        typer.echo(f"\n{words.series_summary(fitted)}")
-        for sentence in words.series_verdict(fitted):
-            typer.echo(sentence)
-        typer.echo(f"The forecaster is in {path}\nThe report is {path / REPORT}")
+    _note(f"The forecaster is in {path}\nThe report is {path / REPORT}", quiet)
 
 
 def _say(facts: dict[str, str], quiet: bool) -> None:

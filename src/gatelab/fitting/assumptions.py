@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from joblib import effective_n_jobs
+
 from gatelab.estimators import defaults
-from gatelab.estimators.forecasting.parameters import LARGEST_SEASON
+from gatelab.estimators.forecasting.parameters import BATCH, LARGEST_SEASON
 from gatelab.fitting.series import COVERAGE, HORIZON, LONGEST_TEST, Plan
 from gatelab.fitting.source import as_flags
 from gatelab.formatting import counted, listed, percent
@@ -76,7 +78,20 @@ def of_series(plan: Plan) -> Facts:
     if "time" not in content.notes:
         facts["time"] = "no column of times was found: rows are taken as consecutive steps"
     facts |= {name: as_flags(note) for name, note in content.notes.items()}
-    return facts | {"horizon": _horizon(plan), "season": _season(plan), "test": _test(plan)}
+    return facts | {
+        "horizon": _horizon(plan), "season": _season(plan), "networks": _networks(plan), "test": _test(plan)
+    }  # fmt: skip
+
+
+def _networks(plan: Plan) -> str:
+    given = plan.forecaster
+    units, threads = counted(given.hidden_size, "unit"), counted(effective_n_jobs(given.n_jobs), "thread")
+    epochs = max(1, round(given.num_steps * BATCH / len(plan.values)))
+    return (
+        f"{given.num_networks} for each way to take level and season out ({given.cell}, {units}), each trained for "
+        f"{counted(given.num_steps, 'step')} of the optimizer with batches of {BATCH} windows, about "
+        f"{counted(epochs, 'epoch')}, on {threads}"
+    )
 
 
 def _horizon(plan: Plan) -> str:

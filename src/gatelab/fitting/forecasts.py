@@ -19,14 +19,14 @@ from gatelab.estimators.forecasting import frames, words
 from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
 from gatelab.estimators.forecasting.history import History
 from gatelab.estimators.forecasting.saving import saved
-from gatelab.fitting.series import COVERAGE, Plan, SeriesFit, framed
+from gatelab.fitting.series import COVERAGE, Plan, SeriesFit, framed, save_backtest
 from gatelab.formatting import counted
 from gatelab.tasks import timestamps
 from gatelab.tasks.own import series_files
 from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.own.series_files import SeriesFile
 from gatelab.tasks.series import Ending
-from gatelab.training.run import FORECASTER
+from gatelab.training.run import BACKTEST, FORECASTER
 from gatelab.use.forecasting import MOST_STEPS, Forecast
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def save(fit: SeriesFit, path: Path, write_more: Callable[[Path], None]) -> None
             plan=fit.plan.identity,
         )
         sealed.write_json(made / READING, kept.model_dump(mode="json"))
+        save_backtest(fit, made)
         write_more(made)
 
 

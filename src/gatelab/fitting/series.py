@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gatelab.disk import write_text
 from gatelab.errors import GatelabError, unknown
 from gatelab.estimators.forecasting.backtest import Backtest
 from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
-from gatelab.estimators.forecasting.parameters import LARGEST_SEASON, recipe
+from gatelab.estimators.forecasting.parameters import BATCH, LARGEST_SEASON, recipe
 from gatelab.estimators.forecasting.stamps import Stamps
 from gatelab.formatting import counted
 from gatelab.lang.document import digest
 from gatelab.sealed import sum_of
 from gatelab.tasks.own.files import Files
 from gatelab.training.config import Key
+from gatelab.training.run import BACKTEST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,12 +114,18 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class SeriesFit:
-    """A fitted forecaster and its backtest."""
+class Backtested:
+    """A plan and its backtest."""
 
     plan: Plan
-    forecaster: RecurrentForecaster
     backtest: Backtest
+
+
+@dataclass(frozen=True)
+class SeriesFit(Backtested):
+    """A fitted forecaster and its backtest."""
+
+    forecaster: RecurrentForecaster
 
 
 def framed(values: np.ndarray, names: tuple[str, ...], stamps: np.ndarray | None) -> pd.DataFrame:
@@ -125,13 +135,27 @@ def framed(values: np.ndarray, names: tuple[str, ...], stamps: np.ndarray | None
     return pd.DataFrame(values, None if stamps is None else pd.DatetimeIndex(stamps), columns=list(names))
 
 
-def plan(task: Files, horizon: int | None, cell: str | None, seed: int, changes: Mapping[Key, Any]) -> Plan:
+def plan(
+    task: Files,
+    horizon: int | None,
+    cell: str | None,
+    epochs: int | None,
+    seed: int,
+    threads: int | None,
+    changes: Mapping[Key, Any],
+) -> Plan:
     """Decide what the forecaster is given; `changes` are its parameters by name."""
     if find_spec("pandas") is None:
         raise GatelabError(f"{task.path} is a series, whose forecaster needs pandas: pip install 'gatelab[forecast]'")
     content = task.content
     forecaster = _forecaster(task, cell, seed, changes)
     steps = len(content.inputs)
+    if threads is not None:
+        forecaster.set_params(n_jobs=_whole("--threads", threads))
+    if epochs is not None:
+        if any(key[0] == "num_steps" for key in changes):
+            raise GatelabError("--epochs and --set num_steps both say how long networks are trained: leave one out")
+        forecaster.set_params(num_steps=math.ceil(_whole("--epochs", epochs) * steps / BATCH))
     test = steps - task.cuts[2] if content.parts is not None else min(max(2, round(TEST * steps)), LONGEST_TEST)
     import pandas as pd
 
@@ -148,25 +172,40 @@ def plan(task: Files, horizon: int | None, cell: str | None, seed: int, changes:
     return Plan(task, forecaster, season, chosen, horizon is not None, test)
 
 
+def _whole(flag: str, value: int) -> int:
+    if value < 1:
+        raise GatelabError(f"{flag} is {value}: expected an integer of at least 1")
+    return value
+
+
 def _forecaster(task: Files, cell: str | None, seed: int, changes: Mapping[Key, Any]) -> RecurrentForecaster:
     parameters = {".".join(map(str, key)): value for key, value in changes.items()}
     forecaster = RecurrentForecaster(random_state=seed, fill=task.fill, aggregate=task.aggregate)
     for name in parameters:
-        if name not in forecaster.get_params() or name in ("random_state", "fill", "aggregate", "horizon"):
-            known = [each for each in forecaster.get_params() if each not in ("random_state", "fill", "aggregate")]
+        if name not in forecaster.get_params() or name in ("random_state", "fill", "aggregate", "horizon", "n_jobs"):
+            known = [
+                each for each in forecaster.get_params() if each not in ("random_state", "fill", "aggregate", "n_jobs")
+            ]
             raise unknown("parameter of RecurrentForecaster in --set", name, known)
     chosen = parameters | ({} if cell is None else {"cell": cell})
     forecaster.set_params(**chosen)
     return forecaster
 
 
-def fitted(given: Plan, backtest: Backtest) -> SeriesFit:
+def fitted(given: Backtested) -> SeriesFit:
     """Fit the forecaster on the whole series."""
-    forecaster = given.forecaster.fit(given.y, X=given.X, fh=range(1, given.horizon + 1))
-    return SeriesFit(given, forecaster, backtest)
+    plan = given.plan
+    forecaster = plan.forecaster.fit(plan.y, X=plan.X, fh=range(1, plan.horizon + 1))
+    return SeriesFit(plan, given.backtest, forecaster)
 
 
-def backtested(given: Plan) -> Backtest:
+def backtested(given: Plan) -> Backtested:
     """Fit on what is before the test part, and forecast from every step of it."""
     share, fh = given.test / len(given.values), range(1, given.horizon + 1)
-    return given.forecaster.backtest(given.y, X=given.X, fh=fh, test=share, coverage=COVERAGE, ets=given.has_ets)
+    outcome = given.forecaster.backtest(given.y, X=given.X, fh=fh, test=share, coverage=COVERAGE, ets=given.has_ets)
+    return Backtested(given, outcome)
+
+
+def save_backtest(given: Backtested, path: Path) -> None:
+    """Write the table of errors by method and step ahead."""
+    write_text(path / BACKTEST, given.backtest.table().to_csv())

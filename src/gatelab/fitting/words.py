@@ -9,7 +9,7 @@ from gatelab.estimators.forecasting.words import unbounded
 from gatelab.fitting.comparison import OURS, Comparison
 from gatelab.fitting.gap import CONFIDENCE
 from gatelab.fitting.sequences import SequenceFit
-from gatelab.fitting.series import SeriesFit
+from gatelab.fitting.series import Backtested
 from gatelab.formatting import counted, listed, p_value, percent, ranges
 
 SHOWN_STEPS = 12  # steps ahead in a table
@@ -131,7 +131,7 @@ def sequence_table(fit: SequenceFit) -> list[list[str]]:
     return [titles, *rows]
 
 
-def series_summary(fit: SeriesFit) -> str:
+def series_summary(fit: Backtested) -> str:
     """The last line on the terminal: the backtest beside the others."""
     outcome = fit.backtest
     scores = {method: outcome.mase(method) for method in outcome.forecasts}
@@ -143,7 +143,7 @@ def series_summary(fit: SeriesFit) -> str:
     )
 
 
-def series_verdict(fit: SeriesFit) -> list[str]:
+def series_verdict(fit: Backtested) -> list[str]:
     """Which method is better and by how much, over all steps ahead and at which of them."""
     outcome = fit.backtest
     scores = {method: outcome.mase(method) for method in outcome.forecasts}
@@ -167,11 +167,12 @@ def series_verdict(fit: SeriesFit) -> list[str]:
             f"{100 * infinite:.0f} % of the intervals are infinite, for want of held-out errors: a longer series or a "
             "smaller --horizon makes them finite."
         )
-    advice = unbounded(fit.forecaster, outcome.lower, "--set lower=0")
+    is_negative = bool((fit.plan.values < 0).any())  # the test part, too
+    advice = "" if is_negative else unbounded(outcome.fitted, outcome.lower, "--set lower=0")
     return [*sentences, *(f"{_capital(each)}." for each in (advice, fit.plan.why_no_ets) if each)]
 
 
-def _lost_steps(fit: SeriesFit) -> list[str]:
+def _lost_steps(fit: Backtested) -> list[str]:
     """The steps ahead at which a simple method is better, and which methods these are."""
     outcome = fit.backtest
     table, steps = outcome.table()["MASE"], outcome.steps.tolist()
@@ -185,7 +186,7 @@ def _lost_steps(fit: SeriesFit) -> list[str]:
     return [f"At {which} steps ahead{named} another method is better: {listed(methods)}."]
 
 
-def series_table(fit: SeriesFit) -> list[list[str]]:
+def series_table(fit: Backtested) -> list[list[str]]:
     """Errors over all steps ahead, by method."""
     outcome = fit.backtest
     table, rows = outcome.table(), []
@@ -196,7 +197,7 @@ def series_table(fit: SeriesFit) -> list[list[str]]:
     return [["method", "MAE", "RMSE", "MASE", f"% in the interval of {percent(outcome.coverage)}"], *rows]
 
 
-def step_table(fit: SeriesFit) -> list[list[str]]:
+def step_table(fit: Backtested) -> list[list[str]]:
     """MASE at some steps ahead, by method, and how often our intervals hold the value."""
     outcome = fit.backtest
     table, steps, methods = outcome.table(), outcome.steps, list(outcome.forecasts)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from gatelab.formatting import counted, named
+from gatelab.formatting import counted, duration, named
 from gatelab.report.words.baseline import against_baseline, own_units
 from gatelab.training.reporter import Reporter
 from gatelab.training.spec import RunSpec
@@ -74,6 +75,35 @@ class Lines(Reporter):
     def say(self, text: str) -> None:
         """Print a line as it is."""
         self.console.print(text, soft_wrap=True, markup=False, emoji=False)
+
+
+class Steps:
+    """Prints what a forecaster is doing: a line for each network, and for long forecasts how much is left."""
+
+    def __init__(self, say: Callable[[str], object], every: float = 5.0) -> None:
+        self.say, self.every = say, every  # seconds
+        self.networks, self.took = 0, ""
+        self.what, self.done, self.first, self.begun, self.shown = "", 0, 0, 0.0, 0.0
+
+    def __call__(self, kind: str, what: str, done: int, total: int) -> None:
+        """Hear that so much is done, of what there is."""
+        now = time.perf_counter()
+        if what != self.what or done <= self.done:
+            self.what, self.first, self.begun, self.shown = what, done, now, now
+        self.done = done
+        if kind == "training":
+            self._network(done)
+        elif self.first < done < total and now - self.shown >= self.every:
+            self.shown = now
+            left = (now - self.begun) * (total - done) / (done - self.first)
+            self.say(f"  forecasting {what}: {100 * done / total:.0f} %, about {duration(left)} left")
+
+    def _network(self, done: int) -> None:
+        if done:
+            self.took = f"; the one before took {duration(time.perf_counter() - self.begun)}"
+            return
+        self.networks += 1
+        self.say(f"  training {self.what}, number {self.networks}{self.took} …")
 
 
 class Bar(Lines):

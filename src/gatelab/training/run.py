@@ -48,6 +48,7 @@ PREDICTIONS, GRADIENTS, TIMING = "predictions.npz", "gradients.npz", "timing.jso
 ESTIMATOR = "estimator.json"  # of an estimator's `save`
 FORECASTER = "forecaster.json"  # of a forecaster's, whose directory holds several runs
 REPORT = "report.html"  # of `gatelab fit`
+BACKTEST = "backtest.csv"  # of `gatelab fit` of a series, written before the forecaster is fitted
 PROGRESS, LOG = "progress.json", "log.txt"  # of an experiment's worker
 INSPECTION, EXPLORER = "inspect", "explorer.html"  # of `gatelab inspect` and `gatelab explore`
 EPOCH = ("epoch", "train_loss", "learning_rate", "gradient_norm", "seconds")  # at least, in a line of the metrics

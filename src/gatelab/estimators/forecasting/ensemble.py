@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gatelab.estimators.forecasting import networks
+from gatelab.estimators.forecasting import networks, progress
 from gatelab.estimators.forecasting.networks import Network
 from gatelab.estimators.forecasting.transforms import Combination, Transform
 from gatelab.estimators.forecasting.windows import Windows
+from gatelab.formatting import counted
 from gatelab.training import ModelSpec, OptimizationSpec
 
 
@@ -22,6 +23,7 @@ class Recipe:
     optimization: OptimizationSpec
     steps: int  # of the optimizer
     batch: int
+    threads: int = 1
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ class Ensemble:
         """`forecasts` for any number of steps ahead. Every forecast becomes the last value of the next window."""
         if not len(origins):
             return np.empty((0, horizon, values.shape[1])), np.empty((0, 1, values.shape[1]))
-        paths, scale = list[np.ndarray](), np.empty(0)
+        paths, scale, done = list[np.ndarray](), np.empty(0), 0
+        what = f"{counted(horizon, 'step')} ahead from {counted(len(origins), 'origin')}"
         for transform, members in self.networks.items():
             windows = Windows(transform, transform.forwards(values), known)
             history = windows.history(origins)  # (N, context, K)
@@ -60,6 +63,8 @@ class Ensemble:
                 answer = np.mean([network.predict(X) for network in members], 0)[:, None]  # (N, 1, K)
                 ahead.append(transform.forecast(history, scale, answer))
                 history = np.concatenate([history[:, 1:], ahead[-1]], 1)
+                done += 1
+                progress.tell("forecasting", what, done, horizon * len(self.networks))
             paths.append(np.concatenate(ahead, 1))
         return np.mean(paths, 0), scale
 
@@ -95,10 +100,16 @@ class Material:
         recipe, found = self.recipe, dict[Transform, tuple[Network, ...]]()
         for transform in transforms:
             X, y = Windows(transform, transform.forwards(self.values), self.known).examples(end)
-            found[transform] = tuple(
-                networks.trained(X, y, recipe.model, recipe.optimization, recipe.steps, recipe.batch, seed)
-                for seed in seeds
-            )
+            what, members = f"network ({transform}) on {counted(len(X), 'window')}", list[Network]()
+            for seed in seeds:
+                progress.tell("training", what, 0, 1)
+                members.append(
+                    networks.trained(
+                        X, y, recipe.model, recipe.optimization, recipe.steps, recipe.batch, seed, recipe.threads
+                    )
+                )
+                progress.tell("training", what, 1, 1)
+            found[transform] = tuple(members)
         return Ensemble(found, self.horizon)
 
     def held_out(self, ensemble: Ensemble, cut: int) -> tuple[np.ndarray, np.ndarray]:

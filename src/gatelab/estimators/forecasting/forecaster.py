@@ -56,6 +56,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         lower, upper: values that the series cannot go below or above, as lower=0 for counts: forecasts and intervals
             are cut off there; of several series, those of all.
         random_state: seed of initialization and order; the same gives the same forecaster, bit for bit.
+        n_jobs: CPU threads of the training; None for one, which is enough for small networks, -1 for all cores.
     """
 
     history_: History  # the last steps of the series
@@ -93,6 +94,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         lower: float | None = None,
         upper: float | None = None,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.cell = cell
         self.hidden_size = hidden_size
@@ -114,6 +116,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         self.lower = lower
         self.upper = upper
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     # Fitting.
 

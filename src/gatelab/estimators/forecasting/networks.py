@@ -38,20 +38,28 @@ class Network(RunFiles):
 
 
 def trained(
-    X: np.ndarray, y: np.ndarray, model: ModelSpec, optimization: OptimizationSpec, steps: int, batch: int, seed: int
+    X: np.ndarray,
+    y: np.ndarray,
+    model: ModelSpec,
+    optimization: OptimizationSpec,
+    steps: int,
+    batch: int,
+    seed: int,
+    threads: int = 1,
 ) -> Network:
     """Train on windows (N, T, D) with targets (N, outputs) for a number of optimizer steps.
 
     All windows are trained on: how long is given, not found by early stopping. What the run calls validation is a part
     of the training windows, and its best epoch is, with a learning rate that ends near 0, one of the last.
     """
-    repeated = np.tile(np.arange(len(X)), -(-PER_EPOCH // len(X)))
+    passes = max(1, round(steps * batch / len(X)))  # over all windows
+    repeated = np.tile(np.arange(len(X)), min(passes, -(-PER_EPOCH // len(X))))
     watched = np.linspace(0, len(X) - 1, min(len(X), WATCHED)).round().astype(int)
     order = np.concatenate([repeated, watched, watched[:1]])
     split = np.repeat(["train", "validation", "test"], [len(repeated), len(watched), 1])
     task = tasks.from_arrays(X[order], y[order], split=split, classify=False)
     epochs = max(1, round(steps * batch / len(repeated)))
-    training = TrainingSpec(num_epochs=epochs, batch_size=batch, seed=seed, threads=1, test=False, device="cpu")
+    training = TrainingSpec(num_epochs=epochs, batch_size=batch, seed=seed, threads=threads, test=False, device="cpu")
     spec = RunSpec(task=task, model=model, optimization=optimization, training=training)
     with tempfile.TemporaryDirectory() as folder:
         outcome = train(spec, Path(folder) / "run")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
+from joblib import effective_n_jobs
 from pydantic import ValidationError
 
 from gatelab.errors import DataError, GatelabError, invalid
@@ -41,6 +42,7 @@ def recipe(forecaster: RecurrentForecaster) -> Recipe:
             OptimizationSpec.model_validate({**optimization, "optimizer": "adamw", "schedule": "one_cycle"}),
             steps or 1,
             BATCH,
+            effective_n_jobs(forecaster.n_jobs),
         )
     except ValidationError as error:
         raise invalid("RecurrentForecaster", error, forecaster.get_params()) from None

@@ -30,7 +30,7 @@ from gatelab.estimators.forecasting.intervals import Scores
 from gatelab.estimators.forecasting.networks import Network
 from gatelab.estimators.forecasting.stamps import Kind, Stamps
 from gatelab.estimators.forecasting.transforms import Transform
-from gatelab.training.run import BEST, FORECASTER, MODEL
+from gatelab.training.run import BACKTEST, BEST, FORECASTER, MODEL
 
 if TYPE_CHECKING:
     from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
@@ -89,7 +89,7 @@ class Record(BaseModel):
 @contextmanager
 def saved(forecaster: RecurrentForecaster, path: Path) -> Iterator[Path]:
     """Write a new directory, complete or not at all. Yields the unfinished one, for files beside the forecaster's."""
-    with whole_folder(path, RECORD, (RECORD, ARRAYS, MODEL, BEST)) as made:
+    with whole_folder(path, RECORD, (RECORD, ARRAYS, MODEL, BEST), [BACKTEST]) as made:
         _write(forecaster, made)
         yield made
 

@@ -11,7 +11,7 @@ from gatelab.errors import GatelabError
 from gatelab.estimators.forecasting.networks import KEPT
 from gatelab.estimators.forecasting.saving import ARRAYS, RECORD, load
 from gatelab.training import Run
-from gatelab.training.run import REPORT
+from gatelab.training.run import BACKTEST, REPORT
 from gatelab.training.verify import Finding, verify
 
 
@@ -30,8 +30,9 @@ def verify_forecaster(path: Path) -> Iterator[tuple[Path, list[Finding]]]:
     for file in sorted(path.glob("*.json")):
         if file.name != RECORD:
             findings.append(_sealed(path, file))
-    if (path / REPORT).exists():
-        findings.append(Finding(REPORT, "not read back; not checked", mark="--"))
+    for name in (REPORT, BACKTEST):
+        if (path / name).exists():
+            findings.append(Finding(name, "not read back; not checked", mark="--"))
     yield path, findings
     for folder in sorted(each.parent for each in path.glob("*/manifest.json")):
         found = verify(Run(within(path, folder)))
