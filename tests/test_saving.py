@@ -168,8 +168,8 @@ from gatelab.fitting import forecasts, series, source
 
 _, given, place = sys.argv
 settings = {(name,): value for name, value in eval(given).items()}
-plan = series.plan(source.read(Path(place).parent / "series.csv", "v", {}), 2, None, 0, settings)
-fit = series.fitted(plan, None)  # what is saved has nothing of the backtest
+plan = series.plan(source.read(Path(place).parent / "series.csv", "v", {}), 2, None, None, 0, None, settings)
+fit = series.fitted(series.backtested(plan))
 
 
 def save():
@@ -187,6 +187,18 @@ at_every_moment(place, save, again)
 assert forecasts.is_done(plan, Path(place))
 """
 )
+
+
+def test_files_of_its_own_may_be_in_a_folder_before(tmp_path):
+    (tmp_path / "own").write_text("before")
+    with pytest.raises(GatelabError, match="exists and is not empty"):
+        refuse_place(tmp_path)
+    refuse_place(tmp_path, ["own"])
+    with whole_folder(tmp_path, "last", (), ["own"]) as made:
+        (made / "own").write_text("after")
+        (made / "last").write_text("")
+    assert (tmp_path / "own").read_text() == "after"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["last", "own"]
 
 
 @pytest.mark.parametrize("kind", ["classifier", "forecaster"])

@@ -8,7 +8,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -89,7 +89,7 @@ def whole_file(path: Path, sync: bool = True) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def whole_folder(path: Path, last: str, material: Container[str], own: Iterable[str] = ()) -> Iterator[Path]:
+def whole_folder(path: Path, last: str, material: Container[str], own: Collection[str] = ()) -> Iterator[Path]:
     """Write the files of a new or empty directory: they appear there when all are complete, the one called `last` at
     the end.
 
@@ -114,7 +114,9 @@ def whole_folder(path: Path, last: str, material: Container[str], own: Iterable[
             for name in names:
                 if name == last:
                     _sync_folder(path)
-                os.replace(made / name, path / name)
+                if name in own:
+                    (path / name).unlink(missing_ok=True)
+                os.rename(made / name, path / name)
             _sync_folder(path)
     finally:
         _clear_folder(made)
@@ -132,7 +134,7 @@ def _are_same(made: Path, path: Path, material: Container[str]) -> bool:
     )
 
 
-def refuse_place(path: Path, own: Iterable[str] = ()) -> None:
+def refuse_place(path: Path, own: Collection[str] = ()) -> None:
     """Refuse a path at which something is other than `own` files and what a killed process left, which is cleared."""
     clear_folders(path)
     if (path.exists() and not path.is_dir()) or foreign(path, own):

@@ -26,7 +26,7 @@ from gatelab.tasks.own import series_files
 from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.own.series_files import SeriesFile
 from gatelab.tasks.series import Ending
-from gatelab.training.run import BACKTEST, FORECASTER
+from gatelab.training.run import FORECASTER
 from gatelab.use.forecasting import MOST_STEPS, Forecast
 
 if TYPE_CHECKING:
