@@ -476,7 +476,7 @@ def test_a_regressor_is_saved_with_its_units(tmp_path):
 def test_damaged_and_foreign_directories_are_refused(classifier, tmp_path):
     with pytest.raises(NotFittedError):
         RecurrentClassifier().save(tmp_path / "run")
-    with pytest.raises(DataError, match="is not a run directory: expected a directory written by RecurrentClassifier"):
+    with pytest.raises(DataError, match="is not a run directory; expected a directory written by RecurrentClassifier"):
         RecurrentClassifier.load(tmp_path)
     classifier.save(tmp_path / "run")
     file = tmp_path / "run" / "estimator.json"

@@ -103,6 +103,11 @@ def test_classes(tmp_path, cli, open_page, monkeypatch):
         "Commands to go on with",
     ]  # fmt: skip
 
+    for name in ("explore", "inspect"):
+        code, _, err = cli(name, run)
+        assert code == 2
+        assert f"as `gatelab fit {file} … --set model.stem=none --output-dir NEW` makes it" in err
+
     # The run is one as any other.
     assert cli("verify", run)[0] == 0
     assert cli("export", run, "--to", "json", "--out", tmp_path / "model.json")[0] == 0
@@ -115,7 +120,8 @@ def test_classes(tmp_path, cli, open_page, monkeypatch):
     # The same command again ends with the same run; another one is refused.
     written = []
     monkeypatch.setattr(pages, "write_sequences", lambda fit, path, name: written.append(path))
-    assert cli(*command)[0] == 0
+    code, _, err = cli(*command)
+    assert code == 0, err
     assert written == [run]
     code, _, err = cli(*command, "--seed", 1)
     assert code == 2
@@ -291,9 +297,20 @@ def test_a_series(tmp_path, cli, open_page):
     assert code == 2
     assert "ends at 2019-12-01, and the series is known up to 2019-12-01: expected later rows" in err
 
-    code, _, err = cli("predict", run, newer)
-    assert code == 2
-    assert f"gatelab forecast {run}" in err
+    network = next(path.parent for path in sorted(run.glob("*/manifest.json")))
+    out = str(tmp_path / "model.json")
+    for command in (
+        ("predict", run, newer), ("export", run, "--to", "json", "--out", out), ("explore", run), ("inspect", run),
+        ("report", run),
+    ):  # fmt: skip
+        code, _, err = cli(*command)
+        assert code == 2
+        assert "holds a forecaster of 1 network, and not one run" in err
+        assert f"`gatelab forecast {run}` continues its series, `gatelab verify {run}` checks it" in err
+    assert f"each network is a run, which `gatelab export {network}` takes" in err
+    assert cli("export", network, "--to", "json", "--out", out)[0] == 0
+    with pytest.raises(DataError, match="holds a forecaster of 1 network"):
+        gatelab.sklearn.RecurrentClassifier.load(run)
     assert cli("verify", run)[0] == 0
 
     # The same command again has nothing to do; another one is refused.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -18,6 +19,7 @@ from gatelab.models import Model
 from gatelab.tasks import Batch, Task
 from gatelab.training import Run, kept
 from gatelab.training.identity import changed_cell, changed_data, refuse
+from gatelab.training.run import ESTIMATOR, REPORT, no_run
 
 PROBED, VALUES = 64, 20_000_000  # at most this many examples, and values of their gates and states
 
@@ -91,11 +93,7 @@ def load(path: Path | str, layer: int | None = None, accept_changes: bool = Fals
     """A run with its best weights, and one of its layers, by default the last."""
     run = Run(Path(path))
     if not run.exists():
-        inside = sorted(path.parent for path in run.path.glob("**/runs/*/*/manifest.json"))
-        what = f"an experiment: choose one of its runs, as {inside[0]}" if inside else "not a run directory"
-        raise DataError(
-            f"{run.path} is {what}; expected a directory with a manifest.json, as `gatelab train` writes it"
-        )
+        raise no_run(run.path)
     if run.best_epoch() is None:
         status = run.manifest()["status"]
         what_to_do = "train it with a smaller learning rate" if status == "diverged" else (
@@ -109,7 +107,7 @@ def load(path: Path | str, layer: int | None = None, accept_changes: bool = Fals
     if getattr(model, "stem", None) is not None:
         raise GatelabError(
             f"{run.path} has a stem: its layers read sequences that convolutions have shortened, whose steps are not "
-            "those of the data; expected a run with model.stem none"
+            f"those of the data; expected a run with model.stem none, as {_without_stem(run)} makes it"
         )
     layers = model.recurrent.num_layers
     if layer is not None and not 0 <= layer < layers:
@@ -117,6 +115,16 @@ def load(path: Path | str, layer: int | None = None, accept_changes: bool = Fals
         raise GatelabError(f"layer is {layer}: expected {expected}")
     task, note = _data(run, accept_changes)
     return Subject(run, task, model, layers - 1 if layer is None else layer, note)
+
+
+def _without_stem(run: Run) -> str:
+    """The command that makes such a run without a stem."""
+    if run.file(ESTIMATOR).is_file():
+        return 'an estimator with stem="none"'
+    path = run.spec().task.user_path
+    if run.file(REPORT).is_file() and path is not None:
+        return f"`gatelab fit {shlex.quote(str(path))} … --set model.stem=none --output-dir NEW`"
+    return "`gatelab train … --set model.stem=none`"
 
 
 def _data(run: Run, accept_changes: bool) -> tuple[Task, str]:

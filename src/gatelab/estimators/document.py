@@ -14,7 +14,7 @@ from gatelab import sealed
 from gatelab.errors import DataError
 from gatelab.lang import Cell
 from gatelab.training import Run
-from gatelab.training.run import ESTIMATOR
+from gatelab.training.run import ESTIMATOR, no_run
 
 SCHEMA = 1
 
@@ -60,8 +60,10 @@ def read(path: Path, kind: type[Estimator]) -> Estimator:
     """Return the estimator with its parameters and the state that is not in the run."""
     run = Run(path)
     if not run.exists() or not run.file(ESTIMATOR).is_file():
-        what = "a run of `gatelab train`, which gatelab.load reads" if run.exists() else "not a run directory"
-        raise DataError(f"{path} is {what}: expected a directory written by {kind.__name__}.save")
+        expected = f"a directory written by {kind.__name__}.save"
+        if not run.exists():
+            raise no_run(path, expected)
+        raise DataError(f"{path} is a run of `gatelab train`, which gatelab.load reads; expected {expected}")
     content = sealed.read_json(run.file(ESTIMATOR))
     if content.get("schema") != SCHEMA or content.get("estimator") != kind.__name__:
         raise DataError(f"{path} holds a {content.get('estimator')}: expected a {kind.__name__}; use the former's load")

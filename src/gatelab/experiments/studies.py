@@ -16,6 +16,7 @@ from gatelab.experiments.planned import Planned
 from gatelab.experiments.record import EXPERIMENT, planned_family
 from gatelab.experiments.results import Results
 from gatelab.training.process import alone_in, sigterm_interrupts
+from gatelab.training.run import FORECASTER, forecaster_in
 
 STUDIES = "studies.json"
 
@@ -79,7 +80,8 @@ def directories(directory: Path) -> dict[str, Path]:
         paths = {name: within(directory, directory / name) for name in names(directory)}
         return {name: path for name, path in paths.items() if (path / EXPERIMENT).is_file()}
     if not (directory / EXPERIMENT).is_file():
-        raise DataError(f"{directory} holds no experiment: expected {EXPERIMENT} or {STUDIES} in it")
+        held = f"; it holds {forecaster_in(directory)}" if (directory / FORECASTER).is_file() else ""
+        raise DataError(f"{directory} holds no experiment: expected {EXPERIMENT} or {STUDIES} in it{held}")
     return {"": directory}
 
 

@@ -34,6 +34,7 @@ from gatelab import cells, sealed, tasks
 from gatelab.cells import Choice
 from gatelab.disk import within, write_text
 from gatelab.errors import DataError, GatelabError, first_of, first_problem, short
+from gatelab.formatting import counted
 from gatelab.lang.document import digest
 from gatelab.tasks.preparation import Preparation
 from gatelab.training import build, checkpoint, devices, kept
@@ -90,7 +91,7 @@ class Run:
     def manifest(self) -> dict[str, Any]:
         """The spec, the machine and the outcome; an error if it does not fit the schema."""
         if not self.exists():
-            raise DataError(f"{self.path} is not a run directory: it has no {MANIFEST}")
+            raise no_run(self.path)
         return checked(sealed.read_json(self.manifest_path), self.manifest_path)
 
     @cached_property
@@ -275,6 +276,27 @@ def _check_epoch(path: Path, number: int, line: dict[str, Any], names: Collectio
     for name, value in line.items():
         if type(value) not in (int, float) or (name == "epoch" and value != number):
             raise sealed.damaged(path, f"line {number}: {name} is {short(value)}")
+
+
+def no_run(path: Path, expected: str = "a directory with a manifest.json, as `gatelab train` writes it") -> DataError:
+    """The error about a directory that holds no run: what it holds instead, and what can be done with it."""
+    if (path / FORECASTER).is_file():
+        return DataError(f"{path} holds {forecaster_in(path)}")
+    patterns = ("runs/*/*/manifest.json", "*/runs/*/*/manifest.json")  # of an experiment, of several studies
+    inside = sorted(each.parent for pattern in patterns for each in path.glob(pattern))
+    what = f"an experiment: choose one of its runs, as {inside[0]}" if inside else "not a run directory"
+    return DataError(f"{path} is {what}; expected {expected}")
+
+
+def forecaster_in(path: Path) -> str:
+    """What a forecaster's directory holds, in words, with the commands that take it."""
+    networks = sorted(each.parent for each in path.glob("*/manifest.json"))
+    command = shlex.quote(str(path))
+    one = f"; each network is a run, which `gatelab export {shlex.quote(str(networks[0]))}` takes" if networks else ""
+    return (
+        f"a forecaster of {counted(len(networks), 'network')}, and not one run: `gatelab forecast {command}` continues "
+        f"its series, `gatelab verify {command}` checks it, and {REPORT} is its page, if `gatelab fit` wrote it{one}"
+    )
 
 
 def differences(now: dict[str, Any], there: dict[str, Any], but: tuple[str, ...] = ()) -> list[str]:

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from scipy.special import softmax
 
-from gatelab.errors import DataError, GatelabError
+from gatelab.errors import GatelabError
 from gatelab.formatting import counted, named, visible
 from gatelab.lang import Cell
 from gatelab.models import Model, StepPredictor
 from gatelab.training import Run
 from gatelab.training.evaluation import EVALUATED_AT_ONCE, STREAM_STEPS
 from gatelab.training.process import denormals_flushed
-from gatelab.training.run import FORECASTER
+from gatelab.training.run import no_run
 from gatelab.use import inputs
 
 if TYPE_CHECKING:
@@ -39,14 +39,7 @@ class TrainedModel:
     def __init__(self, path: Path | str) -> None:
         self.run = Run(path)
         if not self.run.exists():
-            if (self.run.path / FORECASTER).is_file():
-                raise DataError(
-                    f"{path} holds a forecaster, which continues its series and predicts nothing else: use `gatelab "
-                    f"forecast {path}`, or gatelab.sklearn.RecurrentForecaster.load"
-                )
-            raise DataError(
-                f"{path} is not a run directory: expected a folder with a manifest.json, as written by `gatelab train`"
-            )
+            raise no_run(self.run.path)
         self.preparation = self.run.preparation
         self.module = cast(Model, self.run.model())
 
