@@ -166,6 +166,29 @@ def test_a_test_set_of_another_kind(tmp_path, cli, monkeypatch):
     assert "The test set is probably of another kind" in words(out)
 
 
+def test_cautions_stand_apart(tmp_path, cli):
+    """After what was assumed on the terminal, below the result on the page."""
+    waves, names = gestures()
+    rows = [
+        [name, f"u{i % 5}", *wave] for i, (name, wave) in enumerate(zip(names, waves.round(6).tolist(), strict=True))
+    ]
+    file = write_csv(tmp_path / "gestures.csv", ["gesture", "user", *(f"t{i}" for i in range(12))], rows)
+    flags = ("--target", "gesture", "--option", "layout=wide", "--epochs", 1, *SMALL)
+    code, out, err = cli("fit", file, *flags, "--output-dir", tmp_path / "run")
+    assert code == 0, err
+    caution = "sequences of one user may be in training and test set; --option group=user keeps them together."
+    assert out.index("random seed") < out.index(f"\nCaution: {caution}\n") < out.index("epoch   1/1")
+    page = (tmp_path / "run/report.html").read_text()
+    assert page.index(">Result<") < page.index(">Caution<") < page.index(">What was assumed<")
+    assert page.count("group=user") == 1
+    rows = [[f"2020-{1 + i // 28:02d}-{1 + i % 28:02d}", "" if i == 130 else i % 7] for i in range(140)]
+    file = write_csv(tmp_path / "series.csv", ["date", "value"], rows)
+    code, out, err = cli("fit", file, "--horizon", 2, *QUICK, "--option", "fill=previous", "--option", "time=none",
+                         "--output-dir", tmp_path / "series")  # fmt: skip
+    assert code == 0, err
+    assert out.index("networks") < out.index("\nCaution: 1 of 21 test values are filled") < out.index("backtest:")
+
+
 def test_a_network_that_learns_nothing(tmp_path, cli, monkeypatch):
     """It is trained once more; then the reader is told, and the same command finds the same run."""
     monkeypatch.setattr(pages, "write_sequences", lambda fit, path, name: None)

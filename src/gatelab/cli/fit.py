@@ -68,7 +68,7 @@ def _fit_sequences(task: Files, path: Path, quiet: bool, given: tuple[Any, ...])
     from gatelab.training.run import REPORT
 
     spec = sequences.spec_of(task, *given)
-    _say(assumptions.of_sequences(task, spec), quiet)
+    _say(assumptions.of_sequences(task, spec), assumptions.cautions(task), quiet)
     try:
         found = restarting.trained(spec, path, reporter(quiet))
     except KeyboardInterrupt:
@@ -100,7 +100,7 @@ def _fit_series(task: Files, path: Path, quiet: bool, given: tuple[Any, ...]) ->
         _note(f"{path} holds the forecaster of this fit already\nThe report is {path / REPORT}", quiet)
         return
     refuse_place(path, [BACKTEST])  # of a fit that was interrupted
-    _say(assumptions.of_series(plan), quiet)
+    _say(assumptions.of_series(plan), assumptions.cautions(task), quiet)
     begin = time.perf_counter()
     with progress.heard_by(None if quiet else Steps(typer.echo)):
         _note(f"backtest: fitting on the first {counted(plan.train, 'step')} …", quiet)
@@ -119,8 +119,8 @@ def _fit_series(task: Files, path: Path, quiet: bool, given: tuple[Any, ...]) ->
     _note(f"The forecaster is in {path}\nThe report is {path / REPORT}", quiet)
 
 
-def _say(facts: dict[str, str], quiet: bool) -> None:
-    """Print what was assumed."""
+def _say(facts: dict[str, str], cautions: list[str], quiet: bool) -> None:
+    """Print what was assumed, and apart from it what may be misleading."""
     if quiet:
         return
     from rich.console import Console
@@ -133,6 +133,8 @@ def _say(facts: dict[str, str], quiet: bool) -> None:
     console.print("What was assumed:")
     console.print(grid)
     console.print()
+    for caution in cautions:
+        console.print(f"Caution: {caution}.\n", soft_wrap=True)
 
 
 def _note(text: str, quiet: bool) -> None:

@@ -16,6 +16,7 @@ from gatelab.tasks.own.overview import shortened
 from gatelab.training import RunSpec
 
 Facts = dict[str, str]
+CAUTIONS = ("caution", "not used")  # among the remarks about the data
 POOLS = {
     "last": "the last output",
     "mean": "the mean over the steps",
@@ -27,8 +28,15 @@ POOLS = {
 
 def of_sequences(task: Files, spec: RunSpec) -> Facts:
     """What was understood of the sequences, and what the network and its training are."""
-    understood = {name: as_flags(fact) for name, fact in task.describe().facts() if name != "source"}
+    apart = ("source", *CAUTIONS)
+    understood = {name: as_flags(fact) for name, fact in task.describe().facts() if name not in apart}
     return {"file": str(task.path), **understood, **_scaling(task), **_network(task, spec)}
+
+
+def cautions(task: Files) -> list[str]:
+    """What may make a result misleading, or was left out: said apart from what is merely so."""
+    notes = task.remarks()
+    return [as_flags(notes[name]) for name in CAUTIONS if name in notes]
 
 
 def _scaling(task: Files) -> Facts:
@@ -77,7 +85,7 @@ def of_series(plan: Plan) -> Facts:
     facts["steps"] = f"{len(plan.values):,}"
     if "time" not in content.notes:
         facts["time"] = "no column of times was found: rows are taken as consecutive steps"
-    facts |= {name: as_flags(note) for name, note in content.notes.items()}
+    facts |= {name: as_flags(note) for name, note in content.notes.items() if name not in CAUTIONS}
     return facts | {
         "horizon": _horizon(plan), "season": _season(plan), "networks": _networks(plan), "test": _test(plan)
     }  # fmt: skip

@@ -15,7 +15,6 @@ from gatelab.estimators.forecasting import words as forecaster_words
 from gatelab.fitting import assumptions, figures, forecasts, peers, words
 from gatelab.fitting.sequences import SequenceFit
 from gatelab.fitting.series import SeriesFit
-from gatelab.fitting.source import as_flags
 from gatelab.report.sections import Section, page
 from gatelab.tasks import timestamps
 from gatelab.tasks.own import overview
@@ -63,8 +62,9 @@ def write_sequences(fit: SequenceFit, path: Path, name: Path) -> None:
         errors = Section("Predicted against true", [], {"numbers.png": "Predicted against true"})
     sections = [
         Section("Result", results, {}, words.sequence_table(fit), note),
+        *_cautions(task),
         Section("What was assumed", _listed(assumptions.of_sequences(task, fit.spec)), {}),
-        Section("Data", _cautions(task), {"data.png": "Training examples"}, _columns(task), _more_columns(task)),
+        Section("Data", [], {"data.png": "Training examples"}, _columns(task), _more_columns(task)),
         *([Section("Classes", [], {}, _classes(task))] if task.classes is not None else []),
         Section("Training", [_kept(fit)], {"curve.png": "Loss and accuracy by epoch"}),
         errors,
@@ -95,11 +95,12 @@ def write_series(fit: SeriesFit, path: Path, name: Path) -> None:
     largest = f"The largest error of the backtest is that of the forecast made at {when}, scaled as MASE is."
     sections = [
         Section("Result", words.series_verdict(fit), {}, words.series_table(fit), SERIES_NOTE),
+        *_cautions(plan.task),
         ahead,
         Section("Errors by step ahead", [], {}, words.step_table(fit), "MASE of each method."),
         Section("What was assumed", _listed(assumptions.of_series(plan)), {}),
         Section("What was chosen on held-out steps", _listed(chosen), {}, note=HELD_OUT),
-        Section("Data", _cautions(plan.task), {"series.png": "The series and its split"}, _columns(plan.task)),
+        Section("Data", [], {"series.png": "The series and its split"}, _columns(plan.task)),
         Section("Largest error", [largest], {"worst.png": "The forecast with the largest error"}),
         Section("Commands to go on with", [], {}, code=_series_commands(fit, name)),
     ]
@@ -124,10 +125,10 @@ def _listed(facts: assumptions.Facts) -> list[str]:
     return [f"{name}: {fact}" for name, fact in facts.items()]
 
 
-def _cautions(task: Files) -> list[str]:
-    """What may make a result misleading, first of all."""
-    notes = task.remarks()
-    return [as_flags(f"{name}: {notes[name]}") for name in ("caution", "not used") if name in notes]
+def _cautions(task: Files) -> list[Section]:
+    """What may make the result misleading, after the result itself."""
+    found = assumptions.cautions(task)
+    return [Section("Caution", [f"{each[0].upper()}{each[1:]}." for each in found], {})] if found else []
 
 
 def _columns(task: Files) -> list[list[str]]:
