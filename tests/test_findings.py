@@ -185,8 +185,8 @@ def test_runs_far_from_the_others_are_named_and_how_often_models_fail():
         "gru, seed 2: accuracy 12.00 %, far worse than the majority of its runs (3 of 5 runs have 90.00 % to 90.80 %)."
     )
     assert rates == (
-        "Failed runs (diverged, or far worse than the majority of their model's): gru 1 of 5 (95 % CI 1 to 72 %) and "
-        "rnn 0 of 5 (95 % CI 0 to 52 %)."
+        "Runs that diverged, or are far worse than the majority of their own model's: gru 1 of 5 (95 % CI 1 to 72 %) "
+        "and rnn 0 of 5 (95 % CI 0 to 52 %)."
     )
     assert meaning.endswith("Look at how often each model fails, and at the runs that did not.")
     assert others == findings.findings(results_of(FAILS).model_copy(update={"failures": {}}))

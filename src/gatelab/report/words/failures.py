@@ -18,7 +18,7 @@ def failures(results: Results) -> list[str]:
     rates = listed([f"{name} {rate(one)}" for name, one in known.items()])
     return [
         *sentences,
-        f"Failed runs (diverged, or far worse than the majority of their model's): {rates}.",
+        f"Runs that diverged, or are far worse than the majority of their own model's: {rates}.",
         *([TESTS_SUFFER] if sentences else []),
     ]
 
@@ -43,8 +43,8 @@ def _far(results: Results, known: dict[str, Failures]) -> Iterator[str]:
             if seeds := [seed for seed in all_of_them if seed in metrics]:  # one that diverged has no metric
                 which = f"seed{'s' if len(seeds) > 1 else ''} {listed(list(map(str, seeds)))}"
                 reached = listed([value(metric, metrics[seed]) for seed in seeds])
-                around = f"{value(metric, one.smallest)} to {value(metric, one.largest)}"
+                around = dict.fromkeys([value(metric, one.smallest), value(metric, one.largest)])  # they may be equal
                 yield (
                     f"{name}, {which}: {metric_name(metric)} {reached}, far {side} than the majority of its runs "
-                    f"({one.majority} of {counted(len(metrics), 'run')} have {around})."
+                    f"({one.majority} of {counted(len(metrics), 'run')} have {' to '.join(around)})."
                 )
