@@ -188,3 +188,8 @@ def test_a_run_with_other_metrics_than_the_others_is_damaged(tmp_path):
     model = gather(experiment("a", 3), tmp_path).models["a"]
     assert [run.status for run in model.runs] == ["done", "damaged", "done"]
     assert "are not those of the other runs" in model.runs[1].reason
+
+
+def test_seconds_per_epoch_are_those_of_all_epochs(tmp_path):
+    written(tmp_path / "a0", [0.75, 0.5, 0.25], best_epoch=1)
+    assert gather(experiment("a", 1), tmp_path).models["a"].summaries["seconds_per_epoch"].mean == 2.0

@@ -383,3 +383,11 @@ def test_the_expected_best_of_nearly_all_trials_has_no_interval():
 def test_several_settings_of_one_dictionary_stay_together():
     spec = RunSpec(task="digits", model=ModelSpec(gate_bias={"n": 0.5}))
     assert applied({"gate_bias.z": 1.0, "gate_bias.r": 2.0}, spec).model.gate_bias == {"n": 0.5, "z": 1.0, "r": 2.0}
+
+
+@pytest.mark.parametrize(("confidence", "decides"), [((0.99, 0.96), True), ((0.99, 0.5), False), ((0.5, 0.6), False)])
+def test_a_search_that_does_not_decide_at_one_budget_says_so(done, confidence, decides):
+    search = read_results(done).search.model_copy(update={"confidence": confidence})
+    (said,) = [sentence for sentence in search_findings(search) if sentence.startswith("The winner ")]
+    assert ("where that is below 95 % the search does not decide" in said) != decides
+    assert f"{100 * min(confidence):.0f} to {100 * max(confidence):.0f} % of bootstrap samples" in said

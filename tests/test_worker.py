@@ -166,3 +166,13 @@ def test_a_plan_whose_data_is_no_data_is_refused_in_words(tmp_path, cli, path, m
     sealed.write_json(record, content)
     code, _, err = cli("worker", tmp_path / "experiment")
     assert (code, message in err, "Traceback" in err) == (2, True, False), err
+
+
+def test_the_state_of_a_study_is_that_of_its_own_runs(tmp_path):
+    """Runs of two studies have the same names; who has one says nothing about the other."""
+    studies.plan_only({"one": spec(), "two": spec()}, tmp_path / "experiment", lambda runs: 1)
+    first = plan(spec())[0]
+    assert Claims(tmp_path / "experiment" / "two").take(first.path) is not None
+    states = Watch(tmp_path / "experiment").look()
+    assert [(run.model, run.name) for run in states if run.status == "running"] == [(f"two: {first.model}", "seed 5")]
+    assert sum(run.status == "waiting" for run in states) == 7

@@ -168,14 +168,13 @@ class _Outcome:
 def _model(spec: dict[str, Any], outcomes: list[_Outcome]) -> ModelResult:
     outcomes = _consistent(outcomes)
     done = [outcome for outcome in outcomes if outcome.result.status == "done"]
-    matrices = [outcome.confusion for outcome in done if outcome.confusion is not None]
-    whole = bool(matrices) and len(matrices) == len(done)
+    matrices = [outcome.confusion for outcome in done if outcome.confusion is not None]  # of all of them, or of none
     names = done[0].result.metrics if done else ()
     return ModelResult(
         spec=spec,
         runs=tuple(outcome.result for outcome in outcomes),
         curves=curves([outcome.history for outcome in done]),
-        confusion=tuple(map(tuple, np.sum(matrices, 0).tolist())) if whole else None,
+        confusion=tuple(map(tuple, np.sum(matrices, 0).tolist())) if matrices else None,
         summaries={
             name: stats.summarise([o.result.metrics[name] for o in done], 1 if name in PERCENT else math.inf)
             for name in names
