@@ -483,3 +483,9 @@ def test_an_interval_that_is_cut_off_on_one_side_is_drawn_so():
     figures.draw_interval(axes, Summary((0.9, 1.0), 0.97, 0.02, 0.91, 1.0), 0, 100, "k", 7.0)
     ends = axes.containers[0].lines[2][0].get_segments()[0][:, 0]
     assert ends.tolist() == pytest.approx([91, 100])
+
+
+def test_what_begins_a_block_of_markdown_is_text_in_a_list():
+    starts = ("- ", "+ ", "* ", "1. ", "12) ", "# ", "> ", "--- ", "``` ", "~~~ ", "| ")
+    shown = MarkdownIt("commonmark").render("\n".join(tables.bullets([f"{start}x" for start in starts])))
+    assert Seen(shown).tags == [("ul",), *[("li",), "/li"] * len(starts), "/ul"]
