@@ -307,6 +307,10 @@ def test_one_hot_targets_are_called_so(tmp_path, shape):
 def test_one_value_per_step_may_be_a_class_too(tmp_path):
     path = npz(tmp_path, X=X, y=np.random.RandomState(0).randint(0, 3, (30, 6)).astype(float))
     assert tasks.get("files", path=path).remarks()["targets"].startswith("3 distinct whole numbers, read as quantities")
+    ends = np.array([3, 6] * 15)
+    y = 1.0 + np.random.RandomState(0).randint(0, 2, (30, 6))
+    path = npz(tmp_path, X=X, y=np.where(np.arange(6) < ends[:, None], y, 7), lengths=ends)
+    assert tasks.get("files", path=path).remarks()["targets"].startswith("2 distinct")  # of steps that there are
 
 
 def test_folders_of_files_that_are_not_read_say_what_to_do(tmp_path):

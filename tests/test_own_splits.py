@@ -307,3 +307,11 @@ def test_a_column_of_parts_and_other_words_is_no_split(tmp_path):
     assert "caution" not in tasks.get("files", path=path).remarks()
     path.write_text("t0,t1,t2,label,by\n" + "\n".join(f"{i},{i},1,{i % 2},train" for i in range(30)))
     assert "caution" not in tasks.get("files", path=path).remarks()
+
+
+def test_all_cautions_are_said(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f"{i},{i},1,{i % 2},{'train' if i < 20 else 'test'},{'ab'[i % 2]}" for i in range(30)]
+    path.write_text("t0,t1,t2,label,fold,speaker\n" + "\n".join(rows))
+    caution = tasks.get("files", path=path).remarks()["caution"]
+    assert caution.startswith(f"{SENTENCE}; sequences of one speaker may be in training and test set")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gatelab import sealed
-from gatelab.errors import DataError
+from gatelab.errors import DataError, GatelabError
 
 TENSORS = {"a": torch.arange(30.0).reshape(5, 6) / 7, "b.c": torch.tensor([1, 2]), "empty": torch.empty(0)}
 ARRAYS = {"x": np.linspace(0, 1, 40).reshape(8, 5), "y": np.arange(8), "s": np.array(["a", "bc"])}
@@ -105,3 +105,10 @@ def test_nan_is_refused(tmp_path):
     with pytest.raises(ValueError, match="JSON compliant"):
         sealed.write_json(tmp_path / "n.json", {"loss": float("nan")})
     assert not list(tmp_path.iterdir())
+
+
+def test_an_error_names_its_file_once(tmp_path):
+    path = tmp_path / "x.json"
+    assert str(sealed.damaged(path, GatelabError("a is b"))).startswith(f"{path} cannot be read: damaged")
+    whole = sealed.damaged(path, GatelabError(f"{path} is a pipe"))
+    assert (type(whole), str(whole)) == (DataError, f"{path} is a pipe")
