@@ -76,7 +76,7 @@ class Case:
         self.H = chance.choice((4, 9, 17))
         self.D = self.H if self.cell.lowered.uses_input_itself else chance.choice((1, 3, 5))
         self.B, self.T, self.layers = chance.choice((1, 3, 6)), chance.choice((2, 5, 11)), chance.choice((1, 1, 2))
-        self.bidirectional = chance.random() < 0.15
+        self.bidirectional = chance.random() < 0.15 and not self.cell.lowered.uses_input_itself
         generator = torch.Generator().manual_seed(chance.randrange(10**6))
         self.x = torch.randn(self.B, self.T, self.D, dtype=torch.float64, generator=generator).float()
         scans = self.layers * (2 if self.bidirectional else 1)
@@ -143,8 +143,23 @@ class Case:
         allowed = {}
         for name, value in exact.items():
             cost = max(ROUNDING * distance(single[name], value), *(distance(each[name], value) for each in shaken))
-            allowed[name] = cost + NEAR * scales[name]
+            allowed[name] = allowance(cost, scales[name]) + NEAR * scales[name]
         return exact, allowed
+
+    def evaluated(self, cell: Cell, off: int | None = None) -> Tensor:
+        """The outputs in evaluation, from zeros, by the eager engine in float64."""
+        x = self.x.double()
+        if off is not None:
+            noise = torch.rand(x.shape, dtype=x.dtype, generator=torch.Generator().manual_seed(off))
+            x = x * (1 + OFF * (2 * noise - 1))
+        with torch.no_grad():
+            output: Tensor = self.filled(cell, "eager", torch.float64).eval()(x)[0]
+        return output
+
+
+def allowance(cost: float, scale: float) -> float:
+    """What may differ, from what rounding costs the reference: beside a threshold, the cost is a sample."""
+    return ROUNDING * cost if cost > 0.01 * scale else cost
 
 
 def scales_of(values: Values) -> dict[str, float]:
@@ -201,20 +216,18 @@ def step(case: Case, folder: Path) -> None:
     """One step at a time, on both engines, in evaluation."""
     if case.bidirectional:
         raise NothingToCheckError
+    wanted = case.evaluated(case.cell)
+    scale = max(1e-3, float(wanted.abs().max()))
+    cost = max(distance(case.evaluated(case.cell, off), wanted) for off in range(6))
     for engine, dtype in (("eager", torch.float64), ("fused", torch.float32)):
-        layer, exact = (
-            case.filled(case.cell, engine, dtype).eval(),
-            case.filled(case.cell, "eager", torch.float64).eval(),
-        )
-        _, allowed = case.reference(case.cell)  # of gradients too, and in training: as an order of magnitude
+        layer, state, outputs = case.filled(case.cell, engine, dtype).eval(), None, []
         with torch.no_grad():
-            wanted, _ = exact(case.x.double())
-            state, outputs = None, []
             for t in range(case.T):
                 output, state = layer.step(case.x[:, t].to(dtype), state)
                 outputs.append(output)
-        limit = {"output": allowed["output"] if dtype == torch.float32 else EXACT * float(wanted.abs().max())}
-        assert_near({"output": torch.stack(outputs, 1)}, {"output": wanted}, limit)
+        exact = dtype == torch.float64 and cost <= 0.01 * scale
+        limit = EXACT * scale if exact else ROUNDING * cost + NEAR * scale
+        assert_near({"output": torch.stack(outputs, 1)}, {"output": wanted}, {"output": limit})
 
 
 def held(case: Case, folder: Path) -> None:
@@ -223,13 +236,16 @@ def held(case: Case, folder: Path) -> None:
     if not gates:
         raise NothingToCheckError
     gate = case.chance.choice(gates)
+    bare = re.sub(r"[() ]", "", case.text)
+    if bare.count(re.sub(r"[() ]", "", re.search(rf"^    {re.escape(gate)} = (.*)$", case.text, re.MULTILINE)[1])) > 1:
+        raise NothingToCheckError  # equal expressions are one value: that of the gate is held in every place
     text = re.sub(rf"^    {re.escape(gate)} = .*$", lambda _: f"    {gate} = full(0.25)", case.text, flags=re.MULTILINE)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="in cell .* no new state depends on")
         cells = hold(case.cell, {gate: 0.25}), made(text)
     if not any(each.graph.parameters for each in cells):
         raise NothingToCheckError
-    ours, theirs = (_forward(case, each) for each in cells)
+    ours, theirs = ({"output": case.evaluated(each)} for each in cells)
     assert_same(ours, theirs)
 
 
@@ -251,12 +267,6 @@ def python(case: Case, folder: Path) -> None:
     assert_same(case.values(case.filled(again, "eager", torch.float64)), wanted)
     for printed in (case.cell.text, case.cell.latex, case.cell.typst, case.cell.mathml):
         printed()
-
-
-def _forward(case: Case, cell: Cell) -> Values:
-    layer = case.filled(cell, "eager", torch.float64).eval()
-    with torch.no_grad():
-        return {"output": layer(case.x.double())[0]}
 
 
 def exported(target: str) -> Callable[[Case, Path], str | None]:
@@ -306,7 +316,8 @@ def _gradient(case: Case, target: str, folder: Path) -> None:
         assert x.grad is not None
         got = x.grad
     base = 1e-7 if target == "js" else 3e-5
-    allowed = base * max(1e-3, float(wanted.abs().max())) + ROUNDING * distance(exact(OFF), wanted)
+    scale = max(1e-3, float(wanted.abs().max()))
+    allowed = base * scale + allowance(ROUNDING * distance(exact(OFF), wanted), scale)
     assert_near({"d x": got}, {"d x": wanted}, {"d x": allowed})
 
 
@@ -410,6 +421,8 @@ def campaign(numbers: Iterator[int], seed: int, light: bool, is_alone: bool) -> 
                 print(f"{column.upper()}: --seed {seed} --only {number}: {name}: {note[:1500]}", flush=True)
         if is_alone:
             print(Case(seed, number).text)
+        elif cells % 40 == 0:
+            print(f"{cells} cells, {time.perf_counter() - begin:.0f} seconds", flush=True)
     print(f"\n{'check':<10}" + "".join(f"{column:>21}" for column in COLUMNS) + f"{'seconds':>10}")
     for name, each in counts.items():
         print(f"{name:<10}" + "".join(f"{each[column]:>21}" for column in COLUMNS) + f"{seconds[name]:>10.0f}")

@@ -107,6 +107,7 @@ def test_the_digest_depends_on_every_digit_but_not_on_the_docstring():
     assert digest(leaky(0.1234567, "one")) != digest(leaky(0.1234568, "one"))
     assert digest(leaky(0.1, "one")) != digest(leaky(0.1 + 2**-56, "one"))
     assert digest(leaky(0.1, "one")) == digest(leaky(0.1, "other"))
+    assert digest(from_document({**to_document(cells.gru), "name": "another"})) == digest(cells.gru)
 
 
 def test_a_document_of_a_library_cell_is_the_library_cell():
@@ -167,6 +168,8 @@ DEEP = [["input", "x"], ["product", ["W", "z"], 0], *(["neg", 1 + i] for i in ra
         (broken(nodes__4=["add", 1, 4]), "expected the index of an earlier one"),
         (broken(nodes__4=["add", 1, -1]), "expected the index of an earlier one"),
         (broken(nodes__4=["add", 1]), "is not an operation of the language"),
+        (broken(nodes__4=["prev", 1, 0]), "is not an operation of the language"),
+        (broken(nodes__4=["prev", 1, 101]), "is not an operation of the language"),
         (broken(nodes__4=["add", 0, 1]), "is applied to the input"),
         (broken(nodes__4=["power", 1, 0.5]), "is not an operation of the language"),
         (broken(nodes__4=["constant", 1e999]), "cannot be read"),

@@ -14,12 +14,25 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from random_cells import made, source
 
-from gatelab import cells
+from gatelab import (
+    Recurrent,
+    cell,
+    cells,
+    clamp,
+    exp,
+    maximum,
+    minimum,
+    relu,
+    sigmoid,
+    softplus,
+    tanh,
+)  # fmt: skip
 from gatelab.errors import GatelabError
 from gatelab.export import export, network_of, to_c
 from gatelab.export.c_code import write
 from gatelab.export.c_runner import FLAGS, runner
-from gatelab.export.check import Reference, check
+from gatelab.export.c_text import comment
+from gatelab.export.check import Reference, beginning, check
 from gatelab.export.target import Settings
 
 ARM = Path(__file__).parent / "arm"
@@ -189,3 +202,38 @@ def test_on_a_cortex_m4(tmp_path, int8):
     got = np.array([int(number) for number in printed.split()]) / 1e7
     expected = Reference(model, whole)(x)[0][0]
     assert np.abs(got - expected).max() < (0.05 if int8 else 1e-6)
+
+
+@cell
+def each_operation(x, a, c, d, e, f, g, i, j, k, m, W):
+    """A state for each operation on the same value, and for powers."""
+    v = W.v(x)
+    return (
+        relu(v), maximum(v, 0.3), maximum(0.3, v), minimum(v, 0.3), minimum(0.3, v), clamp(v, -1, 1), sigmoid(v),
+        tanh(v), softplus(v) + exp(v), (1.5 + abs(v)) ** -2 + v**3,
+    )  # fmt: skip
+
+
+def test_not_a_number_stays_not_a_number(tmp_path):
+    layers = Recurrent(each_operation, 2, 3, batch_first=True)
+    whole = network_of(layers)
+    assert to_c(layers, tmp_path / "c").checked.difference < 1e-6
+    run = runner(whole, tmp_path / "c")
+    for value, expected in ((np.nan, True), (0.5, False)):
+        _, carried = run(np.full((1, 1, 2), value, np.float32), beginning(whole, 1))
+        assert {name: np.isnan(state).all() for name, state in carried.items()} == dict.fromkeys(carried, expected)
+
+
+def test_no_steps_leave_the_answer_and_the_state_as_they_are(tmp_path):
+    model = exported.classifier("gru", 1)
+    whole = network_of(model)
+    to_c(model, tmp_path / "c", check=False)
+    run = runner(whole, tmp_path / "c")._run
+    state, out = np.full(whole.hidden_size, 0.25, np.float32), np.full(exported.K, 7, np.float32)
+    run(None, 0, state.ctypes.data, out.ctypes.data)
+    assert set(out) == {7.0}
+    assert set(state) == {0.25}
+
+
+def test_a_comment_has_no_trigraphs():
+    assert "??" not in comment("what??/ and ???) again")

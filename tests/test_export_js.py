@@ -293,6 +293,38 @@ def test_gradients_of_a_piece_that_continues_a_state(pool, tmp_path):
     assert relative(ran["gradient"]["x"], late.grad.ravel()) <= TOLERANCE
 
 
+@pytest.mark.parametrize("first", [2, 5, 7])
+def test_clamps_of_a_piece_that_continues_count_from_the_beginning(first, tmp_path):
+    node = exported(network_of(model_of("gru", 1)), tmp_path)
+    xs = np.random.default_rng(0).standard_normal((9, 3))
+    clamps = [{"value": "z", "units": [1], "to": 0.4, "from": first}, {"value": "h", "to": 0.1, "from": 3, "until": 6}]
+    whole = node.ask(xs=xs, clamps=clamps, record=True)
+    state = node.ask(xs=xs[:4], clamps=clamps)["state"]
+    piece = node.ask(xs=xs[4:], state=state, clamps=clamps, record=True)
+    for kind, name in (("gates", "z"), ("states", "h")):
+        values = np.reshape(whole["layers"][0][kind][name], (9, -1))
+        assert relative(piece["layers"][0][kind][name], values[4:].ravel()) <= 1e-14
+    assert relative(piece["answer"], whole["answer"]) <= 1e-14
+
+
+def test_gradients_of_a_differenced_piece_reach_its_first_step(tmp_path):
+    """Its change is from the last input before, so that it counts; the first step of a sequence has none."""
+    model = StepPredictor("gru", 3, 6, 3, 1, dropout=0.0)
+    node = exported(scaled(network_of(model), 3), tmp_path)
+    xs, of = np.random.default_rng(0).standard_normal((6, 3)), [1.0, -0.5, 0.3]
+    state = node.ask(xs=xs[:4])["state"]
+
+    def answer(piece):
+        return np.dot(of, node.ask(xs=piece, state=state)["answer"])
+
+    found = np.reshape(node.ask(xs=xs[4:], state=state, of=of)["gradient"]["x"], (2, 3))
+    for t in range(2):
+        for i in range(3):
+            step = np.zeros((2, 3))
+            step[t, i] = 1e-4
+            assert found[t, i] == pytest.approx((answer(xs[4:] + step) - answer(xs[4:] - step)) / 2e-4, rel=1e-5)
+
+
 def test_a_stem_reads_whole_sequences(tmp_path):
     node = exported(network_of(model_of("gru", stem="conv")), tmp_path)
     xs = np.random.default_rng(0).standard_normal((9, 3))

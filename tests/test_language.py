@@ -482,8 +482,37 @@ def test_the_class_of_a_recurrence_is_derived():
         h = (1 - z) * h + z * W.h(x)
         return b.k * y + tanh(U.y(h)), h
 
+    @cell
+    def divided(x, h, W):
+        return W.n(x) / (2 + h)
+
+    @cell
+    def divided_by_the_input(x, h, W):
+        return h / (2 + W.n(x))
+
     assert cascade.recurrence == "linear elementwise"
+    assert (divided.recurrence, divided_by_the_input.recurrence) == ("elementwise", "linear elementwise")
     assert spiking.recurrence == "dense"
+
+
+def test_an_earlier_value_and_an_option_of_the_same_name():
+    """prev(n) would be the state n_1."""
+
+    @cell
+    def plain(x, h, W, U, *, scale=0.3):
+        n = tanh(W.n(x) + U.n(h))
+        return n + scale * prev(n)
+
+    @cell
+    def alike(x, h, W, U, *, n_1=0.3):
+        n = tanh(W.n(x) + U.n(h))
+        return n + n_1 * prev(n)
+
+    assert (plain.states, alike.states) == (("h", "n_1"), ("h", "n_1_"))
+    layers = [Recurrent(each, 3, 4, engine="eager") for each in (plain, alike)]
+    layers[1].load_state_dict(layers[0].state_dict())
+    x = torch.randn(2, 5, 3)
+    assert torch.equal(layers[0](x)[0], layers[1](x)[0])
 
 
 @pytest.mark.parametrize("usual", [spectral_norm, weight_norm, orthogonal])

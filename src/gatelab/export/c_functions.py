@@ -101,8 +101,8 @@ static inline float softplus(float v)
 }
 """,
     "step": "static inline float step(float v) { return v > 0.0f ? 1.0f : 0.0f; }\n",
-    "maximum": "static inline float maximum(float a, float b) { return a > b ? a : b; }\n",
-    "minimum": "static inline float minimum(float a, float b) { return a < b ? a : b; }\n",
+    "maximum": "static inline float maximum(float a, float b) { return a > b || a != a ? a : b; }\n",
+    "minimum": "static inline float minimum(float a, float b) { return a < b || a != a ? a : b; }\n",
     "clamp": """\
 static inline float clamp(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
 """,

@@ -36,9 +36,10 @@ function makeNumbers(parent) {
   const hint = width === 1 ? "One number for each step." : `${width} numbers for each step: ${names}.`;
   const note = element("span", { class: "note" }, hint);
   const row = element("div", { class: "row" }, button("Use these numbers", use), note);
-  const details = element("details", {}, element("summary", {}, "Paste numbers"), field, row, problem);
-  details.addEventListener("toggle", () => {
-    if (!details.open || field.value) return;
+  const summary = element("summary", {}, "Paste numbers");
+  const details = element("details", {}, summary, field, row, problem);
+  summary.addEventListener("click", () => { // not on `toggle`, which comes later: after what somebody typed at once
+    if (details.open || field.value) return;
     const rows = upTo(steps()).map((t) => Array.from(situation.x.subarray(t * width, (t + 1) * width), plainNumber));
     field.value = rows.map((values) => values.join(", ")).join(width === 1 ? ", " : "\n");
   });
