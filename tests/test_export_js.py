@@ -310,7 +310,7 @@ def test_clamps_of_a_piece_that_continues_count_from_the_beginning(first, tmp_pa
 def test_gradients_of_a_differenced_piece_reach_its_first_step(tmp_path):
     """Its change is from the last input before, so that it counts; the first step of a sequence has none."""
     model = StepPredictor("gru", 3, 6, 3, 1, dropout=0.0)
-    node = exported(scaled(network_of(model), 3), tmp_path)
+    node = exported(replace(network_of(model), differenced=3), tmp_path)
     xs, of = np.random.default_rng(0).standard_normal((6, 3)), [1.0, -0.5, 0.3]
     state = node.ask(xs=xs[:4])["state"]
 
@@ -318,6 +318,7 @@ def test_gradients_of_a_differenced_piece_reach_its_first_step(tmp_path):
         return np.dot(of, node.ask(xs=piece, state=state)["answer"])
 
     found = np.reshape(node.ask(xs=xs[4:], state=state, of=of)["gradient"]["x"], (2, 3))
+    assert np.abs(found).min() > 1e-3
     for t in range(2):
         for i in range(3):
             step = np.zeros((2, 3))

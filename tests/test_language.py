@@ -495,6 +495,18 @@ def test_the_class_of_a_recurrence_is_derived():
     assert spiking.recurrence == "dense"
 
 
+def test_an_earlier_value_that_nothing_reads_is_no_state():
+    @cell
+    def reading(x, h, W, U):
+        n = tanh(W.n(x) + U.n(h))
+        m = mean(prev(n, 2))  # noqa: F841
+        return 0.5 * n + 0.5 * prev(n)
+
+    assert reading.states == ("h", "n_1")
+    layer = Recurrent(reading, 3, 4, engine="eager")
+    assert layer(torch.randn(2, 5, 3))[0].shape == (2, 5, 4)
+
+
 def test_an_earlier_value_and_an_option_of_the_same_name():
     """prev(n) would be the state n_1."""
 

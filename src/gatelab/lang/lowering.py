@@ -16,6 +16,9 @@ def lowered(graph: Graph) -> Graph:
     """The graph without `prev` and `index`; the states that hold these values come after the cell's own."""
     if not any(node.op in ("prev", "index") for node in graph.nodes()):
         return graph
+    used = set(graph.nodes())  # a number that nothing reads needs no state
+    numbers = {name: node for name, node in graph.numbers.items() if node in used or node.shape == "scalar"}
+    graph = replace(graph, numbers=numbers)
     labels = {node: name for name, node in graph.gates.items()}
     taken = {*graph.states, *graph.scalars, *graph.gates, *(node.name for node in graph.nodes() if node.op == "input")}
     delayed: dict[Node, list[Node]] = {}  # value → its states, one step old, two steps old, …
