@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import pickle
@@ -17,11 +18,22 @@ from sklearn.exceptions import NotFittedError
 import gatelab
 from gatelab import sealed
 from gatelab.errors import DataError, GatelabError
-from gatelab.estimators.forecasting import baselines, calendar_features, frames, horizons, intervals
+from gatelab.estimators.forecasting import (
+    baselines,
+    calendar_features,
+    frames,
+    horizons,
+    intervals,
+    parameters,
+    selection,
+)
+from gatelab.estimators.forecasting.ensemble import Material
+from gatelab.estimators.forecasting.history import History
 from gatelab.estimators.forecasting.intervals import Scores
 from gatelab.estimators.forecasting.stamps import Stamps
 from gatelab.estimators.forecasting.transforms import KINDS, Combination, Transform
 from gatelab.estimators.forecasting.verify import verify_forecaster
+from gatelab.estimators.forecasting.windows import Windows
 from gatelab.sklearn import RecurrentForecaster
 
 pd = pytest.importorskip("pandas")
@@ -120,6 +132,14 @@ def test_quantiles_are_the_bounds_of_intervals(fitted):
     assert table.iloc[0].tolist() == pytest.approx([interval["lower"], fitted.predict(2).iloc[0], interval["upper"]])
 
 
+@pytest.mark.parametrize("alpha", [0.025, 0.05, 0.1, 0.2, 0.25])
+def test_two_quantiles_are_the_interval_between_them(alpha, fitted):
+    """1 − 2 × 0.95 is not exactly −0.9 in floating point."""
+    table = fitted.predict_quantiles(alpha=[alpha, 1 - alpha]).to_numpy()
+    interval = fitted.predict_interval(coverage=round(1 - 2 * alpha, 9)).to_numpy()
+    np.testing.assert_array_equal(table, interval)
+
+
 def test_intervals_end_where_they_are_calibrated(fitted):
     with pytest.raises(GatelabError, match=r"fh has the step 5, and intervals are calibrated for 4.*fh=range\(1, 6\)"):
         fitted.predict_interval(5)
@@ -155,6 +175,27 @@ def test_arrays_give_arrays():
     assert one.predict_interval().index.tolist() == [98]
     several = RecurrentForecaster(**QUICK).fit(MONTHLY.to_numpy()[:, None], fh=[1, 2])
     assert several.predict().shape == (2, 1)
+
+
+@pytest.fixture(scope="module")
+def never_updated():
+    return RecurrentForecaster(**QUICK, calendar=False).fit(MONTHLY, fh=[1, 2])
+
+
+def test_the_last_training_step_is_the_first_origin_that_is_judged(never_updated):
+    """Right after a fit no origin before its end counts: the networks have seen what came. Steps are added by hand."""
+    history = never_updated.history_
+    more = replace(
+        history.frame,
+        values=np.concatenate([history.values, [[14.0], [14.5], [15.0]]]),
+        stamps=replace(history.frame.stamps, steps=99, times=np.arange(len(history.values) + 3)),
+    )
+    longer = History(more, np.zeros((len(more.values), 0)), ())
+    forecasts, scales = longer.forecasts(never_updated.ensemble_, 5, 0, 96)
+    assert np.isnan(forecasts[:, 0, 0]).tolist() == [True, False, False, False, False]
+    assert (scales[0], scales[1] != 1) == (1, True)
+    forecasts, _ = longer.forecasts(never_updated.ensemble_, 5, 2, 96)  # two steps behind
+    assert np.isnan(forecasts[:, 0, 0]).tolist() == [True, True, True, False, False]
 
 
 def test_several_series_are_forecast_together():
@@ -262,7 +303,7 @@ def test_time_zones_continue_over_the_change_of_the_clock():
     ("freq", "season"),
     [
         ("YS", 1), ("YE-JUN", 1), ("QE", 4), ("QS-FEB", 4), ("MS", 12), ("ME", 12), ("3MS", 4), ("W-SUN", 52), ("D", 7),
-        ("7D", 1), ("B", 5), ("h", 24), ("2h", 12), ("30min", 48),
+        ("7D", 1), ("B", 5), ("h", 24), ("2h", 12), ("30min", 48), ("5h", 1), ("48h", 1), ("5MS", 1), ("2D", 1),
     ],
 )  # fmt: skip
 def test_the_season_is_that_of_the_frequency(freq, season):
@@ -283,6 +324,22 @@ def test_calendar_features_are_phases():
     weeks = calendar_features.phase(hours, "week")
     assert weeks[24 * 7] == weeks[0]
     assert weeks[24] - weeks[0] == pytest.approx(1 / 7)
+
+
+@pytest.mark.parametrize(
+    ("freq", "enough", "cycles"),
+    [
+        ("D", 14, ("week",)),
+        ("h", 48, ("day",)),
+        ("MS", 24, ("year",)),
+        ("10min", 12, ("hour",)),
+        ("15s", 8, ("minute",)),
+    ],
+)
+def test_a_cycle_that_is_covered_twice_is_enough(freq, enough, cycles):
+    """The last step lasts as long as the others."""
+    for steps, found in ((enough, cycles), (enough - 1, ())):
+        assert calendar_features.chosen(pd.date_range("2021-03-01", periods=steps, freq=freq).to_numpy()) == found
 
 
 def test_the_calendar_is_read_if_there_is_one(fitted):
@@ -394,6 +451,37 @@ def test_a_constant_window_has_the_scale_1():
     np.testing.assert_allclose(forecaster.predict(), [3, 3], atol=0.2)
 
 
+def test_all_kinds_have_the_scale_of_the_steps_that_are_read():
+    wild = np.array([900.0, -900, 900, -900, 1, 2, 4, 7])[None, :, None]  # the first season, which is compared with
+    for kind in KINDS:
+        transform = Transform(kind, length=4, season=4)
+        assert transform.scale(wild[:, -transform.context :]) == (1 + 2 + 3) / 3
+
+
+def test_every_whole_window_with_a_next_step_is_trained_on():
+    squares = np.arange(10.0)[:, None] ** 2
+    X, y = Windows(Transform("difference", length=3), squares, np.empty((11, 0))).examples(9)  # a context of 4
+    changes = np.diff(squares[:, 0])
+    scales = [np.mean(changes[i + 1 : i + 3]) for i in range(5)]
+    assert y[:, 0].tolist() == pytest.approx([changes[i + 3] / scales[i] for i in range(5)])
+    np.testing.assert_allclose(X[..., 0], [changes[i : i + 3] / scales[i] for i in range(5)])
+
+
+def test_held_out_errors_are_in_the_units_of_the_series():
+    """Of logarithms, too, and over the same windows for naive forecasts; by hand, from every held-out step."""
+    y = np.exp(np.arange(60) / 6) * np.random.RandomState(0).uniform(0.9, 1.1, 60)
+    recipe = parameters.recipe(RecurrentForecaster(**{**QUICK, "num_steps": 200}))
+    material = Material(y[:, None], np.empty((62, 0)), 0, 2, recipe)
+    choice = selection.choose(material, [Transform("difference", 4, log=True)], False, 1, 0.25, 0)
+    assert (str(choice.combination), choice.cut) == ("log, difference", 45)
+    naive = np.mean(np.abs(np.diff(y[:45])))
+    forecasts = np.exp(material.held_out(choice.ensemble, 45)[0][..., 0])
+    ours, theirs = ([abs(y[t + h] - given(t, h)) for t in range(44, 60) for h in (1, 2) if t + h < 60]
+                    for given in (lambda t, h: forecasts[t - 44, h - 1], lambda t, h: y[t]))  # fmt: skip
+    assert choice.errors["log, difference"] == pytest.approx(np.mean(ours) / naive)
+    assert choice.errors["persistence"] == pytest.approx(np.mean(theirs) / naive)
+
+
 def test_logarithms_need_positive_values():
     with pytest.raises(DataError, match=r"the series has the value -1, which has no logarithm.*log=False"):
         RecurrentForecaster(**{**QUICK, "log": True}).fit(np.append(np.arange(1.0, 60), -1))
@@ -415,12 +503,11 @@ def test_the_transform_is_chosen_on_the_held_out_part():
 
 def test_the_width_is_a_conformal_quantile():
     errors = np.random.RandomState(0).permutation(np.arange(1.0, 20))  # 19 of them: 90 % is the 18th
-    assert intervals.quantiles(errors, 0.9) == 18
-    assert intervals.quantiles(errors, 0.5) == 10
-    assert intervals.quantiles(np.arange(1.0, 10), 0.9) == 9
-    assert intervals.quantiles(np.arange(1.0, 9), 0.9) == np.inf
+    assert intervals.quantiles(errors, [0.9, 0.5]).tolist() == [18, 10]
+    assert intervals.quantiles(np.arange(1.0, 10), [0.9]) == 9
+    assert intervals.quantiles(np.arange(1.0, 9), [0.9]) == np.inf
     gaps = np.stack([np.append(np.arange(1.0, 10), np.nan), np.append(np.arange(1.0, 9), [np.nan, np.nan])], 1)
-    assert intervals.quantiles(gaps, 0.9).tolist() == [9, np.inf]  # NaN are no errors
+    assert intervals.quantiles(gaps, [0.9]).tolist() == [[9, np.inf]]  # NaN are no errors
 
 
 def test_errors_are_known_when_their_step_is():
@@ -447,7 +534,7 @@ def hits(errors, coverage=0.9, adaptive=True, skipped=100):
 def test_exchangeable_errors_are_covered():
     """Of 2,000 samples of 39 errors and one more, the last is below the width in 90 %."""
     samples = np.abs(np.random.RandomState(3).standard_t(3, (2000, 40)))
-    found = intervals.quantiles(samples[:, :-1].T, 0.9)
+    found = intervals.quantiles(samples[:, :-1].T, [0.9])
     assert abs(np.mean(samples[:, -1] <= found) - 0.9) < 3 * math.sqrt(0.09 / 2000)
 
 
@@ -478,25 +565,50 @@ def test_adaptive_intervals_recover_after_a_level_shift():
     assert widths.max() > 3  # the largest error so far
 
 
+def factors_of(news, delays, coverage=0.9):
+    """The factors of all times, (length, H), from the errors that became known at each."""
+    factors = intervals.tracked(np.asarray(news, float)[..., None], np.array(delays), len(news))[2]
+    return factors[intervals.TRACKED.index(coverage), :, :, 0]
+
+
+def test_the_rate_falls_with_every_time_that_had_news_and_steps_that_had_none_do_not_count():
+    """Of two steps ahead only the first is ever known: it moves by itself, as if there were no other."""
+    one = np.tile([1.0] * 9 + [0.0], 20)[:, None]
+    one[119] = 100
+    both = np.concatenate([one, np.full_like(one, np.nan)], 1)
+    factors = factors_of(both, [1, 5])
+    np.testing.assert_array_equal(factors[:, 0], factors_of(one, [1])[:, 0])
+    assert np.log(factors[119, 0] / factors[118, 0]) == pytest.approx(0.9 * intervals.RATE / 2)
+    assert (factors[:, 1] == 1).all()
+
+
+def test_errors_are_known_when_the_covariates_of_their_horizon_are():
+    """With `behind` an error one step ahead is known later than its step: 12 of 12 now, 11 a step before."""
+    scores = scores_of(np.arange(1.0, 13)[:, None])
+    assert scores.widths(0.9, False, behind=3, times=3)[:, 0, 0].tolist() == [10, 11, 12]
+    assert scores.widths(0.9, False, times=3)[:, 0, 0].tolist() == [9, 10, 11]
+    assert scores_of(np.arange(1.0, 13)[:, None].repeat(2, 1)).widths(0.9, False, 1)[0, :, 0].tolist() == [12, 11]
+
+
 @pytest.mark.parametrize("delay", [1, 4])
 def test_the_factor_follows_what_was_missed(delay):
     """The first nine errors give the first width; later ones are judged by the width of their own origin."""
-    news = np.concatenate([np.ones(9), np.zeros(15), [100, 100, 0]])[:, None, None]
-    factors = np.log(intervals.tracked_factors(news, np.array([delay])))[:, 0, 0]
+    news = np.concatenate([np.ones(9), np.zeros(15), [100, 100, 0]])[:, None]
+    factors = np.log(factors_of(news, [delay]))[:, 0]
     hit, miss = -0.1 * intervals.RATE, 0.9 * intervals.RATE
     assert factors[: 8 + delay].tolist() == [0] * (8 + delay)
     assert factors[23] == pytest.approx((16 - delay) * hit)
     assert np.diff(factors[23:]) == pytest.approx([miss, miss, hit])
-    always = intervals.tracked_factors(np.exp(np.arange(60.0))[:, None, None], np.array([delay]))
-    never = intervals.tracked_factors(np.exp(-np.arange(60.0))[:, None, None], np.array([delay]))
+    always = factors_of(np.exp(np.arange(60.0))[:, None], [delay])
+    never = factors_of(np.exp(-np.arange(60.0))[:, None], [delay])
     assert always.max() == always[-1] == pytest.approx(intervals.HIGHEST)
     assert never.min() == never[-1] == pytest.approx(intervals.LOWEST)
 
 
 def test_the_factor_moves_less_the_more_errors_are_known():
-    news = np.tile([1.0] * 9 + [0.0], 40)[:, None, None]
+    news = np.tile([1.0] * 9 + [0.0], 40)[:, None]
     news[[29, 119, 349]] = 100
-    steps = np.diff(np.log(intervals.tracked_factors(news, np.array([1])))[:, 0, 0])[[28, 118, 348]]
+    steps = np.diff(np.log(factors_of(news, [1]))[:, 0])[[28, 118, 348]]
     assert steps == pytest.approx(0.9 * np.array([intervals.RATE, intervals.RATE / 2, intervals.SLOWEST]))
 
 
@@ -511,9 +623,9 @@ def test_adaptive_intervals_do_not_overshoot_where_misses_are_known_late(monkeyp
 
 def test_steps_ahead_share_what_they_missed():
     """Only the first of two steps is missed: the second factor rises, too, but less."""
-    news = np.concatenate([np.ones((9, 2, 1)), np.zeros((11, 2, 1))])
+    news = np.concatenate([np.ones((9, 2)), np.zeros((11, 2))])
     news[15, 0] = 9
-    factors = np.log(intervals.tracked_factors(news, np.array([1, 2]))[:, :, 0])
+    factors = np.log(factors_of(news, [1, 2]))
     first, second = factors[15] - factors[14]
     assert first > second > 0
     assert first + second == pytest.approx(intervals.RATE * (0.9 - 0.1))  # as without sharing
@@ -539,10 +651,47 @@ def test_intervals_are_made_of_what_was_known(adaptive, behind):
     assert (changed[-1] > at_once[-1]).all()
 
 
-def test_narrow_intervals_are_inside_of_wide_ones():
+@pytest.mark.parametrize("kind", ["heavy", "growing", "shrinking", "shift", "few", "zero"])
+def test_narrow_intervals_are_inside_of_wide_ones(kind):
+    """Whatever came: the factors of neighbouring coverages go their own ways, and are held apart."""
     errors = np.abs(np.random.RandomState(7).standard_t(2, (300, 2)))
-    widths = [scores_of(errors).widths(coverage, True, times=200) for coverage in (0.3, 0.5, 0.8, 0.9, 0.95, 0.99)]
-    assert (np.diff(widths, axis=0) >= 0).all()
+    errors *= {"growing": np.linspace(1, 20, 300), "shrinking": np.linspace(20, 1, 300),
+               "shift": np.where(np.arange(300) < 200, 1, 9)}.get(kind, np.ones(300))[:, None]  # fmt: skip
+    errors = errors[:25] if kind == "few" else errors * (errors > 1) if kind == "zero" else errors
+    coverages = [0.1, 0.3, 0.49, 0.5, 0.51, 0.65, 0.79, 0.8, 0.81, 0.85, 0.9, 0.91, 0.94, 0.95, 0.96, 0.98, 0.99, 0.995]
+    widths = [scores_of(errors).widths(coverage, True, times=len(errors)) for coverage in coverages]
+    assert all((wider >= narrower).all() for narrower, wider in itertools.pairwise(widths))
+
+
+def test_usual_coverages_have_factors_of_their_own():
+    """Errors whose shape changes: the middle ones grow, the largest do not. No factor fits all coverages."""
+    random = np.random.RandomState(8)
+    errors = random.uniform(0.9, 1, size=(1500, 1))
+    errors[:, 0] = np.where(
+        random.uniform(size=1500) < 0.12, 10 * errors[:, 0], errors[:, 0] * np.linspace(0.2, 6, 1500)
+    )
+    for coverage in (0.5, 0.8, 0.9, 0.95):
+        assert abs(hits(errors, coverage).mean() - coverage) < 0.01
+
+
+def test_the_interval_of_90_percent_depends_on_no_other(monkeypatch):
+    errors = np.abs(np.random.RandomState(7).standard_t(2, (200, 2)))
+    widths = scores_of(errors).widths(0.9, True, times=200)
+    monkeypatch.setattr(intervals, "TRACKED", (0.9,))
+    monkeypatch.setattr(intervals, "FREE", 0)
+    np.testing.assert_array_equal(scores_of(errors).widths(0.9, True, times=200), widths)
+
+
+def test_other_coverages_are_scaled_as_the_next_one_below_and_end_at_the_next_one_above():
+    """One time, one step, one series; quantiles, widths and factors of 50, 80, 90 and 95 %."""
+    widths, ordinary = np.array([1.0, 4.0, 6.0, 9.0]), np.array([2.0, 4.0, 5.0, 6.0])
+    given = [each[:, None, None, None] for each in (widths, ordinary, widths / ordinary)]
+    for coverage, quantile, width in ((0.3, 1.0, 0.5), (0.5, 2.0, 1.0), (0.6, 3.0, 1.5), (0.9, 5.0, 6.0),
+                                      (0.92, 5.5, 6.6), (0.94, 8.0, 9.0), (0.99, 8.0, 12.0)):  # fmt: skip
+        assert intervals._scaled(np.full((1, 1, 1), quantile), coverage, *given).item() == pytest.approx(width)
+    ordinary[2:], widths[2:] = [0.0, np.inf], [0.0, np.inf]
+    given = [each[:, None, None, None] for each in (widths, ordinary, np.array([1, 1, 0.7, 1]))]
+    assert intervals._scaled(np.full((1, 1, 1), 2.0), 0.92, *given).item() == pytest.approx(1.4)
 
 
 def test_too_few_windows_give_infinite_intervals():
@@ -738,6 +887,18 @@ def test_widths_and_scores_are_relative_to_plain_intervals(tested):
     endless = replace(outcome, upper=np.full((3, 1, 1), np.inf))
     assert np.isnan(endless.relative_width())
     assert "times as wide as without adapting" in tested.summary()
+
+
+def test_errors_of_several_series_are_means_over_series(tested):
+    """RMSE is a mean of roots: errors of 1 in one series, 3 and 5 in the other."""
+    forecast = np.array([[[1.0, 3.0]], [[-1.0, 5.0]]])
+    none = np.zeros((2, 1, 2))
+    outcome = replace(
+        tested, names=("a", "b"), steps=np.array([1]), observed=none, forecasts={"persistence": forecast},
+        lower=none, upper=none, scale=np.array([2.0, 8.0]),
+    )  # fmt: skip
+    row = outcome.table().loc[("persistence", 1)]
+    assert row[["MAE", "RMSE", "MASE"]].tolist() == pytest.approx([2.5, (1 + np.sqrt(17)) / 2, (1 / 2 + 4 / 8) / 2])
 
 
 def test_exponential_smoothing_is_beside_it(tested):
