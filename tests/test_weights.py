@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import threading
 
 import pytest
@@ -112,3 +113,38 @@ def test_two_threads_that_prepare_at_once(monkeypatch):
     slow.join()
     quick.join()
     assert torch.equal(layer(x)[0], copy.deepcopy(layer)(x)[0])
+
+
+def test_matrices_that_are_computed_have_gradients_after_a_call_without():
+    """What was prepared without gradients is not used where they are wanted."""
+    layer, x = Recurrent("exprnn", 3, 12, engine="fused"), torch.randn(2, 5, 3)
+    exact = Recurrent("exprnn", 3, 12, engine="eager")
+    for _ in range(2):
+        with torch.no_grad():
+            for parameter in layer.parameters():
+                parameter.mul_(0.9)
+            layer(x), layer.step(x[:, 0])
+        exact.load_state_dict(layer.state_dict())
+        for _ in range(2):
+            got, wanted = (
+                torch.autograd.grad(one(x)[0].square().sum(), list(one.parameters())) for one in (layer, exact)
+            )
+            for a, b in zip(got, wanted, strict=True):
+                torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+        with torch.no_grad():
+            torch.testing.assert_close(layer(x)[0], exact(x)[0], atol=1e-6, rtol=1e-5)
+
+
+def test_a_changed_hyperparameter_is_noticed():
+    layer, x = Recurrent("agru", 3, 12, engine="fused", learnable_epsilon=False), torch.randn(2, 5, 3)
+    step = x[:, 0].contiguous()
+    with torch.no_grad():
+        before = layer(x)[0], layer.step(step)[0], layer.step(step)[0]
+        first(layer).options["epsilon"] = dataclasses.replace(first(layer).options["epsilon"], value=0.25)
+        exact = copy.deepcopy(layer)
+        exact.engine = "eager"
+        after = layer(x)[0], layer.step(step)[0], layer.step(step)[0]
+        assert not torch.equal(before[0], after[0])
+        torch.testing.assert_close(after[0], exact(x)[0], atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(after[1], exact.step(step)[0], atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(after[2], exact.step(step)[0], atol=1e-6, rtol=1e-5)

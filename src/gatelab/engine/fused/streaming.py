@@ -19,7 +19,7 @@ from gatelab.engine.fused import passes
 from gatelab.engine.fused.expected import Expected, ExpectedStructure
 from gatelab.engine.fused.interface import Torch, torch_functions
 from gatelab.engine.fused.kernel import Kernel, kernel, padded
-from gatelab.engine.fused.weights import Parameter, modules_of, weights_of
+from gatelab.engine.fused.weights import Parameter, entries_of, weights_of
 from gatelab.engine.masks import draw
 from gatelab.engine.parameters import CellParameters
 
@@ -97,7 +97,9 @@ class Stepper:
         assert functions is not None
         H = first.hidden_size
         made = [_prepared(compiled, each, batch[0] if batch else 1) for each in parameters]
-        held = [module for holder in holders for module in modules_of(holder)]
+        held = [module for holder in holders for module in entries_of(holder)]
+        for each in parameters:
+            held += [*entries_of(each.__dict__, "options"), *entries_of(each.options)]
         held += [parameter for _, several, _ in made for parameter in several]
         conditions = [_Condition(*condition) for condition in _usual()]
         dictionaries = [_Counted(entries, len(entries)) for entries in (*holders, *hooks)]

@@ -81,7 +81,7 @@ class Watch:
         functions, sources, owners = torch_functions(), parameters.sources(), parameters.owners()
         if functions is None or not all(map(_is_countable, sources)):
             return None
-        held = modules_of(parameters._modules)
+        held = entries_of(parameters._modules)
         for owner, source in zip(owners, sources, strict=True):
             if owner is None:
                 return None
@@ -104,9 +104,10 @@ class Watch:
         return [_copied(parameter) for parameter in self.parameters], _copied(self.sampled)
 
 
-def modules_of(holder: dict[str, Any]) -> list[Parameter]:
-    """Modules, where a module has them."""
-    return [Parameter(holder, name, module, k) for k, (name, module) in enumerate(holder.items())]
+def entries_of(holder: dict[str, Any], *names: str) -> list[Parameter]:
+    """Modules where a module has them, or other objects in a dictionary: these, or all."""
+    entries = enumerate(holder.items())
+    return [Parameter(holder, name, entry, k) for k, (name, entry) in entries if not names or name in names]
 
 
 def _is_countable(source: Tensor) -> bool:
