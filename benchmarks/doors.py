@@ -221,8 +221,7 @@ def break_parameter(case: Case) -> None:
         value.untyped_storage().resize_(chance.choice([0, 8]))
         theirs[name].data = value.data
     elif way == 3:
-        with contextlib.suppress(RuntimeError):  # torch cannot exchange all tensors
-            torch.utils.swap_tensors(value, nn.Parameter(torch.empty(value.shape, device="meta"), value.requires_grad))
+        torch.utils.swap_tensors(value, nn.Parameter(torch.empty(value.shape, device="meta"), value.requires_grad))
         theirs[name] = value
     elif way == 4:
         if value.device.type != "cpu" or not has_memory(value):
@@ -261,6 +260,12 @@ def break_modules(case: Case) -> None:
             one.residual = not one.residual
         else:
             one.register_forward_hook(lambda _, __, result: (result[0] + 1, result[1]))
+
+
+def done(function: Callable[[Case], None], case: Case) -> None:
+    """Unless torch itself refuses it."""
+    with contextlib.suppress(RuntimeError):
+        function(case)
 
 
 BREAKS = (break_parameter, break_parameter, break_input, break_input, break_input, break_modules)
@@ -336,10 +341,10 @@ def called(case: Case, warm: bool) -> str:
     mode = chance.choice(("usual", "no_grad", "inference")) if chance.random() < 0.7 else chance.choice(MODES)
     if mode in MODES:
         if chance.random() < 0.5:
-            break_modules(case)
+            done(break_modules, case)
     else:
         for _ in range(chance.choice([1, 1, 2])):
-            chance.choice(BREAKS)(case)
+            done(chance.choice(BREAKS), case)
     got = attempt(lambda: answers(case, case.layer, mode))
     if isinstance(got, Exception):
         return f"refused: {type(got).__name__}: {got}"
@@ -371,7 +376,7 @@ def backward(case: Case) -> str:
     if isinstance(ours, Exception) or isinstance(theirs, Exception):
         return "refused: before"
     if way == 1:
-        break_parameter(case)
+        done(break_parameter, case)
     elif way == 2:
         case.x.detach().untyped_storage().resize_(chance.choice([0, 8]))
     elif way == 3 and "lengths" in case.more:
