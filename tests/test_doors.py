@@ -524,7 +524,7 @@ def test_a_function_that_outlives_its_layer():
     wanted = layer.step(x)[0]
     step = layer._stepper.step
     del layer
-    assert torch.equal(step(True, x, None)[0], wanted)
+    assert torch.equal(step(x, None)[0], wanted)
 
 
 @pytest.mark.parametrize("strict", [True, False])

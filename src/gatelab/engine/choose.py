@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import warnings
@@ -153,8 +154,10 @@ def scan(
 ) -> Scan:
     """Run one layer in one direction on the engine that `choose` selected."""
     if engine == "fused":
-        scanner = ops.scan if _is_seen_by_torch(parameters, x, *states, lengths, resets) else function.scan
-        return scanner(parameters, x, states, lengths, watch, resets, with_output)
+        if not _is_seen_by_torch(x):
+            with contextlib.suppress(expected.OtherTensorError):  # the operator is for all kinds of tensors
+                return function.scan(parameters, x, states, lengths, watch, resets, with_output)
+        return ops.scan(parameters, x, states, lengths, watch, resets, with_output)
     zeros = x.new_zeros(x.shape[1], parameters.hidden_size)
     starts = tuple(zeros if state is None else state for state in states)
     if engine == "native":
@@ -162,11 +165,7 @@ def scan(
     return {"compiled": compiled.scan}.get(engine, eager.scan)(parameters, x, starts, lengths, watch, resets)
 
 
-def _is_seen_by_torch(parameters: CellParameters, *tensors: Tensor | None) -> bool:
+def _is_seen_by_torch(x: Tensor) -> bool:
     """Whether a graph is made of a call, or a mode or a subclass of tensors answers it: then it is an operator."""
-    if torch.compiler.is_compiling() or torch._C._is_tracing() or torch._C._len_torch_dispatch_stack():
-        return True
-    return not _PLAIN.issuperset(map(type, (*tensors, *parameters.sources())))
-
-
-_PLAIN = frozenset((*expected.PLAIN, type(None)))
+    is_in_a_graph = torch.compiler.is_compiling() or torch._C._is_tracing() or torch._C._len_torch_dispatch_stack() > 0
+    return is_in_a_graph or type(x) not in expected.PLAIN

@@ -22,6 +22,7 @@ from gatelab.lang import Cell, Option
 
 State = Tensor | tuple[Tensor, ...]
 DIRECTIONS = ("fwd", "bwd")
+_is_traced = torch.compiler.is_dynamo_compiling  # a step takes microseconds
 GLOBAL_HOOKS = (module_hooks._global_forward_hooks, module_hooks._global_forward_pre_hooks)
 
 
@@ -226,8 +227,8 @@ class Recurrent(nn.Module):
         The state is shaped as in `forward`, (L, B, H) or (L, H). Without gradients (`torch.inference_mode()`,
         `torch.no_grad()`, or frozen parameters) a step takes microseconds; with them it is a sequence of one step.
         """
-        stepper = None if torch.compiler.is_compiling() else self._stepper
-        stepped: tuple[Tensor, State] | None = None if stepper is None else stepper.step(self.training, x, state)
+        stepper = None if _is_traced() else self._stepper
+        stepped: tuple[Tensor, State] | None = None if stepper is None else stepper.step(x, state)
         return self._prepared_step(x, state) if stepped is None else stepped  # the first step, or something has changed
 
     def _prepared_step(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
@@ -253,7 +254,8 @@ class Recurrent(nn.Module):
             return
         stack: Any = self.layers
         holders = [self._modules, stack._modules, *(layer._modules for layer in stack)]
-        self.__dict__["_stepper"] = Stepper(parameters, batch, self.residual, holders, hooks)
+        self.__dict__["_stepper"] = None  # its place in this dictionary is settled, too
+        self.__dict__["_stepper"] = Stepper(self, parameters, batch, holders, hooks)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

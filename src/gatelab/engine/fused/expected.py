@@ -19,6 +19,10 @@ _TRANSFORMED = (torch._C._functorch.is_functorch_wrapped_tensor, torch._C._funct
 _CODES = {torch.float32: "float32", torch.int64: "int64", torch.bool: "boolean"}
 
 
+class OtherTensorError(GatelabError):
+    """Something else than an ordinary tensor, which torch may still know what to do with."""
+
+
 class Expected(NamedTuple):
     """A tensor in the CPU's memory, as a kernel reads it."""
 
@@ -41,7 +45,7 @@ class Expected(NamedTuple):
         if tensor is None and self.is_optional:
             return None
         if type(tensor) not in PLAIN:
-            raise self._refused(f"is of type {type(tensor).__name__}", "an ordinary tensor")
+            raise OtherTensorError(f"{self.name} is of type {type(tensor).__name__}: expected an ordinary tensor")
         assert tensor is not None
         if any(is_transformed(tensor) for is_transformed in _TRANSFORMED):
             raise GatelabError(

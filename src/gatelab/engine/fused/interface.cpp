@@ -21,6 +21,7 @@ Object* PyDict_GetItemWithError(Object*, Object* key);  // borrowed
 intptr_t PyDict_Size(Object*);
 int PyDict_Next(Object*, intptr_t* position, Object** key, Object** value);  // borrowed
 Object* PyObject_CallFunctionObjArgs(Object* function, ...);
+Object* PyObject_CallNoArgs(Object* function);
 Object* PyObject_GetAttr(Object*, Object* name);
 Object* PyObject_Type(Object*);
 intptr_t PySequence_Size(Object*);
@@ -48,7 +49,9 @@ struct Reference {
   Object* object;
   Reference(Object* object = nullptr) : object(object) {}
   Reference(const Reference&) = delete;
-  ~Reference() { Py_DecRef(object); }  // of null: nothing
+  ~Reference() {
+    if (object) Py_DecRef(object);
+  }
   Object* release() {
     Object* released = object;
     object = nullptr;

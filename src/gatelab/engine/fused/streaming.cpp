@@ -1,4 +1,4 @@
-// One step of a stream as a function that Python calls: (training, x, state) -> (output, new state), or None if anything
+// One step of a stream as a function that Python calls: (x, state) -> (output, new state), or None if anything
 // differs from what was prepared (streaming.py). In Python the checks took several times as long as the step itself.
 // (Compiled together with products.cpp.)
 
@@ -58,7 +58,7 @@ struct Stepping {
       if (PyDict_Size(s.dictionary[i].entries) != s.dictionary[i].count) return true;
     if (PyDict_GetItemWithError(s.levels, s.level_name) != s.no_level) return true;
     for (int64_t i = 0; i < s.conditions; i++) {
-      const Reference value = PyObject_CallFunctionObjArgs(s.condition[i].function, nullptr);
+      const Reference value = PyObject_CallNoArgs(s.condition[i].function);
       if (value.object != s.condition[i].usual) return true;
     }
     return false;
@@ -106,8 +106,8 @@ struct Stepping {
   // The states that were given, in references that keep them; null for zeros. Sequences of other types may make their items.
   bool read(Object* state, const float** old, Reference* kept) const {
     if (state == s.none) return true;
-    if (!is_of(state, s.tuple_type) && !is_of(state, s.list_type)) return s.states == 1 && fits(state, s.state, old[0]);
-    if (PySequence_Size(state) != s.states) return false;
+    if (s.states == 1 && fits(state, s.state, old[0])) return true;
+    if ((!is_of(state, s.tuple_type) && !is_of(state, s.list_type)) || PySequence_Size(state) != s.states) return false;
     for (int64_t k = 0; k < s.states; k++) {
       kept[k].object = PySequence_GetItem(state, k);
       if (!kept[k].object || !fits(kept[k].object, s.state, old[k])) return false;
@@ -115,12 +115,12 @@ struct Stepping {
     return true;
   }
 
-  Object* run(Object* training, Object* x, Object* state) const {
+  Object* run(Object* x, Object* state) const {
     const float *input, *old[MOST_STATES] = {};
     Reference kept[MOST_STATES];
-    if (training != s.training || is_watched() || !fits(x, s.x, input) || !read(state, old, kept)) return nullptr;
+    if (is_watched() || !fits(x, s.x, input) || !read(state, old, kept)) return nullptr;
     for (int64_t l = 0; l < s.layers; l++)
-      if (PyDict_GetItemWithError(s.layer[l].module, s.training_name) != training) return nullptr;
+      if (PyDict_GetItemWithError(s.layer[l].module, s.training_name) != s.training) return nullptr;
     for (int64_t i = 0; i < s.parameters; i++) {
       const Parameter& p = s.parameter[i];
       if (look_at(torch, p) != SAME || (p.implementation && !is_constant(p.object))) return nullptr;
@@ -152,16 +152,16 @@ struct Stepping {
 
 Object* call(Object* self, Object* const* arguments, intptr_t count) {
   const Stream& s = *(const Stream*)PyCapsule_GetPointer(self, nullptr);
-  if (count == 3) {
+  if (count == 2) {
     const Stepping stepping{s, *s.torch, s.torch->is_grad_enabled()};
-    if (Object* result = stepping.run(arguments[0], arguments[1], arguments[2])) return result;
+    if (Object* result = stepping.run(arguments[0], arguments[1])) return result;
   }
   PyErr_Clear();
   Py_IncRef(s.none);
   return s.none;
 }
 
-Method method = {"step", call, FASTCALL, "(training, x, state) -> (output, new state), or None"};
+Method method = {"step", call, FASTCALL, "(x, state) -> (output, new state), or None"};
 
 }  // namespace
 

@@ -66,7 +66,7 @@ class _Stream(Structure):
 class Stepper:
     """A stack of layers, prepared for batches of one size.
 
-    `step(training, x, state)` returns the output and the new state, or None if anything differs from what was
+    `step(x, state)` returns the output and the new state, or None if anything differs from what was
     prepared; what is wrong then is said elsewhere.
     """
 
@@ -86,18 +86,18 @@ class Stepper:
 
     def __init__(
         self,
+        layer: Any,
         parameters: Sequence[CellParameters],
         batch: tuple[int, ...],
-        residual: bool,
         holders: Sequence[dict[str, Any]],
         hooks: Sequence[Mapping[Any, Any]],
     ) -> None:
-        """`holders`: the dictionaries in which modules have their modules, down to these parameters."""
+        """`holders`: the dictionaries in which a layer's modules have their modules, down to these parameters."""
         first, compiled, functions = parameters[0], kernel(parameters[0].cell), torch_functions()
         assert functions is not None
         H = first.hidden_size
         made = [_prepared(compiled, each, batch[0] if batch else 1) for each in parameters]
-        held = [module for holder in holders for module in entries_of(holder)]
+        held = [*entries_of(layer.__dict__, "training"), *(entry for holder in holders for entry in entries_of(holder))]
         for each in parameters:
             held += [*entries_of(each.__dict__, "options"), *entries_of(each.options)]
         held += [parameter for _, several, _ in made for parameter in several]
@@ -130,7 +130,7 @@ class Stepper:
             layers=len(parameters),
             states=len(compiled.source.states),
             parameters=len(held),
-            residual=residual,
+            residual=layer.residual,
             floats=H * (batch[0] if batch else 1),
             layer=(_Layer * len(made))(*(layer for layer, *_ in made)),
             parameter=(Parameter * len(held))(*held),
