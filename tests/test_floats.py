@@ -57,10 +57,10 @@ def masked(values):
     "given", [masked(X), masked(X[..., None]), [masked(X[:, :1]), *X[1:, :, None]], [X[0], masked(X)[3]]]
 )
 def test_masked_inputs_are_refused_as_missing_ones_are(given):
-    with pytest.raises(ValueError, match="Input X contains NaN"):
+    with pytest.raises(ValueError, match="X has NaN in sequence"):
         RecurrentClassifier(**SEQUENCES).fit(given, Y[: len(given)])
     known = RecurrentRegressor(**SEQUENCES).fit(X[..., None], X[:, 0])
-    with pytest.raises(ValueError, match="Input X contains NaN"):
+    with pytest.raises(ValueError, match="X has NaN in sequence"):
         known.predict(given)
 
 
@@ -188,5 +188,5 @@ def test_arrays_and_new_data_are_treated_alike(tmp_path):
     with pytest.raises(DataError, match=f"X has the integer {SAID}"):
         inputs.read(np.full((2, 6), LOST), prepared)
     for given in (masked(X), [masked(X)[3], X[0]]):
-        with pytest.raises(GatelabError, match="X has nan in sequence"):
+        with pytest.raises(GatelabError, match="X has NaN in sequence"):
             inputs.check_finite(inputs.read(given, prepared), prepared)

@@ -286,6 +286,29 @@ def test_random_cells(chance, watch):
         torch.set_num_threads(before)
 
 
+@cell
+def read_by_a_gate_only(x, h, m, W, U, b):
+    before = U.m(h) + m  # noqa: F841
+    return tanh(U.h(tanh(W.r(x))) + W.h(x)), sigmoid(U.m(tanh(W.m(x))))
+
+
+@cell
+def read_by_a_state_that_nothing_reads(x, h, c, o, W, U, b):
+    return tanh(W.h(x)), tanh(W.c(x)), U.o(c) + h
+
+
+@pytest.mark.parametrize(("random", "lengths", "watch"), [
+    (read_by_a_gate_only, None, True),
+    (read_by_a_gate_only, [4, 1, 3], True),
+    (read_by_a_state_that_nothing_reads, [4, 1, 3], False),
+    (read_by_a_state_that_nothing_reads, [4, 1, 3], True),
+])  # fmt: skip
+def test_states_that_no_later_step_depends_on(random, lengths, watch):
+    """They are there in time for whatever reads them, and so are the gradients that come back from there."""
+    layer, exact = pair(random, 3, 21)
+    compare(layer, exact, torch.randn(3, 4, 3), random_states(layer, 3), lengths=lengths, gates=watch)
+
+
 # -- guarantees -------------------------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,12 @@ WRITTEN = [
     for block in re.findall(r"```sh\n(.*?)```", TEXT, flags=re.DOTALL)
     if "gatelab" in block or "python" in block
 ]
+# Whole commands within a sentence or a table of the README.
+WRITTEN += [
+    (command,)
+    for command in re.findall(r"`((?:gatelab|python) [^`]+)`", (ROOT / "README.md").read_text())
+    if len(command.split()) > 2 and not re.search(r"\b[A-Z]+\b", command)
+]
 # What one page begins and another goes on with is run there alone.
 SHELL_BLOCKS = [
     block for block in dict.fromkeys(WRITTEN) if not any(block == o[: len(block)] for o in WRITTEN if o != block)

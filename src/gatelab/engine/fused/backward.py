@@ -398,10 +398,10 @@ class _Backward(Writer):
                 if adjoint is node:
                     summed = f"only({value}, H - j)" if over_units else value
                     inside.append(f"if (wanted[{self.source.flags[name]}]) add_to(small + {k} * Hp + j, {summed});")
-        for s in self.source.live:
+        for s in () if is_early else self.source.live:
             before = self.source.gradient.states.get(s)  # None if no gradient reaches the old state
-            if not is_early and (before in values or (before is None and level == 0)):
-                inside.append(f"store(E_{s} + i * Hp + j, {values[before] if before else 'V{}'});")
+            if level == (0 if before is None else self.program.level(before)):
+                inside.append(f"store(E_{s} + i * Hp + j, {pointwise.value(before) if before else 'V{}'});")
                 past.append(f"store(E_{s} + i * Hp + j, load(D_{s} + i * Hp + j));")
         if not inside:
             return []

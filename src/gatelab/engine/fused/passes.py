@@ -70,6 +70,7 @@ class Sizes(NamedTuple):
     H: int
     strides: tuple[int, ...]  # of steps and rows: of x, and in the backward pass also of the gradient of the output
     starts: int  # the number of states that are given
+    masks: int
     threads: int
 
 
@@ -147,13 +148,14 @@ def forward(
     B, H padded), the tape, each None unless asked for, and then the final states, (B, H) each.
     """
     x, masks = _in_vectors(kernel.source, given, H)
-    sizes = _sizes(kernel.source, given, given.x.shape, H, x.stride()[:2])
+    sizes = _sizes(given, given.x.shape, H, x.stride()[:2])
     call = _call(_forward, kernel, sizes, keep, with_output)
     return call(prepared, x, given.lengths, given.resets, *given.starts, *masks)
 
 
 def _forward(kernel: Kernel, sizes: Sizes, keep: bool, with_output: bool) -> Call:
-    source, (T, B, D, H, strides, starts, threads), Hp = kernel.source, sizes, padded(sizes.H)
+    source, (T, B, D, H, strides, starts, _, threads), Hp = kernel.source, sizes, padded(sizes.H)
+    _refuse(source, sizes)
     S, G = len(source.states), len(source.gates)
     shapes: dict[str, tuple[int, ...]] = {"finals": (S, B, H)}
     shapes |= {"output": (T, B, H)} if with_output else {}
@@ -194,20 +196,25 @@ def _masks(source: Source, sizes: Sizes) -> list[Expected]:
     return [Expected(f"the mask {mask!r}", (sizes.T, sizes.B, padded(sizes.H))) for mask in source.masks]
 
 
-def _sizes(source: Source, given: Given, shape: Sequence[int], H: int, strides: tuple[int, ...]) -> Sizes:
-    """Refuses what there is no kernel for."""
+def _sizes(given: Given, shape: Sequence[int], H: int, strides: tuple[int, ...]) -> Sizes:
     T, B, D = shape
+    return Sizes(T, B, D, H, strides, len(given.starts), len(given.masks), team.of_kernels())
+
+
+def _refuse(source: Source, sizes: Sizes) -> None:
+    """Refuse what there is no kernel for."""
+    T, _, D, H, *_ = sizes
     if min(T, D, H) < 1 or (source.graph.uses_input_itself and D != H):
-        sizes = f"T={T}, D={D}, H={H}"
         same = ", and D=H, since the cell uses its input itself" if source.graph.uses_input_itself else ""
-        raise GatelabError(f"cell {source.cell.name!r} has no kernel for {sizes}: expected at least 1 each{same}")
-    S = len(source.states)
-    if len(given.starts) not in (S, 2 * S) or len(given.masks) != len(source.masks):
         raise GatelabError(
-            f"cell {source.cell.name!r} was given {len(given.starts)} states and {len(given.masks)} masks: expected "
-            f"{S} states (or {2 * S}, with those after resets) and {len(source.masks)} masks"
+            f"cell {source.cell.name!r} has no kernel for T={T}, D={D}, H={H}: expected at least 1 each{same}"
         )
-    return Sizes(T, B, D, H, strides, len(given.starts), team.of_kernels())
+    S = len(source.states)
+    if sizes.starts not in (S, 2 * S) or sizes.masks != len(source.masks):
+        raise GatelabError(
+            f"cell {source.cell.name!r} was given {sizes.starts} states and {sizes.masks} masks: expected {S} states "
+            f"(or {2 * S}, with those after resets) and {len(source.masks)} masks"
+        )
 
 
 # ---- the backward pass ----------------------------------------------------------------------------------------------
@@ -248,7 +255,7 @@ def backward(
             f"{len(needs)} flags: expected {len(source.states)}, and {1 + len(given.starts) + len(source.has_gradient)}"
         )
     strides = (*x.stride()[:2], *((0, 0) if d_output is None else d_output.stride()[:2]))
-    sizes = _sizes(source, given, shape, H, strides)
+    sizes = _sizes(given, shape, H, strides)
     call = _call(_backward, kernel, sizes, needs, at_once)
     made = call(x, tape, given.lengths, given.resets, d_output, *d_finals, d_gates, *masks, *parameters)
     if shape[1] == 0:  # nothing was computed
@@ -265,7 +272,8 @@ def wanted(source: Source, needs: Sequence[bool]) -> tuple[bool, ...]:
 
 
 def _backward(kernel: Kernel, sizes: Sizes, needs: tuple[bool, ...], at_once: bool) -> Call:
-    source, (T, B, D, H, strides, starts, threads), S = kernel.source, sizes, len(kernel.source.states)
+    source, (T, B, D, H, strides, starts, _, threads), S = kernel.source, sizes, len(kernel.source.states)
+    _refuse(source, sizes)
     needed, shapes = wanted(source, needs), source.parameter_shapes(D, H)
     needs_x = needed[0]
     Dp = padded(D) if needs_x else 0

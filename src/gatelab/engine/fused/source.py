@@ -74,9 +74,9 @@ class Source:
     def __init__(self, cell: Cell, watch: bool = False) -> None:
         self.cell, self.watch, self.graph = cell, watch, cell.lowered
         self.states = self.graph.states
-        read = {node.name for node in walk(self.graph.new_states) if node.op == "state"}
-        self.live = [s for s in self.states if s in read]  # states that later steps depend on
         self.gates = self.graph.gates if watch else {}
+        read = {node.name for node in walk([*self.graph.new_states, *self.gates.values()]) if node.op == "state"}
+        self.live = [s for s in self.states if s in read]  # states that later steps depend on
         self.masks = [self.mask(node) for node in self.graph.randoms]
         self.gradient = gradient(self.graph, watch)
         functions = ("prepare_forward", "forward", "prepare_backward", "backward")

@@ -16,7 +16,6 @@ struct Counted {
 };
 
 struct Layer {
-  Object* module;  // its dictionary
   Step* step;
   void* const* fixed;
   long* sizes;
@@ -27,15 +26,14 @@ struct Layer {
 
 struct Stream {
   const Torch* torch;
-  Object *is_neg, *none, *false_, *tuple_type, *list_type, *requires_grad, *training, *training_name;
-  Object *levels, *level_name, *no_level;  // where torch says that a level of forward-mode derivatives is open
+  Object *is_neg, *none, *false_, *tuple_type, *list_type, *requires_grad;
   int64_t conditions, dictionaries;
   const Condition* condition;
   const Counted* dictionary;
   Expected x, output, state;
   int64_t layers, states, parameters, residual, floats;  // floats: of one layer's state
   const Layer* layer;
-  const Parameter* parameter;
+  const Parameter* parameter;  // and whatever else has to be where it was
 };
 
 namespace {
@@ -52,11 +50,10 @@ struct Stepping {
     return actual.object == type;
   }
 
-  // Whether torch traces or differentiates forwards, which only it can do, or there are hooks to call.
+  // Whether torch traces, which only it can do, or there are hooks to call.
   bool is_watched() const {
     for (int64_t i = 0; i < s.dictionaries; i++)
       if (PyDict_Size(s.dictionary[i].entries) != s.dictionary[i].count) return true;
-    if (PyDict_GetItemWithError(s.levels, s.level_name) != s.no_level) return true;
     for (int64_t i = 0; i < s.conditions; i++) {
       const Reference value = PyObject_CallNoArgs(s.condition[i].function);
       if (value.object != s.condition[i].usual) return true;
@@ -119,8 +116,6 @@ struct Stepping {
     const float *input, *old[MOST_STATES] = {};
     Reference kept[MOST_STATES];
     if (is_watched() || !fits(x, s.x, input) || !read(state, old, kept)) return nullptr;
-    for (int64_t l = 0; l < s.layers; l++)
-      if (PyDict_GetItemWithError(s.layer[l].module, s.training_name) != s.training) return nullptr;
     for (int64_t i = 0; i < s.parameters; i++) {
       const Parameter& p = s.parameter[i];
       if (look_at(torch, p) != SAME || (p.implementation && !is_constant(p.object))) return nullptr;

@@ -41,7 +41,7 @@ class _Counted(Structure):
 class _Layer(Structure):
     """A kernel's function `step`, and the arguments that are the same in every step."""
 
-    _fields_ = (("module", py_object), *((name, c_void_p) for name in ("step", "fixed", "sizes", "sampled")))
+    _fields_ = tuple((name, c_void_p) for name in ("step", "fixed", "sizes", "sampled"))
 
 
 class _Stream(Structure):
@@ -49,9 +49,7 @@ class _Stream(Structure):
 
     _fields_ = (
         ("torch", POINTER(Torch)),
-        *((name, py_object) for name in ("is_neg", "none", "false", "tuple_type", "list_type")),
-        *((name, py_object) for name in ("requires_grad", "training", "training_name")),
-        *((name, py_object) for name in ("levels", "level_name", "no_level")),
+        *((name, py_object) for name in ("is_neg", "none", "false", "tuple_type", "list_type", "requires_grad")),
         ("conditions", c_int64),
         ("dictionaries", c_int64),
         ("condition", POINTER(_Condition)),
@@ -97,9 +95,10 @@ class Stepper:
         assert functions is not None
         H = first.hidden_size
         made = [_prepared(compiled, each, batch[0] if batch else 1) for each in parameters]
-        held = [*entries_of(layer.__dict__, "training"), *(entry for holder in holders for entry in entries_of(holder))]
+        held = [*entries_of(forward_ad.__dict__, "_current_level"), *entries_of(layer.__dict__, "training")]
+        held += [entry for holder in holders for entry in entries_of(holder)]
         for each in parameters:
-            held += [*entries_of(each.__dict__, "options"), *entries_of(each.options)]
+            held += [*entries_of(each.__dict__, "training", "options"), *entries_of(each.options)]
         held += [parameter for _, several, _ in made for parameter in several]
         conditions = [_Condition(*condition) for condition in _usual()]
         dictionaries = [_Counted(entries, len(entries)) for entries in (*holders, *hooks)]
@@ -115,11 +114,6 @@ class Stepper:
             tuple_type=tuple,
             list_type=list,
             requires_grad="requires_grad",
-            training=first.training,
-            training_name="training",
-            levels=forward_ad.__dict__,
-            level_name="_current_level",
-            no_level=-1,
             conditions=len(conditions),
             dictionaries=len(dictionaries),
             condition=(_Condition * len(conditions))(*conditions),
@@ -157,5 +151,5 @@ def _prepared(compiled: Kernel, parameters: CellParameters, B: int) -> tuple[_La
     sizes = (1, B, D, H, padded(H), B * D, D, False, as_team, threads, 0)  # as in `passes`
     numbers = (ctypes.c_long * len(sizes))(*sizes)
     places = ctypes.addressof(fixed), ctypes.addressof(numbers), ctypes.addressof(sampled)
-    layer = _Layer(parameters.__dict__, compiled.step, *places)
+    layer = _Layer(compiled.step, *places)
     return layer, held, (weights.watch, sampled, memory, fixed, numbers)
