@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import warnings
@@ -154,10 +153,13 @@ def scan(
 ) -> Scan:
     """Run one layer in one direction on the engine that `choose` selected."""
     if engine == "fused":
-        if not _is_seen_by_torch(x):
-            with contextlib.suppress(expected.OtherTensorError):  # the operator is for all kinds of tensors
-                return function.scan(parameters, x, states, lengths, watch, resets, with_output)
-        return ops.scan(parameters, x, states, lengths, watch, resets, with_output)
+        arguments = parameters, x, states, lengths, watch, resets, with_output
+        if _is_seen_by_torch(x):
+            return ops.scan(*arguments)
+        try:
+            return function.scan(*arguments)
+        except expected.OtherTensorError:  # the operator is for all kinds of tensors
+            return ops.scan(*arguments)
     zeros = x.new_zeros(x.shape[1], parameters.hidden_size)
     starts = tuple(zeros if state is None else state for state in states)
     if engine == "native":

@@ -147,7 +147,7 @@ def forward(
     """Run over a sequence; with `keep` a backward pass may follow. Returns the output (T, B, H), the gates (gates, T,
     B, H padded), the tape, each None unless asked for, and then the final states, (B, H) each.
     """
-    x, masks = _in_vectors(kernel.source, given, H)
+    x, masks = _in_vectors(kernel.source, given.x, given.masks, H)
     sizes = _sizes(given, given.x.shape, H, x.stride()[:2])
     call = _call(_forward, kernel, sizes, keep, with_output)
     return call(prepared, x, given.lengths, given.resets, *given.starts, *masks)
@@ -245,7 +245,7 @@ def backward(
     needed.
     """
     source = kernel.source
-    x, masks = _in_vectors(source, given._replace(x=readable(given.x)), H)
+    x, masks = _in_vectors(source, readable(given.x), given.masks, H)
     d_output = None if incoming.output is None else readable(incoming.output)
     d_finals = [None if d_final is None else resolved(d_final).contiguous() for d_final in incoming.finals]
     d_gates = None if incoming.gates is None else resolved(incoming.gates).contiguous()
@@ -329,9 +329,8 @@ def threads_for(source: Source, T: int, B: int, D: int, H: int, most: int, *, is
     return (threads, True) if is_large else (min(threads, -(-B // FEW_ROWS)), False)
 
 
-def _in_vectors(source: Source, given: Given, H: int) -> tuple[Tensor, Sequence[Tensor]]:
+def _in_vectors(source: Source, x: Tensor, masks: Sequence[Tensor], H: int) -> tuple[Tensor, Sequence[Tensor]]:
     """x and the masks, in whole vectors where a kernel reads them unit by unit."""
-    x, masks = given.x, given.masks
     if source.graph.uses_input_itself:
         x = whole_rows(x, padded(H))
     return x, [whole_rows(mask, padded(H)) for mask in masks] if masks else masks
