@@ -204,8 +204,7 @@ def measure(cell: str, shape: Shape, seconds: float, kernel: str) -> Result:
 
 
 def kernel_digest(cell: str) -> str:
-    common = "".join(path.read_text() for path in (compiler.RUNTIME, *compiler.COMMON))
-    text = Source(cells.get(cell), False).text + common
+    text = "".join((Source(cells.get(cell), False).text, compiler.RUNTIME, *compiler.COMMON))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -102,19 +102,16 @@ def test_a_value_of_a_hyperparameter_is_no_part_of_the_kernel(built, tmp_path, f
     assert forks.run(RUN, f"{other}:leaky", **hidden(built, tmp_path / "cache")).stdout.startswith("fused\n")
 
 
-def test_what_a_kernel_is_compiled_from_is_its_key(tmp_path, monkeypatch):
+def test_what_a_kernel_is_compiled_from_is_its_key(monkeypatch):
     text = Source(cells.gru).text
     keys = {compiler.key(text), compiler.key(Source(cells.gru, watch=True).text), compiler.key(text + "\n")}
-    for k, original in enumerate((compiler.RUNTIME, *compiler.COMMON)):
-        path = tmp_path / original.name
-        path.write_text(original.read_text() + "\n")
-        with monkeypatch.context() as patch:
-            if k == 0:
-                patch.setattr(compiler, "RUNTIME", path)
-            else:
-                patch.setattr(compiler, "COMMON", (*compiler.COMMON[: k - 1], path, *compiler.COMMON[k:]))
-            keys.add(compiler.key(text))
+    monkeypatch.setattr(compiler, "RUNTIME", compiler.RUNTIME + "\n")
+    keys.add(compiler.key(text))
+    for k, part in enumerate(compiler.COMMON):
+        monkeypatch.setattr(compiler, "COMMON", [*compiler.COMMON[:k], part + "\n", *compiler.COMMON[k + 1 :]])
+        keys.add(compiler.key(text))
     assert len(keys) == 4 + len(compiler.COMMON)
+    monkeypatch.undo()
     monkeypatch.setattr(compiler, "version", lambda: "another compiler")
     monkeypatch.setattr(compiler, "cpu", lambda: "another CPU")
     assert compiler.key(text) in keys

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from waiting import wait_for
 
+import gatelab
 from gatelab import cells
 from gatelab.disk import cache_folder
 from gatelab.engine.fused import compiler, files
@@ -145,7 +146,7 @@ def test_generated_code_has_no_warnings(tmp_path):
     path.write_text("\n".join(kernels))
     flags = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-march=native"]
     done = subprocess.run(
-        [*compiler.command(), *flags, f"-I{compiler.RUNTIME.parent}", str(path)],
+        [*compiler.command(), *flags, f"-I{compiler.include()}", str(path)],
         capture_output=True,
         text=True,
         check=False,
@@ -263,6 +264,41 @@ def test_a_library_that_cannot_be_loaded_is_reported(tmp_path, forks):
     done = forks.run(RUN_A_LAYER, CXX=str(wrapper), GATELAB_CACHE=str(tmp_path))
     assert done.stdout == "eager\n"
     assert done.stderr.count("UserWarning") == 1
+
+
+def test_gatelab_is_installed_anew_while_it_runs(tmp_path):
+    """What a process compiles later belongs to the modules that it has, and to the name it gets in the cache."""
+    source = tmp_path / "src"
+    shutil.copytree(Path(gatelab.__file__).parent, source / "gatelab", ignore=shutil.ignore_patterns("__pycache__"))
+    code = """
+import sys, torch
+from pathlib import Path
+import gatelab
+from gatelab import Recurrent
+for name in ("gru", "lstm", "mgu"):  # the second one has a precompiled header
+    layer = Recurrent(name, 3, 8, engine="fused").requires_grad_(False)
+    x, state = torch.randn(2, 3), None
+    for _ in range(3):
+        output, state = layer.step(x, state)
+    print(name, float(output.abs().sum()) > 0)
+    if sys.argv[1:]:
+        for path in Path(gatelab.__file__).parent.glob("engine/fused/*.[ch]pp"):
+            path.write_text("this is not C++")
+"""
+    environment = os.environ | {"PYTHONPATH": str(source), "GATELAB_CACHE": str(tmp_path / "cache")}
+    for arguments in (["changes"], []):
+        if not arguments:
+            shutil.copytree(Path(gatelab.__file__).parent, source / "gatelab", dirs_exist_ok=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False, env=environment
+        )
+        assert done.stdout == "gru True\nlstm True\nmgu True\n", done.stderr
+    assert len(list((tmp_path / "cache" / "kernels").glob("*.so"))) == 3
+
+
+def test_the_header_is_there_again_if_the_system_tidied_up(cache):
+    shutil.rmtree(compiler.include())
+    compiler.load("test", SOURCE)
 
 
 def test_importing_compiles_nothing(tmp_path):

@@ -25,12 +25,14 @@ from pathlib import Path
 from gatelab.engine.fused import files, prebuilt
 from gatelab.errors import GatelabError
 
-RUNTIME = Path(__file__).with_name("runtime.hpp")
-# Compiled as one file, once, and linked to every kernel.
-COMMON = tuple(
-    Path(__file__).with_name(f"{name}.cpp")
-    for name in ("products", "threads", "interface", "weights", "calls", "streaming")
-)
+# Read when this is imported, with the modules that fill the structures of C++: gatelab may be installed anew while it
+# runs. `COMMON` is compiled as one file, once, and linked to every kernel.
+RUNTIME, *COMMON = (
+    Path(__file__).with_name(name).read_text()
+    for name in (
+        "runtime.hpp", "products.cpp", "threads.cpp", "interface.cpp", "weights.cpp", "calls.cpp", "streaming.cpp"
+    )
+)  # fmt: skip
 
 # No -ffast-math: NaN and infinity must propagate, and before GCC 13 it links start-up code that changes the
 # floating-point control register of the whole process. Its safe sub-options are listed one by one.
@@ -118,7 +120,7 @@ def load(name: str, source: str) -> ctypes.CDLL:
 
 def key(source: str) -> str:
     """The digest of all the text that a kernel is compiled from. It contains neither the compiler nor the CPU."""
-    return _digest(source, *(path.read_text() for path in (RUNTIME, *COMMON)), length=20)
+    return _digest(source, RUNTIME, *COMMON, length=20)
 
 
 def compiled_ahead(source: str) -> Path | None:
@@ -147,7 +149,8 @@ def _compiled(name: str, source: str) -> Path:
             raise KernelError(f"the kernel {name!r} was neither compiled ahead nor cached, and {error}") from error
         raise
     with _work(path.parent) as folder:
-        compile_object(name, source, (*FLAGS, *_precompiled()), folder / "kernel.o")
+        _precompile()
+        compile_object(name, source, FLAGS, folder / "kernel.o")
         link([folder / "kernel.o", _products()], folder / "kernel.so")
         files.seal(folder / "kernel.so", path.name)
         os.replace(folder / "kernel.so", path)
@@ -216,51 +219,62 @@ def compile_object(name: str, source: str, flags: tuple[str, ...], path: Path) -
     """Compile source to an object file; beside it remains its source."""
     source_path = path.with_suffix(".cpp")
     source_path.write_text(source)
-    done = _run([*flags, f"-I{RUNTIME.parent}", "-c", str(source_path), "-o", str(path)], TIMEOUT)
+    done = _run([*flags, f"-I{include()}", "-c", str(source_path), "-o", str(path)], TIMEOUT)
     if done.returncode != 0:
         raise KernelError(f"{version()} failed to compile the kernel {name!r}:\n{done.stderr[:2000]}")
 
 
 def compile_products(flags: tuple[str, ...], path: Path) -> None:
     """Compile the part that all kernels have in common."""
-    source = "".join(part.read_text() for part in COMMON)
     try:
-        compile_object("products", source, flags, path)
+        compile_object("products", "".join(COMMON), flags, path)
     except KernelError as error:  # no kernel can be compiled then
         raise CompilerError(str(error)) from None
 
 
-_has_compiled = False  # a kernel, in this process
-
-
-def _precompiled() -> tuple[str, ...]:
-    """Where the precompiled header is, from the second kernel on: for one alone it would not pay."""
-    global _has_compiled
-    is_first, _has_compiled = not _has_compiled, True
-    return () if is_first else _header()
+def include() -> Path:
+    """Where the header is: in a folder of this process, where nobody can damage it."""
+    header = _folder(os.getpid()) / "runtime.hpp"
+    if not header.exists():  # also if the system tidied up
+        header.parent.mkdir(mode=0o700, exist_ok=True)
+        header.write_text(RUNTIME)
+    return header.parent
 
 
 @functools.cache
-def _header() -> tuple[str, ...]:
-    """In a folder of this process, where nobody can damage it."""
-    if "clang" in version():
-        return ()
+def _folder(process: int) -> Path:
+    """A forked process has one of its own."""
     folder = Path(tempfile.mkdtemp(prefix="gatelab-header-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    try:
-        precompile_runtime(FLAGS, folder)
-    except CompilerError:  # then without
-        return ()
-    return (f"-I{folder}",)
+    atexit.register(_remove, folder, process)
+    return folder
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_kernels = 0  # that were compiled in this process
+
+
+def _precompile() -> None:
+    """Precompile the header before the second kernel: for one alone it would not pay."""
+    global _kernels
+    _kernels += 1
+    if _kernels == 2 and "clang" not in version():
+        with suppress(CompilerError):  # then without
+            precompile_runtime(FLAGS, include())
 
 
 def precompile_runtime(flags: tuple[str, ...], folder: Path) -> None:
     """Precompile the header, which saves GCC up to a seventh of the time; to be included from this folder. clang
     does not look for it.
     """
-    done = _run([*flags, "-x", "c++-header", str(RUNTIME), "-o", str(folder / "runtime.hpp.gch")], TIMEOUT)
+    done = _run(
+        [*flags, "-x", "c++-header", str(include() / "runtime.hpp"), "-o", str(folder / "runtime.hpp.gch")], TIMEOUT
+    )
     if done.returncode != 0:
-        raise CompilerError(f"{version()} failed to compile {RUNTIME.name}:\n{done.stderr[:2000]}")
+        raise CompilerError(f"{version()} failed to compile runtime.hpp:\n{done.stderr[:2000]}")
 
 
 def link(objects: list[Path], path: Path, flags: tuple[str, ...] = ()) -> None:
