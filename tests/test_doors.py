@@ -108,6 +108,27 @@ def test_parameters_that_lie_differently_in_the_backward_pass():
         assert torch.equal(got, exact)
 
 
+class Named(torch.Tensor):
+    """A type of somebody's own, as torchvision has them."""
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_subclasses_with_values_are_answered(frozen):
+    layer, x, state = Recurrent("gru", 3, 8).requires_grad_(not frozen), torch.randn(2, 4, 3), torch.randn(1, 2, 8)
+    wanted, _ = layer(x, state)
+    output, _ = layer(x.as_subclass(Named), state)
+    assert type(output) is Named  # as of nn.GRU
+    torch.testing.assert_close(output.as_subclass(torch.Tensor), wanted)
+    torch.testing.assert_close(layer(x, state.as_subclass(Named))[0], wanted)
+    torch.testing.assert_close(layer(x, state, lengths=torch.tensor([4, 4]).as_subclass(Named))[0], wanted)
+    for value in (first(layer).W.z.as_subclass(Named), nn.Parameter(first(layer).W.z.detach().as_subclass(Named))):
+        parameter(layer, value)
+        output, _ = layer(x, state)
+        torch.testing.assert_close(output.as_subclass(torch.Tensor), wanted)
+    step, _ = layer.requires_grad_(False).step(x[:, 0].as_subclass(Named), state)
+    torch.testing.assert_close(step.as_subclass(torch.Tensor), wanted[:, 0])
+
+
 # ---- what the backward pass is given --------------------------------------------------------------------------------
 
 
@@ -361,6 +382,25 @@ def test_forward_mode_derivatives():
                 got, wanted = (forward_ad.unpack_dual(getattr(one, call)(*arguments)[0]) for one in (layer, exact))
                 torch.testing.assert_close(got.tangent, wanted.tangent, atol=1e-5, rtol=1e-4)
                 assert got.tangent.norm() > 0.1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch's own code
+@pytest.mark.parametrize("frozen", [True, False])
+def test_programs_have_no_transforms_and_say_so(frozen):
+    """Such a program runs the operator alone, which would lose the derivatives."""
+    layer, x = Recurrent("gru", 3, 8).requires_grad_(not frozen), torch.randn(2, 4, 3)
+    program = torch.export.export(layer, (x,)).module()
+    words = "has neither forward-mode derivatives nor transforms of torch.func"
+    with forward_ad.dual_level(), pytest.raises(GatelabError, match=words):
+        program(forward_ad.make_dual(x, torch.ones_like(x)))
+    with forward_ad.dual_level(), torch.no_grad(), pytest.raises(GatelabError, match=words):
+        program(forward_ad.make_dual(x, torch.ones_like(x)))
+    with forward_ad.dual_level():  # others go on
+        torch.testing.assert_close(program(x)[0], layer(x)[0], atol=1e-5, rtol=1e-4)
+    with pytest.raises(GatelabError, match=words):
+        torch.func.grad(lambda x: program(x)[0].sum())(x)
+    with pytest.raises(GatelabError, match=words):
+        torch.func.jvp(lambda x: program(x)[0], (x,), (torch.ones_like(x),))
 
 
 def test_what_the_eager_engine_does_instead_is_said_once(monkeypatch):

@@ -14,7 +14,7 @@ from gatelab.engine.fused.interface import Torch, strides_of
 from gatelab.errors import GatelabError
 
 MOST_DIMENSIONS = 4  # as in interface.cpp
-PLAIN = (Tensor, Parameter)  # subclasses may compute their values, or have none
+PLAIN = (Tensor, Parameter)  # subclasses may compute their values (`__torch_dispatch__`), or have none
 _TRANSFORMED = (torch._C._functorch.is_functorch_wrapped_tensor, torch._C._functorch.is_legacy_batchedtensor)
 _CODES = {torch.float32: "float32", torch.int64: "int64", torch.bool: "boolean"}
 
@@ -44,9 +44,11 @@ class Expected(NamedTuple):
         """The tensor, copied if it only lies differently in memory; anything else is refused."""
         if tensor is None and self.is_optional:
             return None
-        if type(tensor) not in PLAIN:
-            raise OtherTensorError(f"{self.name} is of type {type(tensor).__name__}: expected an ordinary tensor")
-        assert tensor is not None
+        if tensor is None or type(tensor) not in PLAIN:
+            if not isinstance(tensor, Tensor) or type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__:
+                raise OtherTensorError(f"{self.name} is of type {type(tensor).__name__}: expected an ordinary tensor")
+            with torch._C.DisableTorchFunctionSubclass():
+                tensor = tensor.as_subclass(Tensor)
         if any(is_transformed(tensor) for is_transformed in _TRANSFORMED):
             raise GatelabError(
                 f"{self.name} is in the hands of torch.func, or one of a batch of gradients, and a kernel reads "

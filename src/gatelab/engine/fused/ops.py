@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from gatelab.engine.fused import passes
 from gatelab.engine.fused.function import once
@@ -192,11 +193,21 @@ def _split(sizes: tuple[int, int, int], tensors: Sequence[Any]) -> tuple[Any, ..
 def _differentiable(
     x: Tensor, states: list[Tensor], parameters: list[Tensor], lengths: Any, resets: Any, masks: Any, *options: Any
 ) -> Any:
+    is_transformed = torch._C._functorch.peek_interpreter_stack() is not None
+    if is_transformed or (forward_ad._current_level >= 0 and any(map(_has_tangent, (x, *states, *parameters)))):
+        raise GatelabError(
+            "gatelab::scan has neither forward-mode derivatives nor transforms of torch.func, and a program that was "
+            "traced, compiled or exported runs nothing else: use the layer itself, which has both"
+        )
     if torch.is_grad_enabled() and any(t.requires_grad for t in (x, *states, *parameters)):
         sizes = (len(states), len(parameters), len(masks))
         return _Taped.apply(sizes, options, x, *states, *parameters, lengths, resets, *masks)  # type: ignore[no-untyped-call]
     with torch._C._AutoDispatchBelowAutograd():
         return torch.ops.gatelab.scan(x, states, parameters, lengths, resets, masks, *options)
+
+
+def _has_tangent(tensor: Tensor) -> bool:
+    return forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
 
 
 _library.impl("scan", _differentiable, "Autograd")
