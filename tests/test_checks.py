@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_sequence
 
-from gatelab import CellError, Recurrent, cell, learned, sigmoid, tanh
+from gatelab import CellError, GatelabError, Recurrent, cell, learned, sigmoid, tanh
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,12 @@ X = torch.zeros(2, 5, 3)
 def test_invalid_input(x, arguments, message):
     with pytest.raises(ValueError, match=message):
         Recurrent("gru", 3, 4)(x, **arguments)
+
+
+def test_complex_numbers_are_refused():
+    layer = Recurrent("gru", 3, 8, dtype=torch.complex64)
+    with pytest.raises(GatelabError, match=r"complex64: cells compute with real numbers; .* view_as_real"):
+        layer(torch.randn(2, 4, 3, dtype=torch.complex64))
 
 
 def test_freezing_unknown_parameters():

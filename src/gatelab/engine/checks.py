@@ -40,6 +40,11 @@ def sequences(x: Any, input_size: int, batch_first: bool, like: Tensor) -> None:
         raise GatelabError("x is a PackedSequence: expected the padded batch, with its lengths as lengths=")
     if not isinstance(x, Tensor):
         raise GatelabError(f"x is a {type(x).__name__}: expected a tensor, such as torch.as_tensor(x)")
+    if like.is_complex():
+        raise GatelabError(
+            f"the layer is {like.dtype}: cells compute with real numbers; give real and imaginary parts as features, "
+            "torch.view_as_real(x).flatten(-2)"
+        )
     if x.dim() not in (2, 3) or x.shape[-1] != input_size:
         raise GatelabError(
             f"x has shape {tuple(x.shape)}: expected {'(B, T,' if batch_first else '(T, B,'} {input_size}) or, for one "
