@@ -28,12 +28,13 @@ from sklearn.utils.estimator_checks import check_estimator
 import gatelab
 from gatelab import estimators, sealed, tasks
 from gatelab.errors import DataError, GatelabError
-from gatelab.estimators import defaults, holding_out, restarting
+from gatelab.estimators import defaults, holding_out, restarting, weighting
 from gatelab.sklearn import RecurrentClassifier, RecurrentRegressor
 from gatelab.training import Run, TrainingSpec
 from gatelab.training.objective import Objective
 from gatelab.training.verify import verify
 from gatelab.use.files import predict
+from gatelab.use.inputs import Sequences
 
 QUICK = {"hidden_size": 8, "max_epochs": 8, "learning_rate": 0.02, "random_state": 0}
 
@@ -238,6 +239,15 @@ def test_a_weight_is_a_number_of_repetitions_in_any_order():
         assert np.abs(plain - outputs[0]).max() > 1e-3
 
 
+def test_examples_are_one_if_values_targets_and_groups_are_the_same():
+    """A zero has no sign; what is behind the end of a sequence is no part of it, and makes no other equal to it."""
+    one, signed, other = [[1.0], [0.0]], [[1.0], [-0.0]], [[1.0], [7.0]]
+    sequences = Sequences(np.array([one, signed, one, other, one, one]), np.array([2, 2, 1, 1, 2, 2]), single=False)
+    targets, groups = np.array([0, 0, 0, 0, 1, 0]), np.array([0, 0, 0, 0, 0, 1])
+    found = weighting.merged(sequences, targets, np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0]), groups)
+    assert sorted(found.weights) == [3, 12, 16, 32]
+
+
 def test_weights_are_odds_where_inputs_say_nothing():
     """The best prediction for equal sequences is the weighted share, or the weighted mean."""
     same, half = np.repeat(X[:1], 2, axis=0), np.array([0, 1])
@@ -264,6 +274,9 @@ def test_class_weights_are_sample_weights():
     np.testing.assert_allclose(
         balanced, clone(model).fit(X, y, sample_weight=weights).decision_function(X), rtol=1e-3, atol=1e-4
     )
+    plain, again = clone(model).fit(X, Y), clone(model).set_params(class_weight="balanced")
+    threefold = again.fit(X, Y, sample_weight=np.where(Y, 3.0, 1.0))  # which the weights of the classes take back
+    np.testing.assert_array_equal(threefold.decision_function(X), plain.decision_function(X))
     heavy = clone(model).set_params(class_weight={"rare": 1000.0}).fit(X, y)
     assert (heavy.predict(X) == "rare").mean() > 0.9
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
 from sklearn.neighbors import NearestNeighbors
 
 from gatelab import tasks
 from gatelab.estimators import ridge
 from gatelab.fitting import gap, peers
+from gatelab.fitting.comparison import Comparison
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.normal(size=(40, 12, 2))
@@ -121,6 +123,16 @@ def test_methods_that_would_take_long_are_left_out(monkeypatch):
         "the training set has one class"
     )
     assert peers.why_none(tasks.from_arrays(X, X[..., 0])).endswith("have no answer at every step")
+
+
+def test_the_spread_of_each_target_is_that_around_its_own_mean():
+    """Of three targets of different levels; one is constant, of which nothing can be explained."""
+    random = np.random.RandomState(1)
+    true = random.normal(size=(20, 3)) * [1, 10, 0] + [0, 500, 7]
+    predicted = true + random.normal(size=(20, 3))
+    found = Comparison(true, {"network": predicted}, independent=True)
+    np.testing.assert_allclose(found.r2("network"), r2_score(true, predicted, multioutput="raw_values"))
+    assert found.scores["network"] == pytest.approx(r2_score(true, predicted))
 
 
 # The gap between validation and test.

@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from gatelab.errors import DataError
 from gatelab.tasks.text import encode, tokenize
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
 from gatelab.training.verify import verify
+from gatelab.use import sampling
 
 WORDS = ["the", "cat", "saw", "a", "dog", "near", "the", "old", "house", "and", "it", "ran", "to", "us"]
 
@@ -193,6 +195,12 @@ def test_samples_are_reproducible_and_follow_the_model(run, cli):
     cold = model.sample(50, temperature=0, prompt="a")
     assert cold == model.sample(50, temperature=0, prompt="a", seed=9)
     assert cold == model.sample(50, temperature=1e-12, prompt="a")
+
+
+def test_a_token_is_drawn_by_the_place_of_the_random_number_in_the_shares():
+    scores, places = np.log([0.2, 0.5, 0.3]), (0.0, 0.19, 0.21, 0.69, 0.71, 0.999)
+    drawn = [sampling._draw(scores, 1.0, SimpleNamespace(uniform=lambda place=place: place)) for place in places]
+    assert drawn == [0, 0, 1, 1, 2, 2]
 
 
 def test_frequencies_in_samples_are_the_probabilities(run):

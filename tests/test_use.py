@@ -112,6 +112,13 @@ def test_it_answers_for_new_recordings_as_well_as_for_the_test_set(own):
     assert np.mean(said == new["y"]) > 0.9
 
 
+def test_sequences_have_lengths_of_their_own_in_every_batch(own, monkeypatch):
+    model, new = gatelab.load(own), gestures(20, seed=1)
+    at_once = model.output(new["X"], new["lengths"])
+    monkeypatch.setattr("gatelab.use.trained.EVALUATED_AT_ONCE", 6)
+    np.testing.assert_allclose(model.output(new["X"], new["lengths"]), at_once, atol=1e-5)
+
+
 def test_a_stream_is_answered_step_by_step(own, series):
     model, sequence = gatelab.load(own), gestures(3, seed=7)["X"][0]
     state = None
@@ -612,7 +619,7 @@ def hourly_file(folder, steps=400, name="hourly.csv", start="2025-01-01T00", gap
     return folder / name
 
 
-def test_a_series_trained_in_chunks_is_used_with_its_state_carried_along(tmp_path):
+def test_a_series_trained_in_chunks_is_used_with_its_state_carried_along(tmp_path, monkeypatch):
     path = hourly_file(tmp_path)
     task = tasks.get("files", path=path, columns="load", inputs="wind", length=3)
     spec = RunSpec(task=task, model=ModelSpec(hidden_size=6), training=TrainingSpec(num_epochs=2, bptt=20, threads=1))
@@ -624,6 +631,8 @@ def test_a_series_trained_in_chunks_is_used_with_its_state_carried_along(tmp_pat
     assert scores["mae"] == pytest.approx(run.manifest()["errors"]["load"]["mae"], rel=0.02)
     model = gatelab.load(run.path)
     np.testing.assert_allclose(model.forecast(1), model.forecast(1, data=path), rtol=1e-6)
+    monkeypatch.setattr("gatelab.use.trained.STREAM_STEPS", 7)
+    assert predict(model, tmp_path / "test.csv").scores["mae"] == pytest.approx(scores["mae"], rel=1e-5)
 
 
 def test_future_inputs_are_those_of_the_forecasts_times(tmp_path):
