@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from dataclasses import replace
@@ -253,10 +254,10 @@ def test_how_far_back_the_answer_depends_counts_columns_in_their_deviations(view
     page = view("units")  # one column is 100,000 times as large as the other
     data = json.loads(page.locator("#data").text_content())
     deviations, found = np.array(data["runs"][0]["deviations"]), []
-    for number in range(len(data["task"]["examples"])):
-        page.evaluate("(link) => { location.hash = link }", quote(situation(example=number, t=8)))
-        page.wait_for_function(f"() => explorer.values().example === {number} && explorer.values().t === 8")
-        derivatives = np.reshape(values(page)["runs"][0]["gradient"]["x"], (9, 2))
+    for number, t in itertools.product(range(len(data["task"]["examples"])), (8, 5)):
+        page.evaluate("(link) => { location.hash = link }", quote(situation(example=number, t=t)))
+        page.wait_for_function(f"() => explorer.values().example === {number} && explorer.values().t === {t}")
+        derivatives = np.reshape(values(page)["runs"][0]["gradient"]["x"], (9, 2))[: t + 1]
         half, most = lags(np.linalg.norm(derivatives * deviations, axis=1))
         said = page.locator(".memory p").first.text_content()
         steps = [
@@ -284,7 +285,59 @@ def test_only_scored_steps_are_right_or_wrong(pages, view, tmp_path):
     assert scored == [2 <= t < 5 for t in range(7)]
 
 
+def test_a_target_of_several_columns_is_that_of_its_step(view):
+    page = view("series")
+    target = json.loads(page.locator("#data").text_content())["task"]["examples"][0]["target"]
+    for t in (0, 3):
+        page.evaluate("(link) => { location.hash = link }", quote(situation(t=t)))
+        page.wait_for_function(f"() => explorer.values().t === {t}")
+        settle(page)
+        said = page.locator(".answer").first.text_content().replace("−", "-")
+        shown = [float(number) for number in re.findall(r"target (-?[\d.]+)", said)]
+        assert shown == pytest.approx(target[2 * t : 2 * t + 2], rel=0.01)
+
+
+def test_a_token_is_coloured_by_its_effect_against_that_of_all_tokens(view):
+    page = view("tokens")
+    settle(page)
+    x, gradient = values(page)["x"], values(page)["runs"][0]["gradient"]["x"]
+    rows = np.reshape(gradient, (len(x), -1))
+    itself = rows[np.arange(len(x)), x]
+    effects = itself - rows.mean(1)
+    pixels = page.evaluate(
+        """(count) => {
+          const canvas = document.querySelector('canvas[aria-label^="the input:"]');
+          const copy = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
+          const context = copy.getContext("2d", { willReadFrequently: true });
+          context.drawImage(canvas, 0, 0);
+          return Array.from({ length: count }, (_, t) =>
+            Array.from(context.getImageData((t + 0.5) * (canvas.width / count), 2, 1, 1).data));
+        }""",
+        len(x),
+    )
+    # The darker, the larger; red and blue have different signs.
+    colours = np.array([np.sign(red - blue) * (3 * 255 - red - green - blue) for red, green, blue, _ in pixels])
+    by_colour = np.argsort(colours * np.sign(colours @ effects))
+    assert by_colour.tolist() == np.argsort(effects).tolist() != np.argsort(itself).tolist()
+
+
 # Test examples.
+
+
+def test_examples_with_several_answers_say_how_many_are_right(runs, view):
+    page = view("copy")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('#examples option')].every((o) => /right|wrong/.test(o.textContent))"
+    )
+    task, shares = json.loads(page.locator("#data").text_content())["task"], []
+    scored = slice(*task["scored"])
+    assert scored.start < 0  # counted from the end
+    for example, mark in zip(task["examples"], page.locator("#examples option").all_text_contents(), strict=True):
+        answer, _ = eager(runs("copy"), np.array(example["x"], np.int64))
+        right = (answer.argmax(-1) == example["target"])[scored]
+        shares.append(right.mean())
+        assert mark.endswith(" – right" if right.all() else f" – {int(100 * right.sum() // len(right))} % right")
+    assert any(shares)
 
 
 def test_examples_are_right_and_wrong_and_can_be_stepped_through(view):
@@ -810,6 +863,19 @@ def test_the_link_restores_the_situation(view):
     again.goto(link_of(page))
     settle(again)
     assert values(again) == before
+
+
+@pytest.mark.parametrize(
+    ("written", "restored"), [((3, 5), (3, 5)), ((5, 3), (5, 3)), ((99, 2), (7, 2)), ((2, 99), (2, 7))]
+)
+def test_a_link_has_the_cursor_and_the_first_clamped_step(written, restored, view):
+    """Each within the input, of 8 steps."""
+    page = view("rows")
+    page.evaluate(
+        "(link) => { location.hash = link }", quote(situation(example=1, t=written[0], **{"from": written[1]}))
+    )
+    page.wait_for_function("() => explorer.values().example === 1")
+    assert (values(page)["t"], values(page)["from"]) == restored
 
 
 CLAMP = {"run": 0, "layer": 0, "direction": "fwd", "value": "z", "units": None, "from": 0, "to": 0}

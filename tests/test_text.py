@@ -161,7 +161,7 @@ def test_the_test_result_is_that_of_the_whole_test_text(run):
     assert scores.shape == (1, x.shape[1], task.input_size)
 
 
-def test_another_text_is_scored(run, tmp_path, cli):
+def test_another_text_is_scored(run, tmp_path, cli, monkeypatch):
     other = text_file(tmp_path, prose(80, seed=5))
     code, out, err = cli("predict", run.path, other)
     assert code == 0
@@ -175,6 +175,9 @@ def test_another_text_is_scored(run, tmp_path, cli):
     assert bits == pytest.approx(-np.log2(probabilities[np.arange(len(true) - 1), true[1:]]).mean(), rel=1e-4)
     assert model.predict(text).shape == (len(text),)
     assert [len(one) for one in model.predict(["the cat", "a dog "])] == [7, 6]  # spaces are characters
+    with monkeypatch.context() as patch:  # in pieces, with the state carried along
+        patch.setattr("gatelab.use.text_files.STREAM_STEPS", 7)
+        assert f"bits per character {bits:.4f}" in cli("predict", run.path, other)[2]
     other.write_text("ß" + text)
     code, _, err = cli("predict", run.path, other)
     assert code == 2

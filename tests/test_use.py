@@ -627,10 +627,15 @@ def test_a_series_trained_in_chunks_is_used_with_its_state_carried_along(tmp_pat
     lines = path.read_text().splitlines()
     (tmp_path / "test.csv").write_text("\n".join([lines[0], *lines[1 + task.cuts[2] :]]) + "\n")
     scores = predict(gatelab.load(run.path), tmp_path / "test.csv").scores
+    load = np.array([float(line.split(",")[1]) for line in lines[1 + task.cuts[2] :]])
+    assert scores["mae of the persistence baseline"] == pytest.approx(np.abs(np.diff(load)).mean())
     # The first change of a differenced series is known in the run, and not to a file that begins there.
     assert scores["mae"] == pytest.approx(run.manifest()["errors"]["load"]["mae"], rel=0.02)
     model = gatelab.load(run.path)
     np.testing.assert_allclose(model.forecast(1), model.forecast(1, data=path), rtol=1e-6)
+    wind = np.array([float(line.split(",")[2]) for line in lines[1 + task.cuts[2] :]])
+    by_name, in_order = {"wind": wind, "load": load}, np.stack([load, wind], -1)
+    np.testing.assert_array_equal(model.predict(by_name), model.predict(in_order))
     monkeypatch.setattr("gatelab.use.trained.STREAM_STEPS", 7)
     assert predict(model, tmp_path / "test.csv").scores["mae"] == pytest.approx(scores["mae"], rel=1e-5)
 

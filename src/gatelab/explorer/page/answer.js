@@ -14,10 +14,10 @@ function targetAt(t) {
   return task.perStep ? target.slice(t * K, (t + 1) * K) : target;
 }
 
-/** Whether the target at the cursor counts. */
-function isScored(t) {
+/** Whether the target at a step of so many counts; places below 0 are counted from the end. */
+function isScored(t, count) {
   const [from, to] = task.scored;
-  return !task.perStep || (t >= (from ?? 0) && t < (to ?? Infinity));
+  return !task.perStep || upTo(count).slice(from ?? 0, to ?? count).includes(t);
 }
 
 /** The panel of a run's answer. */
@@ -44,7 +44,7 @@ function makeAnswer(run, parent) {
 function context(target, isRight) {
   const { t } = situation, ends = !task.perStep && t < steps() - 1 ? "if the input ended here" : "";
   const facts = [ends, target ?? "your own input"];
-  if (target !== null) facts.push(isScored(t) ? isRight : "not scored at this step");
+  if (target !== null) facts.push(isScored(t, steps()) ? isRight : "not scored at this step");
   return facts.filter(Boolean).join("; ");
 }
 

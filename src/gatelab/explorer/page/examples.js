@@ -4,7 +4,7 @@
 function markOf(example) {
   const { x, target } = task.examples[example], ran = networks[0].run(x);
   if (!task.perStep) return largestOf(ran.answer) === target[0] ? "right" : "wrong";
-  const scored = target.map((each, t) => [each, t]).filter(([, t]) => isScored(t));
+  const scored = target.map((each, t) => [each, t]).filter(([, t]) => isScored(t, target.length));
   const right = scored.filter(([each, t]) => largestOf(answerAt(ran, 0, t)) === each);
   return right.length === scored.length ? "right" : `${Math.floor((100 * right.length) / scored.length)} % right`;
 }
