@@ -1036,6 +1036,18 @@ def test_scrubbing_784_steps_of_128_units(view, runs, tmp_path, capsys):
     )
     numbers = "() => explorer.values().runs[0].untouched.layers[0].values.h.length"
     assert shown.evaluate(numbers) == 784 * 128
+    follows = shown.evaluate(  # the memory, which takes longer than a frame, while the cursor does not rest
+        """async () => {
+          const slider = document.querySelector("#slider"), frame = () => new Promise(requestAnimationFrame);
+          const said = () => document.querySelector(".memory p").textContent, before = said();
+          for (let i = 0; i < 600 && said() === before; i++) {
+            slider.value = 1 + (i % 784);
+            slider.dispatchEvent(new Event("input"));
+            await frame();
+          }
+          return said() !== before; }"""
+    )
+    assert follows
     with capsys.disabled():
         print(f"\nscrubbing 784 steps × 128 units: {rate:.0f} frames a second")
 

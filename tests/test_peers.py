@@ -144,6 +144,8 @@ def test_the_interval_of_a_difference_is_newcombes():
 
 
 def test_a_gap_is_reported_where_it_is_no_chance():
+    low, _ = gap.difference((42, 45), (508, 700))
+    assert low == pytest.approx(0.041, abs=5e-4)  # 93.3 and 72.6 %
     true = np.repeat([0, 1], 50)
     good, bad = np.where(np.arange(100) % 20, true, 1 - true), np.where(np.arange(100) % 3, true, 1 - true)
     found = gap.found((good, true), (bad, true))

@@ -64,6 +64,10 @@ def test_commands(commands, tmp_path, monkeypatch, cli):
         assert out or "--plan-only" in arguments
 
 
+def test_it_is_short():
+    assert len((ROOT / "README.md").read_text().split()) <= 900
+
+
 def test_there_is_something_to_run():
     assert BRIEFLY.keys() <= {command for block in SHELL_BLOCKS for command in block}
     assert len(PYTHON_BLOCKS) >= 2

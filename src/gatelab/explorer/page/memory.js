@@ -42,8 +42,10 @@ function makeMemory(run, parent) {
     const says = `derivative with respect to the state ${name}, units by steps`;
     return [name, strip(lines, { label: `∂ output / ∂ ${name}ₜ`, height: 90, says })];
   });
-  let waiting = 0;
+  let waiting = 0, took = 0;
   const draw = () => {
+    waiting = 0;
+    const begin = performance.now();
     if (answeringStep(current(run)) >= steps()) return; // the cursor is on its way to a shorter input
     const sizes = dependence(run), found = gradient(run), order = orderOf(run);
     const record = recordOf(found, situation.views[run]);
@@ -54,12 +56,12 @@ function makeMemory(run, parent) {
     }
     said.textContent = reach(sizes, found.of, found.at, about(run).directions.length > 1);
     announce("gradient");
+    took = performance.now() - begin;
   };
   when("x clamps views sort of scheme t", () => {
-    clearTimeout(waiting);
-    // What takes longer than a frame is computed after the last of several changes.
-    if (steps() * about(run).units > 20000) waiting = setTimeout(draw, 120);
-    else draw();
+    // What takes longer than a frame leaves as much time for the others, and follows changes that do not end.
+    if (steps() * about(run).units <= 20000) draw();
+    else waiting ||= setTimeout(draw, Math.max(120, took));
   });
 }
 
