@@ -192,6 +192,7 @@ def test_gradients_of_every_layout():
         lambda o, h, c: torch.complex(o, o.detach()).conj().imag.sum() + o.mean(),
         lambda o, h, c: torch.einsum("bth,bsh->", o, o) + c[0, 1, 3],
         lambda o, h, c: h.sum() + (c.transpose(1, 2) * torch.arange(16.0).view(1, 8, 2)).sum(),
+        lambda o, h, c: (c.transpose(1, 2) * torch.arange(16.0).view(1, 8, 2)).sum(),  # another layout alone
     ]
     for loss in losses:
         (a, (b, c)), (d, (e, f)) = layer(x), exact(x)

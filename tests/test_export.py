@@ -337,6 +337,19 @@ class Wrong:
         return self.change(*self.run(x, carried))
 
 
+def test_a_cost_of_rounding_below_the_largest_excuses_no_more_than_itself(monkeypatch):
+    model = exported.classifier("gru", 1)
+    network = network_of(model)
+
+    def costs(model, network, x, expected):
+        return dict.fromkeys(expected.differences(expected.answer, expected.final), 2e-5)
+
+    monkeypatch.setattr("gatelab.export.check._amplified", costs)
+    with pytest.raises(GatelabError, match=r"expected at most 2\.0e-05") as raised:
+        check(model, network, Wrong(network, lambda answer, carried: (answer * 1.0001, carried)))
+    assert type(raised.value) is GatelabError  # and not one about a model that depends on rounding
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
