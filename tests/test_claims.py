@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from waiting import wait_for
 
-from gatelab.experiments import claims
+from gatelab.experiments import claims, run_process
 from gatelab.experiments.claims import Claims, adopted, newest
 
 RUN = Path("runs/gru/seed-0")
@@ -115,6 +115,35 @@ def test_a_holder_that_wakes_up_again_sees_that_it_was_replaced(tmp_path, monkey
     second.release(ended=True)
     assert first.is_lost()  # even if there is no claim any more
     assert not list((tmp_path / "claims" / RUN).iterdir())
+
+
+OVERTAKEN = """
+import os, sys
+from pathlib import Path
+import gatelab.experiments.run_process as process
+
+path = Path(sys.argv[1])
+
+def train(*arguments):  # meanwhile somebody else has taken the run over, and finished it
+    for claim in (path.parent / "claims" / path.name).iterdir():
+        claim.unlink()
+    raise FileNotFoundError(2, "No such file or directory", str(path / "x"))
+
+process.train = train
+process.main()
+"""
+
+
+def test_a_process_whose_run_was_taken_from_it_has_lost_it_and_not_failed(tmp_path):
+    path = tmp_path / "run"
+    path.mkdir()
+    claim = Claims(tmp_path).take(Path("run"))
+    job = json.dumps({"threads": 1, "spec": {"task": "digits"}, "claim": claim.handed_over()})
+    command = [sys.executable, "-c", OVERTAKEN, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        process.stdin.write(job + "\n")
+        process.stdin.flush()  # and stays open: the parent is there
+        assert process.wait(600) == run_process.LOST
 
 
 @pytest.mark.parametrize("clock", [0, 1])

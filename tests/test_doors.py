@@ -171,6 +171,19 @@ def test_an_input_that_was_freed():
         loss.backward()
 
 
+@pytest.mark.parametrize("freed", ["x", "state"])
+@pytest.mark.parametrize("use", ["call", "step"])
+def test_an_input_or_a_state_without_memory(use, freed):
+    layer = Recurrent("gru", 3, 8).requires_grad_(False)
+    given = {"x": torch.randn(2, 3), "state": torch.zeros(1, 2, 8)}
+    uses = {"call": lambda x, state: layer(x[:, None], state), "step": layer.step}
+    for _ in range(3):
+        uses[use](**given)
+    given[freed].untyped_storage().resize_(0)
+    with pytest.raises((GatelabError, RuntimeError)):
+        uses[use](**given)
+
+
 def test_lengths_that_change_between_the_passes():
     layer, lengths = Recurrent("gru", 3, 8), torch.tensor([5, 2])
     loss = layer(torch.randn(2, 5, 3), lengths=lengths)[0].sum()
@@ -239,6 +252,9 @@ def wrong():
     yield {"x": x[:0]}, "T=0"
     yield {"x": x[0]}, "3 dimensions|three dimensions|2 dimensions"
     yield {"x": x.double()}, "x is of torch.float64"
+    yield {"states": [h.to("meta")]}, "on meta: expected all on one device"
+    yield {"parameters": [torch.zeros(8, 3, device="meta")] * 10}, "on meta: expected all on one device"
+    yield {"lengths": torch.tensor([4, 4], device="meta")}, "on meta: expected all on one device"
     yield {"x": torch.zeros(1).expand(1 << 34, 1 << 20, 3), "states": [torch.zeros(1).expand(1 << 20, 8)]}, "memory"
 
 
@@ -259,6 +275,8 @@ def wrong_backwards():
     yield {"x": torch.zeros(9, 2, 3)}, "has shape"
     yield {"x": torch.zeros(2, 3)}, "dimensions"
     yield {"lengths": torch.tensor([4, 5])}, "expected 0 to 4"
+    yield {"tape": torch.zeros(3, device="meta")}, "on meta: expected all on one device"
+    yield {"d_output": torch.zeros(4, 2, 8, device="meta")}, "on meta: expected all on one device"
 
 
 @pytest.mark.parametrize(("changed", "message"), list(wrong_backwards()))
@@ -359,6 +377,11 @@ def test_functions_of_torch_func():
         torch.testing.assert_close(got[name], value.grad, atol=1e-5, rtol=1e-4)
     each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, x.unsqueeze(1))
     torch.testing.assert_close(each["layers.0.fwd.U.n"].sum(0), first(layer).U.n.grad, atol=1e-5, rtol=1e-4)
+    warm = Recurrent("gru", 3, 8).requires_grad_(False)
+    for _ in range(3):
+        warm.step(x[:, 0])
+    steps = torch.func.functionalize(lambda x: warm.step(x)[0])(x[:, 0])
+    torch.testing.assert_close(steps, warm.step(x[:, 0])[0], atol=1e-6, rtol=1e-5)
     for transform in (torch.func.vmap, torch.func.jacrev, torch.func.jacfwd, torch.func.functionalize):
         a, b = (transform(lambda x, layer=layer: layer(x)[0])(x) for layer in (layer, exact))
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)

@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from gatelab import memory, tasks
-from gatelab.errors import GatelabError
+from gatelab import memory, sealed, tasks
+from gatelab.errors import DataError, GatelabError
 from gatelab.training import config, footprint, train
 
 # A small run first, for libraries and the kernel; then what is measured, from the peak of memory.
@@ -147,3 +148,29 @@ def test_what_a_reader_makes_of_a_file_counts(tmp_path, monkeypatch, name, facto
         tasks.get(task, path=path).content  # noqa: B018
     monkeypatch.setattr(memory, "available", lambda: factor * size + 10**6)
     assert tasks.get(task, path=path).content is not None
+
+
+def test_what_reading_files_of_runs_takes_counts(tmp_path, monkeypatch):
+    files = {name: tmp_path / name for name in ("a.json", "a.jsonl", "a.safetensors")}
+    sealed.write_json(files["a.json"], {"a": 1})
+    sealed.write_lines(files["a.jsonl"], [{"a": 1}])
+    sealed.write_tensors(files["a.safetensors"], {"a": torch.zeros(9)}, {})
+    readers = {"a.json": (sealed.read_json, 4), "a.jsonl": (sealed.read_lines, 4)}
+    readers["a.safetensors"] = sealed.read_tensors, 3
+    for name, (read, factor) in readers.items():
+        size = files[name].stat().st_size
+        monkeypatch.setattr(memory, "available", lambda most=factor * size - 1: most)
+        with pytest.raises(DataError, match=rf"{name}, a file of .* needs about .*: split it"):
+            read(files[name])
+        monkeypatch.setattr(memory, "available", lambda most=factor * size: most)
+        read(files[name])
+
+
+def test_a_file_for_which_there_is_no_memory_is_not_called_damaged(tmp_path, monkeypatch):
+    def exhausted(*arguments, **more):
+        raise MemoryError
+
+    sealed.write_json(tmp_path / "a.json", {"a": 1})
+    monkeypatch.setattr("gatelab.sealed.json.loads", exhausted)
+    with pytest.raises(DataError, match=r"a\.json cannot be read: there is not enough memory for it here"):
+        sealed.read_json(tmp_path / "a.json")

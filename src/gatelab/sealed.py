@@ -27,6 +27,7 @@ from gatelab.disk import open_regular, read_regular, whole_file, write_text
 from gatelab.errors import DataError, GatelabError
 
 CHECKSUM = "checksum"
+JSON_FACTOR, TENSORS_FACTOR = 4, 3  # memory that reading takes, in sizes of the file
 LARGE = 1 << 28  # bytes; larger archives must not be compressed by more than a factor of 100
 MAX_DEFLATE_RATIO = 1032  # the largest compression ratio of deflate
 UNREADABLE = (
@@ -40,6 +41,8 @@ def damaged(path: Path, why: object) -> DataError:
     """The error for a file that cannot be read."""
     if isinstance(why, GatelabError) and str(why).startswith(str(path)):  # a pipe, or too large: it may be whole
         return DataError(why)
+    if isinstance(why, BaseException) and memory.is_exhausted(why):
+        return DataError(f"{path} cannot be read: there is not enough memory for it here; it may be whole")
     return DataError(f"{path} cannot be read: damaged, or not written by gatelab ({why}); restore it from a copy")
 
 
@@ -67,7 +70,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """Read what `write_json` wrote; raises `DataError` if it is damaged."""
     try:
-        content = json.loads(read_regular(path))
+        content = json.loads(read_regular(path, factor=JSON_FACTOR))
         if not isinstance(content, dict):
             raise ValueError("it holds no JSON object")
         stored = content.pop(CHECKSUM, None)
@@ -94,7 +97,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     """Read what `write_lines` wrote; raises `DataError` if a line is damaged, reordered, or missing before another."""
     lines, checksum = [], ""
     try:
-        for text in read_regular(path).splitlines():
+        for text in read_regular(path, factor=JSON_FACTOR).splitlines():
             line = json.loads(text)
             stored = line.pop(CHECKSUM, None)
             checksum = sum_of(line, checksum)[:16]
@@ -221,7 +224,8 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], state: dict[str, Any])
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what `write_tensors` wrote; raises `DataError` if it is damaged."""
     try:
-        content = read_regular(path)  # not memory-mapped: truncating a mapped file would crash the process
+        # Not memory-mapped: truncating a mapped file would crash the process.
+        content = read_regular(path, factor=TENSORS_FACTOR)
         (length,) = struct.unpack("<Q", content[:8])
         state = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["state"])
         stored = state.pop(CHECKSUM, None)

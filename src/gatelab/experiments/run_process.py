@@ -182,6 +182,8 @@ def main() -> None:
         claim.release()
         sys.exit(LOST)
     except Exception as error:
+        if claim.is_lost():  # somebody else has the run, and its files
+            sys.exit(LOST)
         if isinstance(error, (GatelabError, OSError)) or memory.is_exhausted(error):  # a message is enough
             code, message = REFUSED, "; ".join(str(error).splitlines()) or type(error).__name__
         else:

@@ -122,8 +122,19 @@ _library.impl("scan_backward", _backward, "CPU")
 # ---- on fake tensors ------------------------------------------------------------------------------------------------
 
 
+def _refuse_other_devices(x: Tensor, others: Sequence[Tensor | None]) -> None:
+    """One tensor on meta is enough for torch to ask what results would look like, and to take that for the results."""
+    for tensor in others:
+        if tensor is not None and tensor.device != x.device:
+            raise GatelabError(
+                f"gatelab::scan was given x on {x.device} and a tensor of shape {tuple(tensor.shape)} on "
+                f"{tensor.device}: expected all on one device"
+            )
+
+
 def _fake_forward(keep: bool, x: Tensor, states: list[Tensor], *rest: Any) -> tuple[Tensor, ...]:
-    *_, cell, gates, output = rest
+    parameters, lengths, resets, masks, cell, gates, output = rest
+    _refuse_other_devices(x, [*states, *parameters, lengths, resets, *masks])
     source = _source(cell, gates)
     (T, B, _), (_, H) = x.shape, states[0].shape
     results = [
@@ -135,7 +146,8 @@ def _fake_forward(keep: bool, x: Tensor, states: list[Tensor], *rest: Any) -> tu
 
 
 def _fake_backward(x: Tensor, states: list[Tensor], parameters: list[Tensor], *rest: Any) -> tuple[Tensor, ...]:
-    wanted = rest[-1]
+    lengths, resets, masks, _, _, _, tape, *incoming, wanted = rest
+    _refuse_other_devices(x, [*states, *parameters, lengths, resets, *masks, tape, *incoming])
     d_x = x.new_empty(x.shape if wanted[0] else (0,))
     flat = x.new_empty(sum(parameter.numel() for parameter in parameters))
     return d_x, x.new_empty(len(states), *states[0].shape), flat

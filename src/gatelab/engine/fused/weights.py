@@ -188,8 +188,10 @@ def weights_of(parameters: CellParameters, compiled: Kernel) -> tuple[Weights, T
 
 def tensors_of(parameters: CellParameters) -> list[Tensor]:
     """The matrices, vectors and scalars of a layer's kernel."""
+    is_evaluated = not all(isinstance(matrix, Weight) for matrix in parameters.matrices)
     for source in () if torch.compiler.is_compiling() else parameters.sources():
-        if type(source) in PLAIN and source.is_cpu and not has_memory(source):
+        is_read = is_evaluated or not source.is_contiguous()  # here; others are, where a kernel reads them
+        if is_read and type(source) in PLAIN and source.is_cpu and not has_memory(source):
             raise GatelabError(
                 f"a parameter of cell {parameters.cell.name!r} of shape {tuple(source.shape)} has no memory: expected "
                 "values (was its storage freed?)"

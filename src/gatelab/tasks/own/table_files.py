@@ -297,7 +297,7 @@ def _read_parquet(path: Path) -> Table:
         needed = PARQUET_CELL * max(0, rows) * max(1, len(names))
         memory.refuse(needed, f"{path}, a Parquet file of {rows:,} rows and {len(names):,} columns,", SHORTER)
         _names(path, names)
-        table = file.read()
+        table = file.read(use_threads=False)  # threads may outlive the interpreter, and abort the process
         return _from_arrow(path, table)
     except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
         raise DataError(f"{path} cannot be read as Parquet: {error}") from error

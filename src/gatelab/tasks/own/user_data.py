@@ -133,6 +133,8 @@ def _labels(
     source: str, y: np.ndarray, X: np.ndarray, inside: np.ndarray, recordings: Recordings
 ) -> tuple[np.ndarray, tuple[str, ...], str]:
     """Return the class of each target, the names of the classes, and the type of the labels."""
+    if 0 in y.shape:
+        raise DataError(f"{source}: y has no labels, its shape is {y.shape}: expected one for each sequence or step")
     if y.ndim > 2 or (y.ndim == 2 and y.shape[1] != X.shape[1]):
         scope = "step" if y.shape[:2] == X.shape[:2] else "sequence"
         advice = (
