@@ -162,7 +162,7 @@ def test_a_test_set_of_another_kind(tmp_path, cli, monkeypatch):
     code, out, err = cli("fit", file, *flags, "--output-dir", tmp_path / "run")
     assert code == 0, err
     assert "The test accuracy is lower than on the 16 validation sequences (100.0 %) by" in words(out)
-    assert "points (99.9 % confidence interval" in words(out)
+    assert "points (99 % confidence interval" in words(out)
     assert "The test set is probably of another kind" in words(out)
 
 
