@@ -880,6 +880,25 @@ def test_a_link_has_the_cursor_and_the_first_clamped_step(written, restored, vie
     assert (values(page)["t"], values(page)["from"]) == restored
 
 
+def test_a_link_that_is_opened_is_not_replaced_before_it_is_restored(view):
+    """Its event comes later than the address, and the page may be about to write its own."""
+    page = view("rows")
+    page.evaluate(
+        """async (link) => {
+          const slider = document.querySelector("#slider"), timeout = window.setTimeout, due = [];
+          window.setTimeout = (use, delay) => (delay ? due.push(use) : timeout(use, delay));
+          slider.value = 2;
+          slider.dispatchEvent(new Event("input"));
+          await new Promise(requestAnimationFrame);
+          await new Promise(requestAnimationFrame);
+          location.hash = link;
+          due.forEach((use) => use());
+          return due.length; }""",
+        quote(situation(example=1, t=3)),
+    )
+    page.wait_for_function("() => explorer.values().example === 1 && explorer.values().t === 3")
+
+
 CLAMP = {"run": 0, "layer": 0, "direction": "fwd", "value": "z", "units": None, "from": 0, "to": 0}
 UNFIT = [
     "{", "null", "[]", situation(example=99), situation(x=[1]), situation(x=[]), situation(x=[1] * 8),

@@ -68,15 +68,22 @@ function isClamp(clamp) {
 
 /** Keep the address up to date, so that it can be copied at any time. */
 function followSituation() {
-  let waiting = 0;
+  let waiting = 0, known = location.hash;
+  const write = () => {
+    history.replaceState(null, "", `#${written()}`);
+    known = location.hash;
+  };
   when("x example clamps t sort of views units from", () => {
     clearTimeout(waiting);
-    waiting = setTimeout(() => history.replaceState(null, "", `#${written()}`), 150);
+    waiting = setTimeout(() => location.hash === known && write(), 150); // another one is about to be restored
   });
-  addEventListener("hashchange", () => restore(location.hash));
+  addEventListener("hashchange", () => {
+    known = location.hash;
+    restore(known);
+  });
   const said = byId("copied");
   byId("link").addEventListener("click", async () => {
-    history.replaceState(null, "", `#${written()}`);
+    write();
     try {
       await navigator.clipboard.writeText(location.href);
       said.textContent = "Link copied.";
