@@ -182,7 +182,7 @@ def stage(run: Run) -> str:
     """Where a run was when it was killed, as its directory has it."""
     if not run.exists():
         return "before the run existed"
-    if run.manifest()["status"] == "done":
+    if run.manifest().status == "done":
         return "after the last file"
     if not run.checkpoint_path.is_file():
         return "before the first checkpoint"
@@ -215,7 +215,7 @@ def kill_run(folder: Path, case: dict[str, Any], most: int, chance: random.Rando
 
 def differing(run: Run, whole: Run) -> list[str]:
     """What is not the same, to the bit."""
-    if run.manifest()["status"] != "done":
+    if run.manifest().status != "done":
         return ["it is not done"]
     ours, theirs = contents(run), contents(whole)
     return [f"{name} is another" for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]

@@ -13,8 +13,9 @@ from torch import nn
 import gatelab
 from gatelab import bernoulli, cell, cells, learned, mean, prev, sigmoid, step, surrogate, tanh, where
 from gatelab.export import network_of
-from gatelab.export.network import Network, Scale
+from gatelab.export.network import Network
 from gatelab.models import SequenceClassifier, StepPredictor
+from gatelab.tasks.scaling import Scaling
 
 # One of each kind: native and not, two states, earlier values and the index, sums over units, matrix expressions,
 # masks, spikes, input without a map.
@@ -89,7 +90,7 @@ def as_trained(model: SequenceClassifier, attention: float = 2.0) -> SequenceCla
 
 def kinds() -> dict[str, tuple[nn.Module, Network]]:
     """Models that differ in all but the cell, by what is special about them."""
-    scale, targets = Scale(np.linspace(900, 1000, D), np.linspace(0.5, 2, D)), Scale(np.ones(K), np.full(K, 3.0))
+    scale, targets = Scaling(np.linspace(900, 1000, D), np.linspace(0.5, 2, D)), Scaling(np.ones(K), np.full(K, 3.0))
     plain = StepPredictor("lstm", D, H, K, 2)
     series = StepPredictor("gru", K, H, K, 1)
     models = {
@@ -113,11 +114,14 @@ def kinds() -> dict[str, tuple[nn.Module, Network]]:
     found = {name: (model, network_of(model)) for name, model in models.items()}
     found["tokens"] = (plain, replace(network_of(plain), tokens=True))
     found["scaled"] = (plain, replace(network_of(plain), input_scale=scale, output_scale=targets))
-    changes = Scale(np.zeros(K), np.full(K, 0.5))
+    changes = Scaling(np.zeros(K), np.full(K, 0.5))
     found["differenced"] = (
         series,
         replace(
-            network_of(series), differenced=K, input_scale=changes, output_scale=Scale(changes.mean, changes.deviation)
+            network_of(series),
+            differenced=K,
+            input_scale=changes,
+            output_scale=Scaling(changes.mean, changes.deviation),
         ),
     )
     return found

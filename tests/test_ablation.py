@@ -263,7 +263,7 @@ def test_a_frozen_parameter_is_as_it_was_to_the_bit(optimization, tmp_path):
     saved = load_file(outcome.run.best_path)
     frozen = {name for name in start if name.endswith(("b.z", "U.r"))}
     assert len(frozen) == 2
-    assert outcome.run.manifest()["frozen"].keys() == frozen
+    assert outcome.run.manifest().frozen.keys() == frozen
     for name, value in start.items():
         assert torch.equal(saved[name], value.detach()) == (name in frozen), name
 
@@ -274,7 +274,7 @@ def test_a_run_whose_frozen_parameter_moved_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(build, "_frozen", lambda layer, spec: layer)  # as if freezing were lost
     with pytest.raises(RuntimeError, match="was frozen and has changed"):
         train(training_config.parse(content, "here"), tmp_path / "run")
-    assert Run(tmp_path / "run").manifest()["status"] == "failed"
+    assert Run(tmp_path / "run").manifest().status == "failed"
 
 
 # From end to end.

@@ -202,13 +202,13 @@ def test_the_results_are_all_there(done):
 
 def test_the_same_command_does_nothing_again_and_a_changed_one_is_refused(done):
     before = {path: path.stat().st_mtime_ns for path in done.rglob("manifest.json")}
-    spent = read_experiment(done)["seconds"]
+    spent = read_experiment(done).seconds
     results = bench(small(), done, LocalExecutor(2))
     assert results.seconds >= spent > 0  # sessions add up
     assert {path: path.stat().st_mtime_ns for path in before} == before
     with pytest.raises(ValueError, match=r"holds another experiment: .*training\.num_epochs is 2 there and 3 now"):
         bench(small(training={"num_epochs": 3, "batch_size": 32, "seed": 5}), done, LocalExecutor(1))
-    assert config.parse(read_experiment(done)["spec"], "there") == small()
+    assert config.parse(read_experiment(done).spec.document(), "there") == small()
 
 
 def test_seeds_and_models_can_be_added(done, tmp_path, here):
@@ -275,7 +275,7 @@ def test_a_killed_run_is_resumed_by_its_worker_and_given_up_in_the_end(tmp_path,
     assert findings(results)[0].startswith("gru, seed 5: failed (its process was killed by SIGKILL)")
     again = bench(spec, tmp_path / "experiment", LocalExecutor(2))
     assert again.models["gru"].counts == {"done": 1}
-    assert len(Run(tmp_path / "experiment" / "runs" / "gru" / "seed-5").manifest()["resumed"]) == 3
+    assert len(Run(tmp_path / "experiment" / "runs" / "gru" / "seed-5").manifest().resumed) == 3
 
 
 def test_a_diverged_run_is_reported_and_not_in_the_numbers(tmp_path, here):
@@ -303,7 +303,7 @@ def test_a_bench_of_which_nothing_came_fails_and_cells_of_ones_own_can_be_named(
     done = CliRunner().invoke(app, [*command, *wild])
     assert done.exit_code == 1
     assert "tiny, seed 0: diverged" in done.stdout
-    assert read_experiment(Path("out"))["spec"]["models"]["tiny"]["cell"] == "mine.py:tiny"
+    assert read_experiment(Path("out")).spec.models["tiny"]["cell"] == "mine.py:tiny"
     done = CliRunner().invoke(app, ["bench", "--cells", "gru,mine.py:gru"])
     assert (
         str(done.exception) == "--cells gru,mine.py:gru has two models named gru: give them different names in a config"
@@ -339,7 +339,7 @@ def test_ctrl_c_stops_and_the_same_command_goes_on_to_the_bit(tmp_path, here, cl
     alone = {"start_new_session": True, "stdout": subprocess.DEVNULL}
     assert subprocess.run([GATELAB, *command], env={**os.environ, **once}, **alone).returncode == 130
     stopped = Run(tmp_path / "pieces" / "runs" / "gru" / "seed-5")
-    assert (stopped.manifest()["status"], len(stopped.metrics())) == ("interrupted", 2)
+    assert (stopped.manifest().status, len(stopped.metrics())) == ("interrupted", 2)
     code, out, err = cli(*command)
     assert code == 0, err
     assert "The report is in" in out
@@ -366,7 +366,7 @@ def test_workers_save_and_stop_when_the_bench_is_killed(tmp_path):
     wait_for(lambda: (place / "checkpoint.safetensors").is_file())
     process.kill()
     process.wait()
-    wait_for(lambda: Run(place).manifest()["status"] == "interrupted")
+    wait_for(lambda: Run(place).manifest().status == "interrupted")
 
 
 def test_a_full_disk_is_named_and_nothing_is_lost(tmp_path, cli):

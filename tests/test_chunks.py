@@ -152,10 +152,10 @@ def test_chunks_as_long_as_the_sequences_are_whole_sequences(tmp_path):
     assert load_file(whole.best_path).keys() == load_file(chunked.best_path).keys()
     for name, value in load_file(whole.best_path).items():
         assert torch.equal(value, load_file(chunked.best_path)[name])
-    assert whole.manifest()["test"] == chunked.manifest()["test"]
+    assert whole.manifest().test == chunked.manifest().test
     shorter = train(spec(task, batch_size=16, bptt=5), tmp_path / "shorter").run
-    assert shorter.manifest()["test"] != whole.manifest()["test"]
-    assert np.isfinite(shorter.manifest()["test"]["mse"])
+    assert shorter.manifest().test != whole.manifest().test
+    assert np.isfinite(shorter.manifest().test["mse"])
 
 
 def test_a_series_is_evaluated_from_its_start_to_its_end(tmp_path):
@@ -166,7 +166,7 @@ def test_a_series_is_evaluated_from_its_start_to_its_end(tmp_path):
     with torch.no_grad():
         loss = mse_loss(outcome.run.model()(x), y)
     assert outcome.test["mse"] == pytest.approx(float(loss), rel=1e-5)
-    baseline = outcome.run.manifest()["baseline"]["value"]
+    baseline = outcome.run.manifest().baseline.value
     assert baseline == pytest.approx(float(mse_loss(x, y)), rel=1e-5)
     assert outcome.test["mse"] < 0.5 * baseline
     assert outcome.run.predictions()["predictions"].shape == y.shape

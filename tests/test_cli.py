@@ -156,7 +156,7 @@ def test_ctrl_c_stops_train_after_the_batch_and_says_how_to_go_on(tmp_path):
         rest = process.stdout.read()
     assert process.returncode == 130
     assert f"interrupted; resume with: gatelab train --resume {tmp_path}/run" in rest
-    assert Run(tmp_path / "run").manifest()["status"] == "interrupted"
+    assert Run(tmp_path / "run").manifest().status == "interrupted"
 
 
 def test_divergence_has_an_exit_code_of_its_own(tmp_path):

@@ -392,7 +392,7 @@ def test_a_network_that_learned_nothing_is_trained_once_more_at_another_learning
 def test_a_learning_rate_that_was_chosen_is_kept():
     with pytest.warns(ConvergenceWarning, match=r"^the network learned nothing .*at best 0.\d+ in 10 epochs"):
         model = RecurrentClassifier(**{**QUICK, "learning_rate": 1e-9, "max_epochs": 10}).fit(X, Y)
-    assert "restarted" not in json.loads(model.run_.files["manifest.json"])
+    assert not json.loads(model.run_.files["manifest.json"])["restarted"]
     short = RecurrentClassifier(**{**QUICK, "learning_rate": 1e-9, "max_epochs": 9}).fit(X, Y)  # had no time
     assert short.n_iter_ == 9
     few = RecurrentClassifier(**{**QUICK, "max_epochs": 10, "learning_rate": 2e-3}).fit(X, Y)

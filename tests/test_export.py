@@ -20,13 +20,14 @@ from gatelab import Recurrent, cell, cells, floor, learned, sigmoid, tanh
 from gatelab.errors import DataError, GatelabError
 from gatelab.export import export, json_file, network_of, read_json, to_json, torch_module
 from gatelab.export.check import Reference, Runner, beginning, check, in_pieces
-from gatelab.export.network import Head, Network, Scale
+from gatelab.export.network import Head, Network
 from gatelab.export.numpy_run import NumpyRunner, convolved
 from gatelab.export.target import Settings
 from gatelab.export.write import TARGETS
 from gatelab.lang.values import constant
 from gatelab.models import StepPredictor
 from gatelab.tasks.preparation import Preparation
+from gatelab.tasks.scaling import Scaling
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
 
 # The JSON form, and NumPy, which runs it.
@@ -181,7 +182,7 @@ def raw(x: np.ndarray, whole: Network, prepared: Preparation) -> np.ndarray:
         return x
     values = x.astype(np.float64)
     if prepared.scaling is not None:  # from the run's own record, not from what is tested
-        values = prepared.scaling.scaling().undo(values)
+        values = prepared.scaling.undo(values)
     if whole.differenced:
         values = np.cumsum(values, axis=1) + 300
     return values.astype(np.float32)
@@ -369,7 +370,7 @@ def test_a_wrong_answer_is_noticed(change, message):
 
 def test_a_head_is_seen_beside_a_large_mean_of_the_targets():
     model, whole = exported.kinds()["scaled"]
-    far = replace(whole, output_scale=Scale(np.full(exported.K, 1e5), np.ones(exported.K)))
+    far = replace(whole, output_scale=Scaling(np.full(exported.K, 1e5), np.ones(exported.K)))
     check(model, far, NumpyRunner(far))
     silent = replace(far, head=Head(np.zeros_like(far.head.weight), far.head.bias))
     with pytest.raises(GatelabError, match="the answer differs"):

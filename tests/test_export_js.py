@@ -26,12 +26,13 @@ from gatelab.export import Settings, network_of, to_js
 from gatelab.export.check import check
 from gatelab.export.javascript import write
 from gatelab.export.js_runner import Node, NodeRunner
-from gatelab.export.network import Network, Scale
+from gatelab.export.network import Network
 from gatelab.export.target import RuntimeMissingError
 from gatelab.lang import cell, sigmoid, tanh
 from gatelab.lang.hold import hold
 from gatelab.models import SequenceClassifier, StepPredictor
 from gatelab.models.pooling import POOLS
+from gatelab.tasks.scaling import Scaling
 from gatelab.training import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, train
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="there is no node here (apt-get install nodejs)")
@@ -101,7 +102,7 @@ def test_variants_of_a_model(options, tmp_path):
 def scaled(net: Network, differenced: int = 0) -> Network:
     """With units of its own for every input and output."""
     mean, deviation = np.array([1000.0, -3.0, 0.1]), np.array([2.0, 0.3, 40.0])
-    given = replace(net, input_scale=Scale(mean, deviation), output_scale=Scale(mean - 1, deviation + 1))
+    given = replace(net, input_scale=Scaling(mean, deviation), output_scale=Scaling(mean - 1, deviation + 1))
     return replace(given, differenced=differenced)
 
 
@@ -111,7 +112,7 @@ def test_scaling_and_changes(differenced, tmp_path):
     net = scaled(network_of(model), differenced)
     if differenced:
         output = net.output_scale
-        net = replace(net, output_scale=Scale(output.mean[:2], output.deviation[:2]))
+        net = replace(net, output_scale=Scaling(output.mean[:2], output.deviation[:2]))
     node = exported(net, tmp_path)
     assert check(model, net, NodeRunner(net, node)).difference <= 1e-12
 

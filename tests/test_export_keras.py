@@ -20,8 +20,8 @@ from gatelab import GatelabError, Recurrent, cell, cells, sigmoid
 from gatelab.export import from_keras, network_of, to_keras
 from gatelab.export.check import TOLERANCE, check
 from gatelab.export.keras_model import runner, write
-from gatelab.export.network import Scale
 from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
+from gatelab.tasks.scaling import Scaling
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
 keras = pytest.importorskip("keras", reason="Keras is not installed: pip install 'gatelab[keras]'")
@@ -223,7 +223,7 @@ def test_models(name, read, bidirectional, tmp_path):
     else:
         source = SequenceClassifier(name, D, H, 4, 2, pool=read, bidirectional=bidirectional, residual=True).eval()
         exported.as_trained(source)
-    scale = Scale(np.array([1e6, -3.0, 0.1]), np.array([0.5, 20.0, 1e-9]))
+    scale = Scaling(np.array([1e6, -3.0, 0.1]), np.array([0.5, 20.0, 1e-9]))
     assert checked(source, tmp_path, input_scale=scale) <= TOLERANCE
 
 
@@ -233,7 +233,7 @@ def test_stems(bidirectional, pool, tmp_path):
     options = {"stem": "conv", "pool": pool, "bidirectional": bidirectional, "residual": True}
     source = exported.as_trained(SequenceClassifier("gru", D, H, 4, 2, **options).eval())
     assert (
-        checked(source, tmp_path, input_scale=Scale(np.array([1e6, -3.0, 0.1]), np.array([0.5, 20.0, 1e-9])))
+        checked(source, tmp_path, input_scale=Scaling(np.array([1e6, -3.0, 0.1]), np.array([0.5, 20.0, 1e-9])))
         <= TOLERANCE
     )
 
@@ -246,10 +246,10 @@ def test_tokens(embedding, tmp_path):
 
 def test_changes_of_a_series(tmp_path):
     source = Forecaster("lstm", 2, H, 2).eval()
-    scale = Scale(np.array([0.1, -3.0]), np.array([0.5, 20.0]))
+    scale = Scaling(np.array([0.1, -3.0]), np.array([0.5, 20.0]))
     assert checked(source, tmp_path, input_scale=scale, output_scale=scale, differenced=2) <= TOLERANCE
     source = StepPredictor("gru", 3, H, 1, 1).eval()
-    changes = {"input_scale": Scale(np.zeros(3), np.ones(3)), "output_scale": Scale(np.ones(1), np.ones(1))}
+    changes = {"input_scale": Scaling(np.zeros(3), np.ones(3)), "output_scale": Scaling(np.ones(1), np.ones(1))}
     assert checked(source, tmp_path, differenced=1, **changes) <= TOLERANCE
 
 

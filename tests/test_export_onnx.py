@@ -18,12 +18,13 @@ from gatelab import Recurrent, cell, cells, clamp, full, learned, prev, sigmoid,
 from gatelab.errors import GatelabError
 from gatelab.export import network_of, to_onnx
 from gatelab.export.check import TOLERANCE, Carried, Runner, check
-from gatelab.export.network import Network, Scale
+from gatelab.export.network import Network
 from gatelab.export.onnx_graph import runner, write
 from gatelab.export.onnx_names import answer_name, input_name, next_names
 from gatelab.export.target import Settings
 from gatelab.lang.document import from_document, to_document
 from gatelab.models import StepPredictor
+from gatelab.tasks.scaling import Scaling
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
 
 SAMPLE = (*exported.SAMPLE, "rnn", "layer_norm_gru", "slstm", "mingru", "tau_gru")
@@ -181,7 +182,7 @@ def test_own_cell_elsewhere(own, runtime, tmp_path):
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_a_mean_far_larger_than_the_deviation_costs_no_digits(runtime, tmp_path):
     model = StepPredictor("gru", 2, 8, 1)
-    scale = Scale(np.array([12345.678, 98765.4321]), np.array([0.7, 0.3]))
+    scale = Scaling(np.array([12345.678, 98765.4321]), np.array([0.7, 0.3]))
     assert difference(model, replace(network_of(model), input_scale=scale), tmp_path, runtime) < 1e-6
 
 
@@ -189,7 +190,7 @@ def test_a_mean_far_larger_than_the_deviation_costs_no_digits(runtime, tmp_path)
 def test_not_a_number_stays_not_a_number(runtime, tmp_path):
     """What is between two subtractions for OpenVINO's sake is the identity."""
     model = StepPredictor("mgu", 1, 4, 1)
-    whole = replace(network_of(model), input_scale=Scale(np.array([1000.0]), np.array([0.5])))
+    whole = replace(network_of(model), input_scale=Scaling(np.array([1000.0]), np.array([0.5])))
     write(whole, tmp_path / "a.onnx", Settings())
     x = np.array([[[1000.0], [np.nan], [1001.0]]], np.float32)
     answer, _ = RUNTIMES[runtime](whole, tmp_path / "a.onnx")(x, {"h": np.zeros((1, 1, 4), np.float32)})

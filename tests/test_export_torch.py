@@ -17,7 +17,6 @@ import torch
 from gatelab import Recurrent, cell, cells
 from gatelab.export import network_of, to_torch
 from gatelab.export.check import TOLERANCE, check
-from gatelab.export.network import Scale
 from gatelab.export.torch_module import _imported, run_module, runner, write, write_module
 from gatelab.export.torch_source import Source, file_stem
 from gatelab.lang import (
@@ -40,6 +39,7 @@ from gatelab.lang import (
 )
 from gatelab.lang.hold import hold
 from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
+from gatelab.tasks.scaling import Scaling
 
 DOCS = Path(__file__).parent.parent / "docs" / "export" / "torch.md"
 SAMPLE = (
@@ -162,7 +162,7 @@ def test_heads_residual_and_directions(kind, tmp_path):
     source = MODELS[kind]().eval()
     if isinstance(source, SequenceClassifier):
         exported.as_trained(source)
-    scale = Scale(np.array([1e6, -3.0, 0.1]), np.array([0.5, 20.0, 1e-9]))
+    scale = Scaling(np.array([1e6, -3.0, 0.1]), np.array([0.5, 20.0, 1e-9]))
     assert checked(source, tmp_path, input_scale=scale) <= TOLERANCE
     module = _imported(tmp_path / "network.py").load()
     x = torch.randn(2, 5, 3) * torch.from_numpy(scale.deviation) + torch.from_numpy(scale.mean)
@@ -211,20 +211,20 @@ def test_tokens(embedding, tmp_path):
 
 def test_changes_of_a_series(tmp_path):
     source = Forecaster("gru", 2, H, 2).eval()
-    scale = Scale(np.array([0.1, -3.0]), np.array([0.5, 20.0]))
+    scale = Scaling(np.array([0.1, -3.0]), np.array([0.5, 20.0]))
     changes = {"input_scale": scale, "output_scale": scale, "differenced": 2}
     assert checked(source, tmp_path, program=True, **changes) <= TOLERANCE
 
 
 def test_one_of_several_columns_as_changes(tmp_path):
     source = StepPredictor("gru", 3, H, 1, 1).eval()
-    changes = {"input_scale": Scale(np.zeros(3), np.ones(3)), "output_scale": Scale(np.ones(1), np.ones(1))}
+    changes = {"input_scale": Scaling(np.zeros(3), np.ones(3)), "output_scale": Scaling(np.ones(1), np.ones(1))}
     assert checked(source, tmp_path, differenced=1, **changes) <= TOLERANCE
 
 
 def test_a_large_mean_costs_no_digits(tmp_path):
     source = SequenceClassifier("gru", 1, H, 3, 2).eval()
-    scale = Scale(np.array([16_777_217.3]), np.array([4.0]))
+    scale = Scaling(np.array([16_777_217.3]), np.array([4.0]))
     assert checked(source, tmp_path, input_scale=scale) <= TOLERANCE
     module = _imported(tmp_path / "network.py").load()
     assert module.float().mean.dtype == torch.float32  # .float() would cost them: load() must not call it

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from known import experiment
 
 from gatelab import formatting, style
 from gatelab.experiments import stats
-from gatelab.experiments.record import Family
+from gatelab.experiments.experiment import Family
 from gatelab.experiments.results import ModelResult, Results, RunResult, failures_of
 from gatelab.report import figures, tables, write
 from gatelab.report.paper import manuscript
 from gatelab.report.words import findings
 from gatelab.report.words.limitations import limitations
 from gatelab.tasks import Baseline
+from gatelab.training.manifest import Identity
 
 
 def results_of(values: dict[str, list[float]], metric="accuracy", tests=1, base=None, design=None, **more) -> Results:
@@ -32,7 +34,7 @@ def results_of(values: dict[str, list[float]], metric="accuracy", tests=1, base=
     by_seed = {name: dict(enumerate(own)) for name, own in values.items()}
     larger = metric == "accuracy"
     return Results(
-        schema=2, metric=metric, seconds=1.0, classes=(), base=base, design=design or {}, models=models,
+        metric=metric, seconds=1.0, classes=(), base=base, design=design or {}, models=models,
         baseline=more.pop("baseline", None), family=Family(tests=tests, **more),
         comparisons=tuple(stats.compare(by_seed, tests, larger, base)),
         effects=tuple(stats.effects(by_seed, design or {}, tests)), failures=failures_of(models, metric),
@@ -156,7 +158,9 @@ def test_runs_that_do_not_belong_together_are_pointed_out():
     def model(*identities):
         runs = (
             RunResult(
-                seed=i, place=str(i), identity=dict(zip(("engine", "cell", "data"), one, strict=True)) if one else {}
+                seed=i,
+                place=str(i),
+                identity=Identity(engine=one[0], cell=one[1], data=one[2]) if one else None,
             )
             for i, one in enumerate(identities)
         )
@@ -215,22 +219,22 @@ def test_a_run_that_diverged_has_failed():
 
 
 def test_limitations_say_what_so_few_runs_cannot_show():
-    experiment = {"spec": {"training": {"num_epochs": 1}}}
+    planned = experiment(epochs=1)
     three = {"a": [0.1, 0.2, 0.15], "b": [0.2, 0.3, 0.25]}
-    texts = {n: limitations(results_of({m: v * n for m, v in three.items()}), experiment) for n in (1, 2, 4)}
+    texts = {n: limitations(results_of({m: v * n for m, v in three.items()}), planned) for n in (1, 2, 4)}
     assert ["six tests gave a false alarm in 15 %" in " ".join(text) for text in texts.values()] == [True, False, False]
     for n, share in ((1, 71), (2, 46), (4, 26)):
         assert any(f"{3 * n} runs without a failure do not rule out that {share} % fail." in t for t in texts[n])
     assert ["only large differences are detectable" in " ".join(text) for text in texts.values()] == [True, True, False]
-    assert not any("fail" in text for text in limitations(results_of({"a": [0.1, 0.2]}), experiment))
+    assert not any("fail" in text for text in limitations(results_of({"a": [0.1, 0.2]}), planned))
 
 
 def test_limitations_name_few_seeds_and_runs_at_the_end_of_the_budget():
-    experiment = {"spec": {"training": {"num_epochs": 1}}}
-    text = " ".join(limitations(results_of(CLEAR), experiment))
+    planned = experiment(epochs=1)
+    text = " ".join(limitations(results_of(CLEAR), planned))
     assert "With 5 finished runs per model only large differences are detectable" in text
     assert "10 of 10 finished runs were best in the last epoch" in text
-    few = " ".join(limitations(results_of({"a": [0.1], "b": [0.2, 0.3]}), experiment))
+    few = " ".join(limitations(results_of({"a": [0.1], "b": [0.2, 0.3]}), planned))
     assert "At least one model has 1 finished run. With fewer than 3 nothing is tested." in few
 
 
@@ -280,8 +284,8 @@ def test_arms_say_what_they_change_also_to_nothing():
     }
     results = results_of({name: [0.5] for name in specs}, base="base")
     models = {name: results.models[name].model_copy(update={"spec": spec}) for name, spec in specs.items()}
-    experiment = {"command": "ablate", "spec": {"base": "base"}}
-    assert tables.arms(results.model_copy(update={"models": models}), experiment) == [
+    planned = experiment(("base", "unclipped", "slow"), base="base", ablation=True)
+    assert tables.arms(results.model_copy(update={"models": models}), planned) == [
         "base: the base", "unclipped: clip norm none", "slow: chrono 50"
     ]  # fmt: skip
 
@@ -302,6 +306,6 @@ def test_the_most_frequent_of_many_classes_stay_in_their_order():
 def test_titles_name_the_data_set_of_the_users():
     results = results_of({"b": [0.5], "a": [0.6]})
     task = {"name": "files", "path": "/home/ann/fsdd.npz", "label": "digit"}
-    experiment = {"command": "bench", "spec": {"task": task, "base": None}, "models": {}}
-    assert manuscript.title(results, experiment) == "b and a on fsdd"
-    assert write._title(results, experiment) == "b, a on fsdd"
+    planned = experiment(task=task)
+    assert manuscript.title(results, planned) == "b and a on fsdd"
+    assert write._title(results, planned) == "b, a on fsdd"

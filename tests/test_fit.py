@@ -93,7 +93,7 @@ def test_classes(tmp_path, cli, open_page, monkeypatch):
     page = (run / "report.html").read_text()
     assert HOSTILE not in page
     assert "&lt;script&gt;alert(1)" in page
-    assert f"{100 * Run(run).manifest()['test']['accuracy']:.1f}" in page
+    assert f"{100 * Run(run).manifest().test['accuracy']:.1f}" in page
     for width, scheme in browser.VIEWS[::3]:
         view = open_page(run / "report.html", width, scheme)
         browser.refuse_clipped(view)
@@ -146,7 +146,7 @@ def test_one_training_example_of_each_class(tmp_path, cli, monkeypatch):
     assert "no validation set: it would take the last 2 training examples of most classes" in words(out)
     assert "kept weights last epoch" in words(out)
     assert Run(run).best_epoch() == 40
-    assert Run(run).manifest()["test"]["accuracy"] > 0.8
+    assert Run(run).manifest().test["accuracy"] > 0.8
     assert "The weights are those of epoch 40 of 40, the last one." in (run / "report.html").read_text()
 
 
@@ -229,7 +229,7 @@ def test_numbers_where_a_simple_method_is_better(tmp_path, cli):
     assert "inputs, each feature and targets: standardized" in words(out)
     page = (run / "report.html").read_text()
     assert "Predicted against true" in page
-    error = Run(run).manifest()["errors"]["target"]
+    error = Run(run).manifest().errors["target"]
     assert f"<td>{error['rmse']:.4g}</td><td>{error['mae']:.4g}</td>" in page
     assert f"<td>{error['baseline_rmse']:.4g}</td>" in page
 
@@ -406,9 +406,9 @@ def test_an_interrupted_fit_of_a_series_keeps_its_backtest(tmp_path, cli, monkey
     assert code == 0, err
     assert rows == {(row["method"], row["step"]): row for row in rows_of((run / "backtest.csv").read_text())}
     manifest = Run(run / "difference-0").manifest()
-    assert manifest["threads"] == 2
-    training = manifest["spec"]["training"]
-    assert (training["num_epochs"], training["batch_size"]) == (1, 32)  # of windows that are repeated
+    assert manifest.threads == 2
+    training = manifest.spec.training
+    assert (training.num_epochs, training.batch_size) == (1, 32)  # of windows that are repeated
     code, out, err = cli("verify", run)
     assert code == 0, err
     assert "backtest.csv" in out

@@ -151,7 +151,7 @@ def test_the_weights_are_the_same_to_the_bit_with_and_without(tmp_path, cell):
     best = gradients.gradient_norms(
         recorded.model(), gradients.probe(spec().task.validation), Objective(spec().task, TrainingSpec())
     ).by_step
-    np.testing.assert_allclose(found.norms[recorded.manifest()["best_epoch"]], best, rtol=1e-6)
+    np.testing.assert_allclose(found.norms[recorded.manifest().best_epoch], best, rtol=1e-6)
 
 
 class After(Reporter):

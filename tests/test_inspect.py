@@ -150,7 +150,7 @@ def test_the_words_say_what_the_numbers_say(runs):
     assert carried.flips[-1] == 1.0  # all of a GRU's state is all it knows
     hits = np.trace(found.predictions.confusion) / found.predictions.confusion.sum()
     assert f"{100 * hits:.2f} %" in words.predictions(found)[0]
-    assert float(hits) == pytest.approx(found.subject.run.manifest()["test"]["accuracy"])
+    assert float(hits) == pytest.approx(found.subject.run.manifest().test["accuracy"])
     rows = words.gate_table(found)
     assert [row[0] for row in rows] == ["gate", "r", "z", "n"]
     assert rows[2][1] == "keep"

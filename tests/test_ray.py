@@ -175,7 +175,7 @@ def assert_same(ours: Path, theirs: Path) -> None:
         clocks = ("seconds", "validation_seconds", "samples_per_second")
         lines = [[{k: v for k, v in line.items() if k not in clocks} for line in r.metrics()] for r in (mine, other)]
         assert lines[0] == lines[1]
-        assert mine.manifest()["test"] == other.manifest()["test"]
+        assert mine.manifest().test == other.manifest().test
 
 
 class NodeKiller(Watcher):
@@ -192,7 +192,7 @@ class NodeKiller(Watcher):
         if self.histories or not all(run.exists() and run.metrics() for run in self.places):
             return
         self.histories = {run.path.parent.name: read_place(run.checkpoint_path).history for run in self.places}
-        assert all(run.manifest()["status"] == "running" for run in self.places)
+        assert all(run.manifest().status == "running" for run in self.places)
         self.cluster.remove_node(self.cluster.workers[0], allow_graceful=False)
 
     def finished(self, finished):
@@ -210,7 +210,7 @@ def test_a_lost_node_costs_nothing_but_time(cluster, local, tmp_path, shared_fol
     assert all(model.counts == {"done": 1} for model in results.models.values())
     assert_same(directory, local)
     ended = {model: Run(directory / "runs" / model / "seed-5") for model in watcher.histories}
-    assert sorted(len(run.manifest()["resumed"]) for run in ended.values()) == [0, 1]  # that of the lost node
+    assert sorted(len(run.manifest().resumed) for run in ended.values()) == [0, 1]  # that of the lost node
     for model, history in watcher.histories.items():  # no epoch was trained again: even the clocks are the same
         assert history
         assert ended[model].metrics()[: len(history)] == history
@@ -233,10 +233,10 @@ def test_an_interrupted_experiment_is_saved_and_resumed(cluster, local, tmp_path
     with pytest.raises(KeyboardInterrupt):
         bench(spec_of(LONG), directory, executor, Interrupter(cluster))
     runs = [Run(directory / run.path) for run in plan(spec_of(LONG))]
-    assert [run.manifest()["status"] for run in runs] == ["interrupted"] * 2  # they were asked to save, and did
+    assert [run.manifest().status for run in runs] == ["interrupted"] * 2  # they were asked to save, and did
     assert all(Claims(directory).state(run.path) == "free" for run in plan(spec_of(LONG)))
     bench(spec_of(LONG), directory, LocalExecutor(2))  # anywhere
-    assert [len(run.manifest()["resumed"]) for run in runs] == [1, 1]
+    assert [len(run.manifest().resumed) for run in runs] == [1, 1]
     assert_same(directory, local)
 
 
@@ -268,7 +268,7 @@ def test_the_command_line_starts_a_cluster_of_its_own_and_ends_it(tmp_path, stop
     assert [line for line in error.splitlines() if not line.startswith("note: ")] == [
         "interrupted; the same command resumes it, in out"
     ]
-    assert Run(place).manifest()["status"] == "interrupted"
+    assert Run(place).manifest().status == "interrupted"
 
 
 @needs_ray

@@ -3,55 +3,23 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-import torch
+from known import at, experiment, written
 
 from gatelab.errors import DataError
 from gatelab.experiments.results import failures_of, gather, read_results
 from gatelab.report import tables
 from gatelab.tasks import Baseline
 from gatelab.training import Run
+from gatelab.training.manifest import Divergence
 from gatelab.training.process import alone_in
-
-IDENTITY = {"engine": "fused", "cell": "x", "data": "y"}
-
-
-def written(path: Path, values: list[float], metric="accuracy", status="done", **facts) -> None:
-    """A run with these validation values, epoch by epoch, and the last of them on the test set."""
-    run = Run(path)
-    path.mkdir(parents=True)
-    test = {"test": {metric: values[-1], "loss": 0.5}} if status == "done" else {}
-    run.write_manifest({
-        "schema": 2, "status": status, "identity": IDENTITY, "parameters": 7, "best_epoch": len(values),
-        "spec": {"model": {}}, "seed": int(path.name[-1]), "frozen": {}, "versions": {}, "threads": 1, "started": "",
-        "machine": {"cpu": "z80", "cores": 1, "system": "CP/M"}, "engine": "fused", "resumed": [], **test, **facts
-    })  # fmt: skip
-    run.write_metrics([
-        {"epoch": i + 1, "train_loss": 1.0, f"validation_{metric}": v, "learning_rate": 0.1, "gradient_norm": 1.0,
-         "validation_seconds": 1.0, "seconds": 2.0}
-        for i, v in enumerate(values)
-    ])  # fmt: skip
-    targets = torch.tensor([0, 0, 0, 1])  # one of three zeros is predicted as a one
-    run.write_predictions(
-        torch.eye(2)[[0, 1, 0, 1]], targets if metric == "accuracy" else targets.double()[:, None], None
-    )
-
-
-def experiment(models="ab", seeds=2, loss="auto", tests=1, baseline=None, **more) -> dict:
-    runs = [{"model": m, "seed": s, "place": f"{m}{s}"} for m in models for s in range(seeds)]
-    spec = {"training": {"loss": loss}, **more.pop("spec", {})}
-    return {
-        "spec": spec, "classes": ["0", "1"], "models": {m: {} for m in models}, "runs": runs,
-        "family": {"tests": tests}, "task": {"baseline": baseline and baseline.document()}, **more,
-    }  # fmt: skip
 
 
 def test_every_seed_has_its_curve_and_the_mean_ends_with_the_first_to_stop(tmp_path):
-    written(tmp_path / "a0", [0.25, 0.5, 0.75])
-    written(tmp_path / "a1", [0.5, 0.75])
-    written(tmp_path / "a2", [0.75, 1.0])
+    written(tmp_path, "a0", [0.25, 0.5, 0.75])
+    written(tmp_path, "a1", [0.5, 0.75])
+    written(tmp_path, "a2", [0.75, 1.0])
     model = gather(experiment("a", 3), tmp_path).models["a"]
     assert model.curves == {
         "train_loss": ((1.0, 1.0, 1.0), (1.0, 1.0), (1.0, 1.0)),
@@ -66,8 +34,8 @@ def test_every_seed_has_its_curve_and_the_mean_ends_with_the_first_to_stop(tmp_p
 
 def test_the_better_one_is_named_first_and_its_runs_are_the_better_ones(tmp_path):
     for seed, (a, b) in enumerate([(0.1, 0.3), (0.2, 0.4), (0.35, 0.5)]):
-        written(tmp_path / f"a{seed}", [a], "mse")
-        written(tmp_path / f"b{seed}", [b], "mse")
+        written(tmp_path, f"a{seed}", [a], "mse")
+        written(tmp_path, f"b{seed}", [b], "mse")
     results = gather(experiment(seeds=3, seconds=12.5), tmp_path)
     assert (results.metric, results.seconds) == ("mse", 12.5)
     (comparison,) = results.comparisons
@@ -80,7 +48,7 @@ def test_runs_far_from_the_others_are_found_by_the_metric_and_what_can_be_told_a
     ends = {"a": [0.9, 0.91, 0.905, 0.5, 0.906], "b": [0.9, 0.9, 0.9, 0.75, 0.9], "c": [0.2, 0.3, 0.25, 0.28, 0.23]}
     for model, values in ends.items():
         for seed, value in enumerate(values):
-            written(tmp_path / f"{model}{seed}", [value])
+            written(tmp_path, f"{model}{seed}", [value])
     results = gather(experiment("abc", 5), tmp_path)
     assert {name: one.failed for name, one in results.failures.items()} == {"a": (), "b": (), "c": ()}  # 4 examples
     plain = {name: model.model_copy(update={"confusion": None}) for name, model in results.models.items()}
@@ -90,21 +58,22 @@ def test_runs_far_from_the_others_are_found_by_the_metric_and_what_can_be_told_a
     assert read_results(tmp_path).failures == results.failures
     (tmp_path / "errors").mkdir()
     for seed, value in enumerate([2.0, 2.0, 2.0, 2.01, 2.4]):  # a thousandth of 2 is the finest difference
-        written(tmp_path / "errors" / f"a{seed}", [value], "mse")
+        written(tmp_path / "errors", f"a{seed}", [value], "mse")
     assert gather(experiment("a", 5), tmp_path / "errors").failures["a"].failed == (4,)
 
 
 def test_a_model_of_two_runs_has_no_majority(tmp_path):
     for name in ("a0", "a1"):
-        written(tmp_path / name, [0.5])
-    written(tmp_path / "a2", [0.5], status="diverged", divergence={"what": "the loss is 1e+09"})
+        written(tmp_path, name, [0.5])
+    divergence = Divergence(what="the loss is 1e+09", epoch=1, batch=1, largest_gradients={})
+    written(tmp_path, "a2", [0.5], status="diverged", divergence=divergence)
     assert gather(experiment("a", 3), tmp_path).failures == {}
 
 
 def test_the_family_of_tests_is_that_of_the_plan(tmp_path):
     for seed, (a, b) in enumerate([(0.1, 0.3), (0.2, 0.4), (0.35, 0.5)]):
-        written(tmp_path / f"a{seed}", [a], "mse")
-        written(tmp_path / f"b{seed}", [b], "mse")
+        written(tmp_path, f"a{seed}", [a], "mse")
+        written(tmp_path, f"b{seed}", [b], "mse")
     one, ten = (gather(experiment(seeds=3, tests=tests), tmp_path).comparisons[0].difference for tests in (1, 10))
     assert ten.p == one.p
     assert ten.p_adjusted == pytest.approx(10 * one.p)
@@ -114,18 +83,18 @@ def test_the_family_of_tests_is_that_of_the_plan(tmp_path):
 
 
 def test_errors_are_compared_by_the_loss_they_were_trained_with(tmp_path):
-    written(tmp_path / "a0", [0.3], "mae")
+    written(tmp_path, "a0", [0.3], "mae")
     assert gather(experiment("a", 1, loss="mae"), tmp_path).metric == "mae"
     assert gather(experiment("a", 1), tmp_path).metric is None  # no run has the squared error
 
 
 def test_runs_that_go_on_failed_or_never_began_are_told_apart(tmp_path):
-    written(tmp_path / "a0", [0.5])
-    written(tmp_path / "a1", [0.5], status="running")
-    written(tmp_path / "a2", [0.5], status="failed", error="MemoryError: too much")
-    (tmp_path / "a3").mkdir()
-    (tmp_path / "a3" / "log.txt").write_text("Traceback\nDataError: no such file\n")
-    with alone_in(tmp_path / "a1"):
+    written(tmp_path, "a0", [0.5])
+    written(tmp_path, "a1", [0.5], status="running")
+    written(tmp_path, "a2", [0.5], status="failed", error="MemoryError: too much")
+    at(tmp_path, "a3").mkdir()
+    (at(tmp_path, "a3") / "log.txt").write_text("Traceback\nDataError: no such file\n")
+    with alone_in(at(tmp_path, "a1")):
         model = gather(experiment("a", 5), tmp_path).models["a"]
     assert [(run.status, run.reason) for run in model.runs] == [
         ("done", ""), ("running", ""), ("failed", "MemoryError: too much"), ("failed", "DataError: no such file"),
@@ -139,10 +108,10 @@ def test_runs_that_go_on_failed_or_never_began_are_told_apart(tmp_path):
 def test_effects_use_the_seeds_that_all_arms_finished(tmp_path):
     design = {"a": {"f": "0"}, "b": {"f": "1"}}
     for seed in range(4):
-        written(tmp_path / f"a{seed}", [0.5 + seed / 100])
+        written(tmp_path, f"a{seed}", [0.5 + seed / 100])
         if seed:
-            written(tmp_path / f"b{seed}", [0.6 + seed / 90])
-    results = gather(experiment(seeds=4, spec={"base": "a", "design": design}), tmp_path)
+            written(tmp_path, f"b{seed}", [0.6 + seed / 90])
+    results = gather(experiment(seeds=4, base="a", design=design), tmp_path)
     (effect,) = results.effects
     assert effect.difference.n == 3
     assert effect.difference.mean == pytest.approx(0.1 + 2 / 90 - 2 / 100)
@@ -151,8 +120,8 @@ def test_effects_use_the_seeds_that_all_arms_finished(tmp_path):
 def test_results_are_numbers_and_come_back_as_they_were(tmp_path):
     baseline = Baseline("majority class", "accuracy", 0.5)
     for seed in range(3):
-        written(tmp_path / f"a{seed}", [0.5, 0.6 + seed / 7])
-        written(tmp_path / f"b{seed}", [0.4 + seed / 9])
+        written(tmp_path, f"a{seed}", [0.5, 0.6 + seed / 7])
+        written(tmp_path, f"b{seed}", [0.4 + seed / 9])
     results = gather(experiment(seeds=3, baseline=baseline), tmp_path)
     results.write(tmp_path)
     assert read_results(tmp_path) == results
@@ -170,7 +139,7 @@ def test_results_are_numbers_and_come_back_as_they_were(tmp_path):
 def test_forged_results_are_refused(tmp_path):
     from gatelab import sealed
 
-    written(tmp_path / "a0", [0.5])
+    written(tmp_path, "a0", [0.5])
     gather(experiment("a", 1), tmp_path).write(tmp_path)
     content = sealed.read_json(tmp_path / "results.json")
     content["models"]["a"]["curves"]["validation_accuracy"] = [["much"]]
@@ -181,15 +150,14 @@ def test_forged_results_are_refused(tmp_path):
 
 def test_a_run_with_other_metrics_than_the_others_is_damaged(tmp_path):
     for seed in range(3):
-        written(tmp_path / f"a{seed}", [0.5])
-    manifest = Run(tmp_path / "a1").manifest()
-    manifest["test"]["f1"] = 0.5
-    Run(tmp_path / "a1").write_manifest(manifest)
+        written(tmp_path, f"a{seed}", [0.5])
+    manifest = Run(at(tmp_path, "a1")).manifest()
+    Run(at(tmp_path, "a1")).write_manifest(manifest.replaced(test={**manifest.test, "f1": 0.5}))
     model = gather(experiment("a", 3), tmp_path).models["a"]
     assert [run.status for run in model.runs] == ["done", "damaged", "done"]
     assert "are not those of the other runs" in model.runs[1].reason
 
 
 def test_seconds_per_epoch_are_those_of_all_epochs(tmp_path):
-    written(tmp_path / "a0", [0.75, 0.5, 0.25], best_epoch=1)
+    written(tmp_path, "a0", [0.75, 0.5, 0.25], best=1)
     assert gather(experiment("a", 1), tmp_path).models["a"].summaries["seconds_per_epoch"].mean == 2.0

@@ -172,7 +172,7 @@ def test_a_signal_saves_and_requeues(answer, code, tmp_path, cli):
         process.kill()
     assert process.returncode == code
     assert (tmp_path / "asked").read_text() == "requeue 17_3\n"
-    assert run.manifest()["status"] == "interrupted"
+    assert run.manifest().status == "interrupted"
     assert ("Slurm did not requeue the job 17_3 (no such job): what it did is saved" in err) == (code == 2)
 
 
@@ -278,8 +278,8 @@ def test_a_requeued_element_resumes_bit_for_bit(tmp_path):
     wait_for((run.path / "checkpoint.safetensors").is_file)
     subprocess.run(["scancel", "--signal=USR1", "--batch", f"{job}_0"], check=True)
     assert ended(job) == {f"{job}_0": "COMPLETED"}
-    assert run.manifest()["status"] == "done"
-    assert len(run.manifest()["resumed"]) == 1
+    assert run.manifest().status == "done"
+    assert len(run.manifest().resumed) == 1
     log = (tmp_path / "e" / "slurm" / f"{job}_0.log").read_text()
     assert log.index(f"requeueing the job {job}_0") < log.index("test accuracy")
     bench(config.parse({**SMALL, **long(100)}, "here"), tmp_path / "whole", LocalExecutor(2))
@@ -291,7 +291,7 @@ def test_a_requeued_element_resumes_bit_for_bit(tmp_path):
 def test_a_time_limit_saves_and_requeues(tmp_path):
     job = submit(written(tmp_path, **long(1_000_000)), tmp_path / "e", "--time", "1")
     run = Run(tmp_path / "e" / "runs" / "gru" / "seed-5")
-    wait_for(lambda: run.exists() and run.manifest()["resumed"])
+    wait_for(lambda: run.exists() and run.manifest().resumed)
     subprocess.run(["scancel", job], check=True)
     assert ended(job) == {f"{job}_0": "CANCELLED"}
-    assert run.manifest()["status"] == "interrupted"  # SIGTERM saves as well
+    assert run.manifest().status == "interrupted"  # SIGTERM saves as well

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from gatelab import tasks
 from gatelab.tasks import agreement, mnist1d, series
+from gatelab.tasks.scaling import Scaling
 
 
 def test_the_target_of_adding_is_the_sum_of_the_marked_numbers():
@@ -157,7 +158,7 @@ def test_scaling_holds_for_huge_and_tiny_and_constant_columns():
     values = np.stack(
         [1e308 * np.linspace(-1, 1, 50), 1e-300 * np.arange(1, 51), np.full(50, 7.0), 1e9 + np.arange(50)], -1
     )
-    scaling = series.Scaling.of(values)
+    scaling = Scaling.of(values)
     scaled = scaling.apply(values)
     assert np.isfinite(scaled).all()
     assert scaled[:, [0, 1, 3]].std(0) == pytest.approx(1, rel=1e-5)

@@ -116,7 +116,7 @@ def test_preparation_and_kept_examples_agree_with_the_task(task, tmp_path):
             assert (mine.lengths is None) == (full.lengths is None)
     if task.forecasts:
         ending = kept.ending(path, read)
-        scaled = torch.from_numpy(read.scaling.scaling().apply(ending.values))
+        scaled = torch.from_numpy(read.scaling.apply(ending.values))
         assert torch.equal(scaled[-1, : task.output_size], task.test.targets[-1, -1])
         assert len(scaled) == task.steps
     assert path.exists() == (task.forecasts or (task.from_disk and not getattr(task, "noise_pad", 0)))

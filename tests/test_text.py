@@ -142,9 +142,9 @@ def test_it_is_described_in_words_and_drawn(tmp_path, cli):
 def test_a_network_beats_the_frequencies_of_letters(run):
     """Words are random: what there is to learn is how they are spelt."""
     manifest = run.manifest()
-    assert manifest["baseline"]["metric"] == "bits_per_character"
-    assert manifest["test"]["bits_per_character"] == pytest.approx(manifest["test"]["loss"] / math.log(2))
-    assert manifest["test"]["bits_per_character"] < 1.6
+    assert manifest.baseline.metric == "bits_per_character"
+    assert manifest.test["bits_per_character"] == pytest.approx(manifest.test["loss"] / math.log(2))
+    assert manifest.test["bits_per_character"] < 1.6
     assert all(finding.good for finding in verify(run))
     best = min(run.metrics(), key=lambda line: line["validation_loss"])
     assert run.best_epoch() == best["epoch"]  # the loss selects the weights, not the accuracy
@@ -156,7 +156,7 @@ def test_the_test_result_is_that_of_the_whole_test_text(run):
     x, y, _ = task.in_streams().test.first(1)
     with torch.no_grad():
         loss = torch.nn.functional.cross_entropy(model(x)[0], y[0])
-    assert run.manifest()["test"]["loss"] == pytest.approx(float(loss), rel=1e-5)
+    assert run.manifest().test["loss"] == pytest.approx(float(loss), rel=1e-5)
     scores = run.predictions()["predictions"]
     assert scores.shape == (1, x.shape[1], task.input_size)
 

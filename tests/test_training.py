@@ -18,10 +18,11 @@ from safetensors.torch import load_file
 from sklearn import metrics as sklearn_metrics
 
 import gatelab
-from gatelab import tasks
+from gatelab import sealed, tasks
 from gatelab.engine import team
 from gatelab.errors import DataError
 from gatelab.report.words.baseline import against_baseline, own_units
+from gatelab.tasks import Baseline
 from gatelab.training import (
     ModelSpec,
     OptimizationSpec,
@@ -155,7 +156,7 @@ def test_the_tested_weights_are_those_of_the_best_validation_epoch(tmp_path):
     np.testing.assert_allclose(saved["predictions"], scores, atol=1e-5)
     assert (saved["answers"] == task.test.targets.numpy()).all()
     said, right = saved["predictions"].argmax(1), saved["answers"]
-    test = run.manifest()["test"]
+    test = run.manifest().test
     assert test == outcome.test
     assert test["accuracy"] == sklearn_metrics.accuracy_score(right, said)
     for name, function in (("precision", "precision_score"), ("recall", "recall_score"), ("f1", "f1_score")):
@@ -183,16 +184,16 @@ def scored_by_hand(run: Run, weights: dict, part: tasks.Examples) -> tuple[torch
 
 def test_the_best_weights_are_tested_and_not_the_last_ones(worsening):
     lines, manifest = worsening.metrics(), worsening.manifest()
-    assert manifest["best_epoch"] < len(lines) == 6
+    assert manifest.best_epoch < len(lines) == 6
     scores, loss, accuracy = scored_by_hand(worsening, load_file(worsening.best_path), worsening.spec().task.test)
     np.testing.assert_allclose(worsening.predictions()["predictions"], scores, atol=1e-4)
-    assert (manifest["test"]["loss"], manifest["test"]["accuracy"]) == pytest.approx((loss, accuracy), rel=1e-4)
+    assert (manifest.test["loss"], manifest.test["accuracy"]) == pytest.approx((loss, accuracy), rel=1e-4)
 
 
 def test_epochs_are_judged_by_the_validation_part_without_dropout(worsening):
     saved = load_file(worsening.checkpoint_path)
     last = {name.removeprefix("model."): value for name, value in saved.items() if name.startswith("model.")}
-    lines, best_epoch = worsening.metrics(), worsening.manifest()["best_epoch"]
+    lines, best_epoch = worsening.metrics(), worsening.manifest().best_epoch
     for line, weights in ((lines[-1], last), (lines[best_epoch - 1], load_file(worsening.best_path))):
         _, loss, accuracy = scored_by_hand(worsening, weights, worsening.spec().task.validation)
         assert (line["validation_loss"], line["validation_accuracy"]) == pytest.approx((loss, accuracy), rel=1e-4)
@@ -258,13 +259,13 @@ def test_the_manifest_says_what_was_run(tmp_path):
     made = spec(model={"cell": "agru"}, seed=11)
     outcome = train(made, tmp_path / "run")
     manifest = outcome.run.manifest()
-    assert manifest["status"] == "done"
-    assert manifest["schema"] == 2
-    assert manifest["seed"] == 11
-    assert manifest["engine"] == "fused"
-    assert manifest["threads"] == 1
-    assert manifest["versions"]["torch"] == torch.__version__
-    assert manifest["parameters"] == sum(p.numel() for p in build.model(made.model, made.task, 0).parameters())
+    assert manifest.status == "done"
+    assert manifest.schema_ == 3
+    assert manifest.seed == 11
+    assert manifest.identity.engine == "fused"
+    assert manifest.threads == 1
+    assert manifest.versions["torch"] == torch.__version__
+    assert manifest.parameters == sum(p.numel() for p in build.model(made.model, made.task, 0).parameters())
     assert outcome.run.spec() == made
     assert sorted(set(os.listdir(tmp_path / "run")) - {".lock"}) == [
         "best.safetensors", "cell.txt", "checkpoint.safetensors", "manifest.json", "metrics.jsonl", "model.json",
@@ -369,12 +370,12 @@ def test_divergence_is_written_down_with_the_largest_gradients(tmp_path):
     options = {"optimizer": "sgd", "learning_rate": 1e30, "clip_norm": None}
     outcome = train(spec("adding:size=200,length=10", optimization=options), tmp_path / "run")
     assert outcome.status == "diverged"
-    facts = outcome.run.manifest()["divergence"]
-    assert facts["epoch"] == 1
-    assert facts["batch"] >= 2
-    assert re.fullmatch(r"the loss is (nan|inf|[\d.]+e\+\d\d)", facts["what"])
-    assert 1 <= len(facts["largest_gradients"]) <= 5
-    assert all("." in name for name in facts["largest_gradients"])
+    facts = outcome.run.manifest().divergence
+    assert facts.epoch == 1
+    assert facts.batch >= 2
+    assert re.fullmatch(r"the loss is (nan|inf|[\d.]+e\+\d\d)", facts.what)
+    assert 1 <= len(facts.largest_gradients) <= 5
+    assert all("." in name for name in facts.largest_gradients)
     before = outcome.run.manifest_path.read_bytes()
     assert train(spec("adding:size=200,length=10", optimization=options), tmp_path / "run").status == "diverged"
     assert outcome.run.manifest_path.read_bytes() == before
@@ -391,14 +392,14 @@ def test_a_gradient_that_is_not_finite_ends_a_run_before_it_reaches_the_weights(
     model = {"cell": overflowing, "hidden_size": 4, "engine": "eager"}
     outcome = train(spec("recall:delay=2,size=60", model, {"clip_norm": clip_norm}), tmp_path / "run")
     assert outcome.status == "diverged"
-    facts = outcome.run.manifest()["divergence"]
-    assert (facts["what"], facts["epoch"], facts["batch"]) == ("the gradient norm is nan", 1, 1)
+    facts = outcome.run.manifest().divergence
+    assert (facts.what, facts.epoch, facts.batch) == ("the gradient norm is nan", 1, 1)
 
 
 def test_a_loss_beyond_any_sense_is_divergence_though_it_is_finite(tmp_path):
     outcome = train(spec("adding:size=100,length=5", optimization={"learning_rate": 1e6}), tmp_path / "run")
     assert outcome.status == "diverged"
-    assert re.fullmatch(r"the loss is [\d.]+e\+\d\d", outcome.run.manifest()["divergence"]["what"])
+    assert re.fullmatch(r"the loss is [\d.]+e\+\d\d", outcome.run.manifest().divergence.what)
 
 
 def test_an_outlier_among_the_targets_is_not_divergence(tmp_path):
@@ -418,10 +419,10 @@ def test_divergence_that_only_validation_or_test_shows(tmp_path):
         (tmp_path / f"{name}.csv").write_text("v\n" + "\n".join(map(str, huge)))
         outcome = train(spec(f"files:path={tmp_path}/{name}.csv,length=5", num_epochs=2), tmp_path / name)
         assert outcome.status == "diverged"
-        facts = outcome.run.manifest()["divergence"]
-        assert facts["what"] == f"the {name} loss is inf"
-        assert facts["batch"] is None
-        assert facts["epoch"] == (1 if name == "validation" else outcome.best_epoch)
+        facts = outcome.run.manifest().divergence
+        assert facts.what == f"the {name} loss is inf"
+        assert facts.batch is None
+        assert facts.epoch == (1 if name == "validation" else outcome.best_epoch)
 
 
 def test_missing_data_leaves_nothing_behind(tmp_path, monkeypatch):
@@ -440,11 +441,11 @@ def test_a_run_that_fails_says_so(tmp_path):
     with pytest.raises(OSError, match="no space"):
         train(spec(), tmp_path / "run", Broken())
     manifest = Run(tmp_path / "run").manifest()
-    assert manifest["status"] == "failed"
-    assert manifest["error"] == "OSError: no space left"
+    assert manifest.status == "failed"
+    assert manifest.error == "OSError: no space left"
     outcome = train(spec(), tmp_path / "run")  # what failed can be gone on with
     assert outcome.status == "done"
-    assert "error" not in outcome.run.manifest()
+    assert not outcome.run.manifest().error
     whole = train(spec(), tmp_path / "whole").run
     assert lines_without_times(outcome.run) == lines_without_times(whole)
 
@@ -482,7 +483,7 @@ def assert_same_run(a: Run, b: Run) -> None:
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     assert (a.predictions()["predictions"] == b.predictions()["predictions"]).all()
-    assert a.manifest()["test"] == b.manifest()["test"]
+    assert a.manifest().test == b.manifest().test
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd", "rmsprop"])
@@ -497,12 +498,12 @@ def test_interrupted_and_continued_is_the_same_to_the_bit(tmp_path, optimizer):
         with pytest.raises(KeyboardInterrupt):
             train(made, tmp_path / "pieces", StopAfter(batches))
         run = Run(tmp_path / "pieces")
-        assert run.manifest()["status"] == "interrupted"
+        assert run.manifest().status == "interrupted"
         with (run.path / "metrics.jsonl").open("a") as file:
             file.write('{"epoch": 99}\n')  # as if it had run ahead of the checkpoint
     outcome = train(made, tmp_path / "pieces")
     assert_same_run(outcome.run, whole.run)
-    assert len(outcome.run.manifest()["resumed"]) == 4
+    assert len(outcome.run.manifest().resumed) == 4
 
 
 def test_metrics_that_are_not_those_of_the_checkpoint_are_written_again(tmp_path):
@@ -511,7 +512,7 @@ def test_metrics_that_are_not_those_of_the_checkpoint_are_written_again(tmp_path
     run = train(made, tmp_path / "run").run
     lines = run.metrics()
     run.write_metrics(lines[:-1])
-    run.write_manifest(run.manifest() | {"status": "interrupted"})
+    run.write_manifest(run.manifest().replaced(status="interrupted"))
     assert train(made, run.path).status == "done"
     assert run.metrics() == lines
 
@@ -546,7 +547,7 @@ def test_trained_for_longer_it_is_what_it_would_have_been_from_the_start(tmp_pat
     hard = {**HARD, "patience": None, "record": ("gradients",)}
     hard["optimization"] = {**HARD["optimization"], "schedule": schedule, "step_epochs": 2}
     whole = train(spec(**{**hard, "num_epochs": 5}), tmp_path / "whole").run
-    assert train(spec(**{**hard, "num_epochs": 2}), tmp_path / "longer").run.manifest()["epochs"] == 2
+    assert train(spec(**{**hard, "num_epochs": 2}), tmp_path / "longer").run.manifest().epochs == 2
     with pytest.raises(ValueError, match=r"training.num_epochs is 2 there and 5 now"):
         train(spec(**{**hard, "num_epochs": 5}), tmp_path / "longer")
     with pytest.raises(KeyboardInterrupt):
@@ -557,7 +558,7 @@ def test_trained_for_longer_it_is_what_it_would_have_been_from_the_start(tmp_pat
     ours, theirs = (gradients.read(path) for path in (outcome.run.path, whole.path))
     assert (ours.epochs == theirs.epochs).all()
     np.testing.assert_array_equal(ours.norms, theirs.norms)
-    assert [entry["num_epochs"] for entry in outcome.run.manifest()["resumed"]] == [4, 5]
+    assert [entry.num_epochs for entry in outcome.run.manifest().resumed] == [4, 5]
     assert outcome.run.spec().training.num_epochs == 5
     with pytest.raises(ValueError, match="epochs is 3, and the run has had 5 already"):
         train(spec(**{**hard, "num_epochs": 3}), tmp_path / "longer", extend=True)
@@ -575,13 +576,13 @@ def test_where_the_end_decides_it_is_said(tmp_path):
     train(spec(num_epochs=1, **cosine), tmp_path / "cosine")
     heard = Notes()
     outcome = train(spec(num_epochs=2, **cosine), tmp_path / "cosine", heard, extend=True)
-    assert outcome.run.manifest()["epochs"] == 2
+    assert outcome.run.manifest().epochs == 2
     assert "cosine schedule depends on the number of epochs" in heard.said[0]
     still = {"optimization": {"learning_rate": 1e-9}, "patience": 1}
     train(spec(num_epochs=5, **still), tmp_path / "patient")
     outcome = train(spec(num_epochs=9, **still), tmp_path / "patient", heard, extend=True)
     assert "stopped after 2 epochs by training.patience" in heard.said[1]
-    assert outcome.run.manifest()["epochs"] == 2
+    assert outcome.run.manifest().epochs == 2
 
 
 def test_what_cannot_be_resumed_stays_as_it_is(tmp_path):
@@ -602,7 +603,7 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         train(spec(), tmp_path / "run", Twice())
-    assert Run(tmp_path / "run").manifest()["status"] == "interrupted"
+    assert Run(tmp_path / "run").manifest().status == "interrupted"
     assert not Run(tmp_path / "run").checkpoint_path.exists()
 
 
@@ -682,7 +683,7 @@ def test_killed_at_any_moment_and_continued_is_the_same_to_the_bit(tmp_path, for
     assert forks.run(SCRIPT, command[3], str(pieces.path), "-1").returncode == 0
     assert None in places, "none was killed before its first checkpoint"
     assert any(batch > 0 for _, batch in filter(None, places)), "none was killed within an epoch"
-    assert pieces.manifest()["status"] == "done"
+    assert pieces.manifest().status == "done"
     assert_same_run(pieces, whole)
 
 
@@ -740,17 +741,21 @@ def test_two_processes_do_not_train_in_one_directory(tmp_path):
 
 def test_what_cannot_be_read_is_refused_in_words(tmp_path):
     run = train(spec(num_epochs=1), tmp_path / "run").run
-    newer = run.manifest() | {"schema": 3, "status": "interrupted"}
-    run.write_manifest(newer)
-    with pytest.raises(DataError, match="written by a newer gatelab, with schema 3; this one reads up to 2"):
+    content = run.manifest().document() | {"status": "interrupted"}
+    sealed.write_json(run.manifest_path, content | {"schema": 4})
+    with pytest.raises(DataError, match="written by a newer gatelab, with schema 4; this one reads 3"):
         run.manifest()
-    run.write_manifest(newer | {"schema": 1})
+    sealed.write_json(run.manifest_path, content | {"schema": 1})
     with pytest.raises(DataError, match=r"written by an older gatelab, with schema 1.*train it again"):
         run.manifest()
-    run.write_manifest(newer | {"schema": 2, "status": "sleeping"})
-    with pytest.raises(DataError, match=r"manifest\.json cannot be read: status: "):
-        run.manifest()
-    run.write_manifest(newer | {"schema": 2})
+    for change, wrong in (
+        ({"status": "sleeping"}, "status"), ({"seed": "0"}, "seed"), ({"more": 1}, "more"),
+        ({"baseline": {"rule": "x", "metric": "mse", "value": "0"}}, "baseline"),
+    ):  # fmt: skip
+        sealed.write_json(run.manifest_path, content | change)
+        with pytest.raises(DataError, match=rf"manifest\.json cannot be read: {wrong}"):
+            run.manifest()
+    sealed.write_json(run.manifest_path, content)
     run.checkpoint_path.write_bytes(run.checkpoint_path.read_bytes()[:-100])
     with pytest.raises(DataError, match=r"checkpoint\.safetensors cannot be read"):
         train(spec(num_epochs=1), run.path)
@@ -789,12 +794,12 @@ def test_every_epoch_has_an_order_of_its_own():
 def test_the_trivial_baseline_stands_beside_the_result(tmp_path):
     run = train(spec("digits:limit=100", num_epochs=1), tmp_path / "run").run
     manifest = run.manifest()
-    assert manifest["baseline"]["metric"] == "accuracy"
-    (sentence,) = against_baseline({"accuracy": 0.5}, manifest["baseline"])
+    assert manifest.baseline.metric == "accuracy"
+    (sentence,) = against_baseline({"accuracy": 0.5}, manifest.baseline)
     assert sentence.startswith("trivial baseline: accuracy 10.")
-    _, warning = against_baseline({"accuracy": 0.05}, manifest["baseline"])
+    _, warning = against_baseline({"accuracy": 0.05}, manifest.baseline)
     assert warning == "warning: the model does not beat the trivial baseline (accuracy 5.00 %)"
-    persistence = {"rule": "persistence", "metric": "mse", "value": 0.01, "by_column": [0.01]}
+    persistence = Baseline("persistence", "mse", 0.01, (0.01,))
     _, warning = against_baseline({"mse": 0.43}, persistence)
     assert (
         warning == "warning: the model does not beat the trivial baseline (MSE 0.4300, 43 times that of the baseline)"
@@ -809,9 +814,9 @@ def test_errors_are_given_in_the_units_of_the_data(tmp_path):
     y = np.stack([1000 * X.mean((1, 2)), 5 + X[:, 0, 0]], 1)
     np.savez(tmp_path / "d.npz", X=X, y=y)
     run = train(spec(f"files:path={tmp_path}/d.npz", num_epochs=3), tmp_path / "run").run
-    saved, scaling = run.predictions(), run.preparation.target_scaling.scaling()
+    saved, scaling = run.predictions(), run.preparation.target_scaling
     error = scaling.undo(saved["predictions"].astype(np.float64)) - scaling.undo(saved["answers"].astype(np.float64))
-    errors = run.manifest()["errors"]
+    errors = run.manifest().errors
     assert list(errors) == ["target 1", "target 2"]
     for column, name in enumerate(errors):
         assert errors[name]["rmse"] == pytest.approx(np.sqrt(np.square(error[:, column]).mean()), rel=1e-4)
@@ -962,7 +967,7 @@ def test_a_run_may_begin_with_the_weights_of_another(tmp_path):
     second = train(slow, tmp_path / "second", initial_weights=first).run
     for name, value in second.model().state_dict().items():
         torch.testing.assert_close(value, first[name])
-    assert len(second.manifest()["initial_weights"]) == 64
+    assert len(second.manifest().initial_weights) == 64
     with pytest.raises(KeyboardInterrupt):  # the weights are still those of the other run when it is resumed
         train(slow, tmp_path / "resumed", InterruptedAt(1), initial_weights=first)
     for name, value in train(slow, tmp_path / "resumed").run.model().state_dict().items():
@@ -981,5 +986,5 @@ def test_weights_are_part_of_the_data(tmp_path):
     loss = {name: run.metrics()[-1]["train_loss"] for name, run in (*runs.items(), ("plain", plain))}
     assert loss["equal"] == pytest.approx(loss["plain"], rel=1e-5)
     assert abs(loss["other"] - loss["plain"]) > 1e-4
-    data = {run.manifest()["identity"]["data"] for run in (*runs.values(), plain)}
+    data = {run.manifest().identity.data for run in (*runs.values(), plain)}
     assert len(data) == 3

@@ -234,7 +234,7 @@ def test_trials_are_never_tested(done):
     assert len(trials) == 12
     for path in trials:
         manifest = Run(path).manifest()
-        assert not manifest.get("test")
+        assert not manifest.test
         assert "baseline" not in manifest
         assert not (path / "predictions.npz").exists()
 
@@ -271,7 +271,7 @@ def test_the_search_is_the_same_in_any_order_and_in_processes(done, tmp_path):
         for other in ("backwards", "processes"):
             copy = tmp_path / other / path.relative_to(done)
             assert (copy / "best.safetensors").read_bytes() == (path / "best.safetensors").read_bytes()
-            assert Run(copy).manifest().get("pruned") == Run(path).manifest().get("pruned")
+            assert Run(copy).manifest().pruned == Run(path).manifest().pruned
     for other in ("backwards", "processes"):
         assert read_results(tmp_path / other).search == read_results(done).search
 

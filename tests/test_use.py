@@ -103,7 +103,7 @@ def test_moved_to_an_empty_folder_it_predicts_the_same_to_the_bit(own):
     assert (output == saved["predictions"]).all()
     expected = np.array(["left", "right", "up"])[saved["predictions"].argmax(1)]
     assert (model.predict(data["X"][test], lengths=data["lengths"][test]) == expected).all()
-    assert run.manifest()["test"]["accuracy"] > 0.9
+    assert run.manifest().test["accuracy"] > 0.9
 
 
 def test_it_answers_for_new_recordings_as_well_as_for_the_test_set(own):
@@ -329,7 +329,7 @@ def test_a_series_that_drifts_is_differenced_and_beats_persistence(tmp_path):
     level = 315 + 0.1 * t + 3 * np.sin(2 * np.pi * t / 12) + 0.3 * noise
     (tmp_path / "d.csv").write_text("level\n" + "\n".join(f"{value:.3f}" for value in level))
     run = trained(tmp_path / "run", f"files:path={tmp_path}/d.csv,length=24", 25)
-    errors = run.manifest()["errors"]["level"]
+    errors = run.manifest().errors["level"]
     assert run.preparation.differenced
     assert errors["rmse"] < 0.7 * errors["baseline_rmse"]
     changes = np.diff(np.round(level, 3))
@@ -583,9 +583,9 @@ def test_a_change_is_named_and_refused_unless_one_insists(tmp_path, monkeypatch,
     code, out, _ = cli(*more, "--accept-changes")
     assert code == 0
     assert "note: accepted: " in out
-    (entry,) = Run("run").manifest()["resumed"]
-    assert "mine.py, from which its cell was taken, was edited" in entry["changed"][0]
-    assert entry["versions"]["torch"] == torch.__version__
+    (entry,) = Run("run").manifest().resumed
+    assert "mine.py, from which its cell was taken, was edited" in entry.changed[0]
+    assert entry.versions["torch"] == torch.__version__
     trained(tmp_path / "run", "files:path=gestures.npz", 2, cell="mine.py:leaky")  # named anew it is the same run
 
 
@@ -630,7 +630,7 @@ def test_a_series_trained_in_chunks_is_used_with_its_state_carried_along(tmp_pat
     load = np.array([float(line.split(",")[1]) for line in lines[1 + task.cuts[2] :]])
     assert scores["mae of the persistence baseline"] == pytest.approx(np.abs(np.diff(load)).mean())
     # The first change of a differenced series is known in the run, and not to a file that begins there.
-    assert scores["mae"] == pytest.approx(run.manifest()["errors"]["load"]["mae"], rel=0.02)
+    assert scores["mae"] == pytest.approx(run.manifest().errors["load"]["mae"], rel=0.02)
     model = gatelab.load(run.path)
     np.testing.assert_allclose(model.forecast(1), model.forecast(1, data=path), rtol=1e-6)
     wind = np.array([float(line.split(",")[2]) for line in lines[1 + task.cuts[2] :]])

@@ -19,8 +19,8 @@ from gatelab.errors import GatelabError
 from gatelab.experiments import config, studies
 from gatelab.experiments.bench import bench, read_experiment, take_part
 from gatelab.experiments.claims import Claims
+from gatelab.experiments.experiment import planned
 from gatelab.experiments.plan import plan
-from gatelab.experiments.record import planned
 from gatelab.experiments.status import Watch
 from gatelab.training import Run
 
@@ -81,7 +81,7 @@ def test_workers_share_an_experiment_and_one_that_is_killed_loses_nothing(tmp_pa
     assert second.wait(600) == 0
     for run in plan(spec()):
         assert same_bits(directory / run.path, alone / run.path), run.title
-    resumed = [len(Run(run).manifest()["resumed"]) for run in runs]
+    resumed = [len(Run(run).manifest().resumed) for run in runs]
     assert sorted(resumed) == [0, 0, 0, 1]  # nothing was done twice
     assert {run.status for run in Watch(directory).look()} == {"done"}
     assert not list((directory / "claims").rglob("[0-9]*"))
@@ -105,7 +105,7 @@ def test_a_worker_takes_no_more_than_it_is_told_and_stops_when_asked(tmp_path):
     wait_for(lambda: (run / "checkpoint.safetensors").is_file())
     process.send_signal(signal.SIGUSR1)  # outside Slurm: saved, and nothing to requeue
     assert process.wait(600) == 0
-    assert Run(run).manifest()["status"] == "interrupted"
+    assert Run(run).manifest().status == "interrupted"
     assert Claims(other).state(run.relative_to(other)) == "free"
 
 
@@ -115,12 +115,12 @@ def test_a_plan_can_be_read_back_as_it_was(tmp_path):
         directory = tmp_path / str(number)
         plans = studies.plan_only({"": one}, directory, lambda runs: 3)
         experiment = read_experiment(directory)
-        assert experiment["threads"] == 3
+        assert experiment.threads == 3
         again = planned(experiment)
         assert [run.title for run in again] == [run.title for run in plans[""]]
         assert [run.spec.document() for run in again] == [run.spec.document() for run in plans[""]]
         studies.plan_only({"": one}, directory, lambda runs: 1)  # the number of threads stays that of the first plan
-        assert read_experiment(directory)["threads"] == 3
+        assert read_experiment(directory).threads == 3
 
 
 def test_code_of_the_users_is_executed_only_where_it_is_named(tmp_path):

@@ -95,7 +95,7 @@ def load(path: Path | str, layer: int | None = None, accept_changes: bool = Fals
     if not run.exists():
         raise no_run(run.path)
     if run.best_epoch() is None:
-        status = run.manifest()["status"]
+        status = run.manifest().status
         what_to_do = "train it with a smaller learning rate" if status == "diverged" else (
             f"resume it: gatelab train --resume {run.path}"
         )  # fmt: skip

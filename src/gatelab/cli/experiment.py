@@ -65,7 +65,7 @@ def execute(studies: dict[str, BenchSpec], directory: Path, execution: Execution
     from gatelab.cli.terminal.experiment import watcher
     from gatelab.experiments import bench
     from gatelab.experiments import studies as experiments
-    from gatelab.experiments.record import planned_family
+    from gatelab.experiments.experiment import planned_family
     from gatelab.report.write import write_reports
 
     if directory.exists() and not directory.is_dir():

@@ -18,7 +18,7 @@ def report(
     """Write tables, figures and the HTML page again, from the run directories alone."""
     from gatelab.experiments.bench import gather_again
     from gatelab.experiments.changes import changes
-    from gatelab.experiments.record import read_experiment
+    from gatelab.experiments.experiment import read_experiment
     from gatelab.experiments.studies import directories
     from gatelab.report.paper.write import typesetter, write_paper
     from gatelab.report.write import write_reports
@@ -44,7 +44,7 @@ def report(
 def _readable(studies: dict[str, Path]) -> tuple[dict[str, Path], bool]:
     """The studies that can be read, and whether there are others, which are printed; an error if none can be read."""
     from gatelab.errors import DataError
-    from gatelab.experiments.record import read_experiment
+    from gatelab.experiments.experiment import read_experiment
 
     readable = {}
     for name, path in studies.items():

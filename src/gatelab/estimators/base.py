@@ -70,10 +70,10 @@ class RecurrentEstimator(NetworkParameters):
             found = restarting.trained(spec, Path(folder), reporter(self.verbose), weights)
             outcome = found.outcome
             if outcome.status != "done":
-                facts = outcome.run.manifest().get("divergence", {})
+                facts = outcome.run.manifest().divergence
+                what = outcome.status if facts is None else f"{facts.what} in epoch {facts.epoch}"
                 raise GatelabError(
-                    f"training diverged: {facts.get('what', outcome.status)} in epoch {facts.get('epoch')}; expected a "
-                    "finite loss: use a smaller learning_rate, or clip_norm"
+                    f"training diverged: {what}; expected a finite loss: use a smaller learning_rate, or clip_norm"
                 )
             self._keep(Path(folder))
         if found.restarted or found.stuck:

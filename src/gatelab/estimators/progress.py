@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gatelab.training.reporter import Reporter
 
 if TYPE_CHECKING:
     from gatelab.training.loop import Outcome
+    from gatelab.training.manifest import Manifest
 
 
 def reporter(verbose: int) -> Reporter:
@@ -19,7 +20,7 @@ def reporter(verbose: int) -> Reporter:
     from gatelab.report.progress import Bar, Lines
 
     class FitLines(Lines):
-        def end(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
+        def end(self, outcome: Outcome, manifest: Manifest) -> None:
             pass  # the run is temporary, and `fit` raises what went wrong
 
     class FitBar(FitLines, Bar):

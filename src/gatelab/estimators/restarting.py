@@ -41,13 +41,13 @@ def trained(
     """Train in a directory; if nothing was learned at the default learning rate, once more at another one."""
     run, other = Run(path), _at_another_rate(spec)
     is_default = spec.optimization.learning_rate == defaults.LEARNING_RATE and initial_weights is None
-    before = run.manifest().get("restarted") if run.exists() else None
-    if before is not None and is_default:
+    before = run.manifest().restarted if run.exists() else ""
+    if before and is_default:
         spec = other
     outcome = train(spec, path, report, initial_weights=initial_weights)
     stuck = _what_is_stuck(spec, outcome)
-    if not stuck or before is not None or not is_default:
-        return Trained(spec, outcome, before or "", stuck)
+    if not stuck or before or not is_default:
+        return Trained(spec, outcome, before, stuck)
     why = f"at a learning rate of {spec.optimization.learning_rate:g}, {stuck}"
     report.note(f"{why}; it is trained once more, at {other.optimization.learning_rate:g}")
     _give_up(run)

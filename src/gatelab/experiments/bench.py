@@ -7,17 +7,24 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from gatelab import sealed
 from gatelab.disk import foreign
 from gatelab.errors import GatelabError
 from gatelab.experiments import stats
 from gatelab.experiments.claims import Claims
 from gatelab.experiments.config import BenchSpec
 from gatelab.experiments.executors import Executor
+from gatelab.experiments.experiment import (
+    EXPERIMENT,
+    Comparison,
+    Family,
+    experiment_of,
+    planned,
+    planned_family,
+    read_experiment,
+)
 from gatelab.experiments.plan import plan
 from gatelab.experiments.planned import Planned, has_ended
 from gatelab.experiments.probe import refuse_alike
-from gatelab.experiments.record import EXPERIMENT, Family, Spec, described, planned, planned_family, read_experiment
 from gatelab.experiments.results import Results, gather
 from gatelab.experiments.tuning import search
 from gatelab.experiments.worker import Finished, Worker
@@ -59,9 +66,11 @@ def write_plan(spec: BenchSpec, runs: list[Planned], directory: Path, threads: i
     """
     for run in runs:  # raises for a run of another model or outside the directory, before anything is written
         run.refuse_another(directory)
-    before = read_experiment(directory) if (directory / EXPERIMENT).is_file() else {}
-    experiment = described(spec, runs, before.get("seconds") or 0.0, before.get("threads", threads), family)
-    sealed.write_json(directory / EXPERIMENT, experiment)
+    seconds = 0.0
+    if (directory / EXPERIMENT).is_file():
+        before = read_experiment(directory)
+        seconds, threads = before.seconds, before.threads
+    experiment_of(spec, runs, seconds, threads, family).write(directory)
 
 
 def execute(runs: list[Planned], directory: Path, executor: Executor, watcher: Watcher) -> Results:
@@ -76,10 +85,10 @@ def execute(runs: list[Planned], directory: Path, executor: Executor, watcher: W
             watcher.finished(finished)
     finally:
         watcher.close()
-        experiment = sealed.read_json(directory / EXPERIMENT)
-        experiment["seconds"] = round((experiment["seconds"] or 0.0) + time.time() - begin, 1)
-        sealed.write_json(directory / EXPERIMENT, experiment)
-    results = gather(read_experiment(directory), directory)
+        before = read_experiment(directory)
+        experiment = before.replaced(seconds=round(before.seconds + time.time() - begin, 1))
+        experiment.write(directory)
+    results = gather(experiment, directory)
     results.write(directory)
     return results
 
@@ -100,14 +109,14 @@ def take_part(
     """
     experiment, watcher = read_experiment(directory), watcher or Watcher()
     runs = planned(experiment, task)
-    if experiment["spec"].get("tune"):
+    if experiment.spec.tune:
         search.optuna()  # raises if it is missing here
     refuse_devices(runs, directory)
     ended = [run for run in runs if has_ended(run.path, directory) is not None]
     statuses = []
     with sigterm_interrupts():
         watcher.start(runs, ended, directory)
-        worker = Worker([run for run in runs if run not in ended], directory, jobs, experiment.get("threads", 1), most)
+        worker = Worker([run for run in runs if run not in ended], directory, jobs, experiment.threads, most)
         try:
             with closing(worker.work(watcher.tick)) as work:  # its processes have saved when an interrupt passes here
                 for finished in work:
@@ -178,7 +187,7 @@ def _refuse_another(spec: BenchSpec, directory: Path) -> set[str]:
         if foreign(directory, ()):
             raise GatelabError(f"{directory} holds files, and no experiment: choose an empty or new directory")
         return set()
-    now, before = spec.document(), Spec.model_validate(read_experiment(directory)["spec"]).model_dump(mode="json")
+    now, before = Comparison.of(spec).document(), read_experiment(directory).spec.document()
     missing = [f"it also has the model {name}" for name in before["models"] if name not in now["models"]]
     for part in ("models", "design"):
         now[part] = {name: value for name, value in now[part].items() if name in before["models"]}

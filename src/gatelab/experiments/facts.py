@@ -2,49 +2,71 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
 
 from gatelab.experiments.config import resolved
-from gatelab.tasks import Task, summary
+from gatelab.lang import Option
+from gatelab.record import Record
+from gatelab.tasks import Baseline, Task, summary
 from gatelab.training.spec import ModelSpec
 
 
-def of_cells(models: dict[str, ModelSpec]) -> dict[str, dict[str, str]]:
-    """The equations of every model, with removed gates replaced, in all notations."""
-    return {name: _equations(model) for name, model in models.items()}
+@dataclass(frozen=True)
+class Equations:
+    """The equations of a model in all notations."""
+
+    cell: str
+    text: str
+    typst: str
+    reference: str
 
 
-def _equations(model: ModelSpec) -> dict[str, str]:
+class TaskFacts(Record):
+    """The task in numbers."""
+
+    what: str
+    steps: int
+    input_size: int
+    per_step: bool
+    scaled_targets: bool
+    differenced: bool
+    sizes: tuple[int, int, int]
+    split: str
+    source: str
+    classes: tuple[str, ...]
+    vocabulary_size: int  # of tokens
+    in_bits: bool  # whether models are compared by the cross-entropy in bits, as for text
+    default_bptt: int | None  # steps of truncated back-propagation unless the config says otherwise
+    baseline: Baseline | None
+
+
+def equations(model: ModelSpec) -> Equations:
+    """The equations of a model, with removed gates replaced."""
     cell = model.equations()
-    return {
-        "cell": cell.name,
-        "text": cell.text(),
-        "latex": cell.latex(),
-        "typst": cell.typst(),
-        "reference": model.cell.cell.reference,
-    }
+    return Equations(cell.name, cell.text(), cell.typst(), model.cell.cell.reference)
 
 
-def of_hyperparameters(models: dict[str, ModelSpec]) -> dict[str, dict[str, Any]]:
-    """The hyperparameters of every model's cell: their values, and whether they are learned."""
-    return {name: {n: asdict(option) for n, option in resolved(model)[1].items()} for name, model in models.items()}
+def hyperparameters(model: ModelSpec) -> dict[str, Option]:
+    """The hyperparameters of a model's cell: their values, and whether they are learned."""
+    options: dict[str, Option] = resolved(model)[1]
+    return options
 
 
-def of_task(task: Task) -> dict[str, Any]:
+def of_task(task: Task) -> TaskFacts:
     """The task in numbers, and its trivial baseline."""
-    return {
-        "what": summary(type(task)),
-        "steps": task.steps,
-        "input_size": task.input_size,
-        "per_step": task.per_step,
-        "scaled_targets": task.preparation.target_scaling is not None,
-        "differenced": task.preparation.differenced,
-        "sizes": list(task.sizes),
-        "split": task.split_text(),
-        "source": type(task).source,
-        "vocabulary_size": len(task.vocabulary),
-        "in_bits": task.bits_metric is not None,
-        "default_bptt": task.default_bptt,
-        "baseline": task.baseline().document() if task.is_here() else None,
-    }
+    return TaskFacts(
+        what=summary(type(task)),
+        steps=task.steps,
+        input_size=task.input_size,
+        per_step=task.per_step,
+        scaled_targets=task.preparation.target_scaling is not None,
+        differenced=task.preparation.differenced,
+        sizes=task.sizes,
+        split=task.split_text(),
+        source=type(task).source,
+        classes=tuple(task.classes or ()),
+        vocabulary_size=len(task.vocabulary),
+        in_bits=task.bits_metric is not None,
+        default_bptt=task.default_bptt,
+        baseline=task.baseline() if task.is_here() else None,
+    )

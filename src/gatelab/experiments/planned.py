@@ -1,4 +1,4 @@
-"""One run of a plan."""
+"""One run of an experiment: its name, its place, its spec."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from gatelab.training.spec import RunSpec
 
 
 @dataclass(frozen=True)
-class Planned:
-    """One run of a plan."""
+class RunName:
+    """Which run of an experiment."""
 
     model: str
     seed: int
-    spec: RunSpec
 
     @property
     def title(self) -> str:
@@ -30,6 +29,13 @@ class Planned:
     def path(self) -> Path:
         """The run directory, relative to that of the experiment."""
         return run_path(self.model, self.seed)
+
+
+@dataclass(frozen=True)
+class Planned(RunName):
+    """One run of a plan, with what it takes to execute it."""
+
+    spec: RunSpec
 
     def settled(self, directory: Path) -> RunSpec | None:
         """The spec; None as long as it depends on runs of the experiment in this directory that have not ended."""
@@ -68,4 +74,4 @@ def has_ended(path: Path, directory: Path) -> str | None:
 
 @lru_cache(10_000)  # workers ask again and again
 def _status(path: Path, written: int) -> str:
-    return str(Run(path).manifest()["status"])
+    return Run(path).manifest().status

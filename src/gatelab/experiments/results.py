@@ -13,29 +13,30 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from gatelab import sealed
 from gatelab.disk import within
-from gatelab.errors import DataError, first_problem
+from gatelab.errors import DataError
 from gatelab.experiments import stats
 from gatelab.experiments.claims import Claims
+from gatelab.experiments.experiment import RESULTS, Experiment, Family
 from gatelab.experiments.failures import Failures, failures
-from gatelab.experiments.numbers import UNUSABLE, Numbers
-from gatelab.experiments.record import RESULTS, Family
+from gatelab.experiments.planned import RunName
 from gatelab.experiments.run_process import last_log_line
 from gatelab.experiments.stats import BySeed, Comparison, Design, Effect, Summary
-from gatelab.experiments.tuning.outcome import SearchResult, is_as_chosen, search_result, settled
+from gatelab.experiments.tuning.outcome import SearchResult, Settled, is_as_chosen, search_result, settled
 from gatelab.formatting import BITS, PERCENT, SMALLER_IS_BETTER
+from gatelab.record import UNUSABLE, Record
 from gatelab.tasks import Baseline
 from gatelab.training import Run
+from gatelab.training.manifest import Identity, Manifest
 from gatelab.training.process import is_busy
 
 FINEST = 1e-3  # of a metric: no difference below this is called a large one
-SCHEMA = 2  # 1 had sentences among its numbers
 
 
-class RunResult(Numbers):
+class RunResult(Record):
     """The outcome of one run."""
 
     seed: int
@@ -43,13 +44,13 @@ class RunResult(Numbers):
     status: Literal["done", "running", "failed", "diverged", "interrupted", "missing", "damaged"] = "missing"
     reason: str = ""  # of a failure
     epochs: int = 0
-    identity: dict[str, str] = Field(default_factory=dict)
+    identity: Identity | None = None
     metrics: dict[str, float] = Field(
         default_factory=dict
     )  # on the test set, and what else there is one number of; empty unless done
 
 
-class ModelResult(Numbers):
+class ModelResult(Record):
     """All runs of one model."""
 
     spec: dict[str, Any]
@@ -79,10 +80,10 @@ class ModelResult(Numbers):
         return [sum(curve[epoch] for curve in curves) / len(curves) for epoch in range(shortest)]
 
 
-class Results(Numbers):
+class Results(Record):
     """What came out of an experiment."""
 
-    schema_: Literal[2] = Field(alias="schema")
+    schema_: Literal[3] = Field(3, alias="schema")
     metric: str | None  # the one that models are compared by; None if no run has finished
     seconds: float | None  # wall clock
     classes: tuple[str, ...]
@@ -103,7 +104,7 @@ class Results(Numbers):
 
     def write(self, directory: Path) -> None:
         """Into results.json."""
-        sealed.write_json(directory / RESULTS, self.model_dump(mode="json", by_alias=True))
+        sealed.write_json(directory / RESULTS, self.document())
 
 
 def read_results(directory: Path) -> Results:
@@ -111,47 +112,44 @@ def read_results(directory: Path) -> Results:
     path = within(directory, directory / RESULTS)
     content = sealed.read_json(path)
     try:
-        return Results.model_validate(content)
-    except ValidationError as error:
-        raise sealed.damaged(path, f"{first_problem(error)}; make it again with gatelab report") from None
+        return Results.read(content, path)
+    except DataError as error:
+        raise DataError(f"{error}; make it again with gatelab report") from None
 
 
-def gather(experiment: dict[str, Any], directory: Path) -> Results:
+def gather(experiment: Experiment, directory: Path) -> Results:
     """The results of all runs, their statistics, and the comparisons between models."""
-    outcomes: dict[str, list[_Outcome]] = {name: [] for name in experiment["models"]}
-    experiment = settled(experiment, directory)
-    for run in experiment["runs"]:
-        outcomes[run["model"]].append(_outcome(run, experiment, directory))
-    spec, family = experiment["spec"], Family.model_validate(experiment["family"])
-    models = {name: _model(experiment["models"][name], runs) for name, runs in outcomes.items()}
-    metric = next((main_metric(r.metrics, spec["training"]["loss"]) for m in models.values() for r in m.done), None)
-    base, design = spec.get("base"), spec.get("design", {})
+    outcomes: dict[str, list[_Outcome]] = {name: [] for name in experiment.models}
+    as_chosen = settled(experiment, directory)
+    for run in experiment.runs:
+        outcomes[run.model].append(_outcome(run, as_chosen, directory))
+    spec, family = experiment.spec, experiment.family
+    models = {name: _model(as_chosen.models[name].document(), runs) for name, runs in outcomes.items()}
+    metric = next((main_metric(r.metrics, spec.training.loss) for m in models.values() for r in m.done), None)
     values = by_seed(models, metric) if metric else {}
     larger_is_better = metric not in SMALLER_IS_BETTER
-    baseline = experiment["task"].get("baseline")
     return Results(
-        schema=SCHEMA,
         metric=metric,
-        seconds=experiment.get("seconds"),
-        classes=tuple(experiment["classes"]),
-        baseline=Baseline.read(baseline) if baseline else None,
-        base=base,
-        design=design,
+        seconds=experiment.seconds,
+        classes=experiment.task.classes,
+        baseline=experiment.task.baseline,
+        base=spec.base,
+        design=spec.design,
         family=family,
         models=models,
-        comparisons=tuple(stats.compare(values, family.tests, larger_is_better, base)) if metric else (),
-        effects=tuple(stats.effects(values, design, family.tests)) if metric else (),
+        comparisons=tuple(stats.compare(values, family.tests, larger_is_better, spec.base)) if metric else (),
+        effects=tuple(stats.effects(values, spec.design, family.tests)) if metric else (),
         failures=failures_of(models, metric) if metric else {},
         search=search_result(experiment, directory),
     )
 
 
-def manifests(experiment: dict[str, Any], directory: Path) -> list[dict[str, Any]]:
+def manifests(experiment: Experiment, directory: Path) -> list[Manifest]:
     """The manifests of the runs that can be read."""
     readable = []
-    for planned in experiment["runs"]:
+    for planned in experiment.runs:
         with contextlib.suppress(*UNUSABLE):  # the results name them as damaged
-            if (run := Run(within(directory, directory / planned["place"]))).exists() and run.spec():
+            if (run := Run(within(directory, directory / planned.path))).exists() and run.spec():
                 readable.append(run.manifest())
     return readable
 
@@ -200,9 +198,9 @@ def _consistent(outcomes: list[_Outcome]) -> list[_Outcome]:
     return checked
 
 
-def _outcome(planned: dict[str, Any], experiment: dict[str, Any], directory: Path) -> _Outcome:
+def _outcome(planned: RunName, experiment: Settled, directory: Path) -> _Outcome:
     """What became of a run. Damage is an outcome like others."""
-    seed, place, model = planned["seed"], planned["place"], planned["model"]
+    seed, place, model = planned.seed, str(planned.path), planned.model
     try:
         run = Run(within(directory, directory / place))
         if not run.exists():
@@ -210,9 +208,9 @@ def _outcome(planned: dict[str, Any], experiment: dict[str, Any], directory: Pat
             status: Any = "failed" if reason else "missing"
             return _Outcome(result=RunResult(seed=seed, place=place, status=status, reason=reason))
         manifest, history = run.manifest(), run.metrics()
-        if manifest["spec"].get("model") != experiment["models"][model] or manifest["seed"] != seed:
+        if manifest.spec.model != experiment.models[model].document() or manifest.seed != seed:
             raise DataError(f"it is a run of another model or seed than {model}, {seed}")
-        if not is_as_chosen(run, experiment.get("chosen", {}).get(model)):
+        if not is_as_chosen(run, experiment.chosen.get(model)):
             raise DataError(f"it is a run with other settings than those of the best trial of {model}")
         result = _result(run, planned, manifest, history, directory)
         return _Outcome(result=result, history=history, confusion=_confusion(run) if result.status == "done" else None)
@@ -222,44 +220,42 @@ def _outcome(planned: dict[str, Any], experiment: dict[str, Any], directory: Pat
 
 
 def _result(
-    run: Run, planned: dict[str, Any], manifest: dict[str, Any], history: list[dict[str, Any]], directory: Path
+    run: Run, planned: RunName, manifest: Manifest, history: list[dict[str, Any]], directory: Path
 ) -> RunResult:
-    if manifest["status"] == "running" and not _is_held(run, planned, directory):
+    if manifest.status == "running" and not _is_held(run, planned, directory):
         manifest = run.manifest()  # it may have ended since it was read
-    status, reason = manifest["status"], manifest.get("error", "")
-    if "divergence" in manifest:
-        reason = manifest["divergence"]["what"]
+    status, reason = manifest.status, manifest.divergence.what if manifest.divergence else manifest.error
     if status == "running" and not _is_held(run, planned, directory):
-        holder = Claims(directory).holder(Path(planned["place"]))
+        holder = Claims(directory).holder(planned.path)
         status, reason = "failed", (holder and holder.reason) or "its process ended without a message"
     metrics = {}
     if status == "done":
         _check_test(manifest)
         metrics = {
-            **manifest["test"],
-            "best_epoch": manifest["best_epoch"],
+            **manifest.test,
+            "best_epoch": float(manifest.best_epoch or 0),
             "seconds_per_epoch": sum(line["seconds"] for line in history) / len(history),
-            "parameters": manifest["parameters"],
+            "parameters": float(manifest.parameters),
         }
     return RunResult(
-        seed=planned["seed"],
-        place=planned["place"],
+        seed=planned.seed,
+        place=str(planned.path),
         status=status,
         reason=reason,
         epochs=len(history),
-        identity=manifest["identity"],
+        identity=manifest.identity,
         metrics=metrics,
     )
 
 
-def _is_held(run: Run, planned: dict[str, Any], directory: Path) -> bool:
+def _is_held(run: Run, planned: RunName, directory: Path) -> bool:
     """Whether a process has the run: on this machine, or on another that holds a claim."""
-    return is_busy(run.path) or Claims(directory).state(Path(planned["place"])) == "held"
+    return is_busy(run.path) or Claims(directory).state(planned.path) == "held"
 
 
-def _check_test(manifest: dict[str, Any]) -> None:
+def _check_test(manifest: Manifest) -> None:
     """Whether the test metrics are possible."""
-    test, best = manifest["test"], manifest["best_epoch"]
+    test, best = manifest.test, manifest.best_epoch
     shares = [test[name] for name in PERCENT if name in test]
     if not {"accuracy", "mse", "mae"} & test.keys() or not all(0 <= share <= 1 for share in shares) or not best:
         raise DataError(f"manifest.json: the test metrics {test} of epoch {best} make no sense")

@@ -36,6 +36,7 @@ from gatelab.training.spec import RunSpec
 
 if TYPE_CHECKING:
     from gatelab.training.checkpoint import Place
+    from gatelab.training.manifest import Manifest
     from gatelab.training.objective import Tally
 
 STATUSES = {0: "done", 3: "diverged", 130: "interrupted", 75: "lost"}  # by exit code
@@ -103,7 +104,7 @@ class ProgressFile(Reporter):
         self.path, self.claim, self.rivals, self.written = path / PROGRESS, claim, rivals, 0.0
         self.best: float | None = None
 
-    def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
+    def start(self, spec: RunSpec, manifest: Manifest, place: Place) -> None:
         """Start the clock; the best score so far is that of the resumed epochs."""
         self.epochs, self.begin, self.from_epoch = spec.training.num_epochs, time.time(), place.epoch
         for line in place.history:

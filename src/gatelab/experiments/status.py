@@ -10,8 +10,8 @@ from typing import Any
 from gatelab.disk import within
 from gatelab.experiments import studies
 from gatelab.experiments.claims import Claims
-from gatelab.experiments.numbers import UNUSABLE
-from gatelab.experiments.record import read_experiment
+from gatelab.experiments.experiment import read_experiment
+from gatelab.record import UNUSABLE
 from gatelab.training import Run
 from gatelab.training.loop import FINAL
 from gatelab.training.run import PROGRESS
@@ -56,11 +56,13 @@ class Watch:
 
     def _status(self, model: str, name: str, path: Path, place: Path, claims: Claims) -> RunStatus:
         try:
-            manifest = Run(path).manifest() if Run(path).exists() else {}
+            manifest = Run(path).manifest() if Run(path).exists() else None
             claim, holder = claims.state(place), claims.holder(place)
         except UNUSABLE as error:
             return RunStatus(model, name, "damaged", str(error))
-        status, reason, host = manifest.get("status", "waiting"), manifest.get("error") or "", ""
+        status, reason, host = "waiting", "", ""
+        if manifest is not None:
+            status, reason = manifest.status, manifest.error
         if status not in FINAL and holder is not None:
             status = {"held": "running", "failed": "failed"}.get(claim, "interrupted")
             reason, host = holder.reason, holder.host if claim == "held" else ""
@@ -69,7 +71,7 @@ class Watch:
         progress = read_progress(path)
         return RunStatus(
             model, name, status, reason, host,
-            epochs_done=float(manifest.get("epochs") or progress.get("epochs_done") or 0.0),
+            epochs_done=float((manifest and manifest.epochs) or progress.get("epochs_done") or 0.0),
             epochs=int(progress.get("epochs") or 0),
             best=progress.get("best"),
             seconds_left=progress.get("seconds_left") if status == "running" else None,
@@ -79,8 +81,8 @@ class Watch:
 def _planned(directory: Path) -> list[tuple[str, str, Path]]:
     """The model, the name and the place of every trial and run."""
     experiment = read_experiment(directory)
-    trials = [(t["model"], f"trial {t['number'] + 1}", Path(t["place"])) for t in experiment.get("trials", ())]
-    return [*trials, *((r["model"], f"seed {r['seed']}", Path(r["place"])) for r in experiment["runs"])]
+    trials = [(trial.model, f"trial {trial.number + 1}", trial.path) for trial in experiment.trials]
+    return [*trials, *((run.model, f"seed {run.seed}", run.path) for run in experiment.runs)]
 
 
 def read_progress(path: Path) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from gatelab.experiments.bench import Watcher, checked, forget_failures, write_p
 from gatelab.experiments.bench import execute as execute_study
 from gatelab.experiments.config import NAME, BenchSpec
 from gatelab.experiments.executors import Executor
+from gatelab.experiments.experiment import EXPERIMENT, planned_family
 from gatelab.experiments.planned import Planned
-from gatelab.experiments.record import EXPERIMENT, planned_family
 from gatelab.experiments.results import Results
 from gatelab.training.process import alone_in, sigterm_interrupts
 from gatelab.training.run import FORECASTER, forecaster_in

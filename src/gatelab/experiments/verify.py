@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from gatelab.disk import foreign, within
 from gatelab.errors import DataError
 from gatelab.experiments import studies
-from gatelab.experiments.numbers import UNUSABLE
-from gatelab.experiments.record import EXPERIMENT, RESULTS, read_experiment
+from gatelab.experiments.experiment import EXPERIMENT, RESULTS, Experiment, read_experiment
+from gatelab.experiments.planned import RunName
 from gatelab.experiments.results import gather, read_results
-from gatelab.experiments.tuning.outcome import is_as_chosen, settled
+from gatelab.experiments.tuning.outcome import Settled, is_as_chosen, settled
+from gatelab.experiments.tuning.search import TrialName
+from gatelab.lang.document import digest
+from gatelab.record import UNUSABLE
 from gatelab.training import Run
 from gatelab.training.run import LOG, PROGRESS
 from gatelab.training.verify import Finding, verify
@@ -40,31 +42,29 @@ def _experiment(directory: Path) -> Iterator[tuple[Path, list[Finding]]]:
     except (DataError, OSError) as error:
         yield directory, [Finding(EXPERIMENT, str(error), good=False)]
         return
-    trials = experiment.get("trials", [])
-    contents = f"{len(experiment['models'])} models, {len(experiment['runs'])} runs"
-    contents += f", {len(trials)} trials of a search" if trials else ""
+    contents = f"{len(experiment.models)} models, {len(experiment.runs)} runs"
+    contents += f", {len(experiment.trials)} trials of a search" if experiment.trials else ""
     yield directory, [Finding(EXPERIMENT, contents), *_results(directory, experiment)]
-    experiment = settled(experiment, directory)
-    for planned in (*trials, *experiment["runs"]):
-        path = directory / planned["place"]
+    as_chosen = settled(experiment, directory)
+    for planned in experiment.names:
+        path = directory / planned.path
         try:
-            findings = _run(Run(within(directory, path)), planned, experiment) if _has_begun(path) else []
+            findings = _run(Run(within(directory, path)), planned, as_chosen) if _has_begun(path) else []
         except DataError as error:
-            findings = [Finding(planned["place"], str(error), good=False)]
-        yield path, findings or [Finding("the run" if "seed" in planned else "the trial", "not begun yet")]
+            findings = [Finding(str(planned.path), str(error), good=False)]
+        what = "the run" if isinstance(planned, RunName) else "the trial"
+        yield path, findings or [Finding(what, "not begun yet")]
 
 
-def _run(run: Run, planned: dict[str, Any], experiment: dict[str, Any]) -> list[Finding]:
+def _run(run: Run, planned: RunName | TrialName, experiment: Settled) -> list[Finding]:
     """The findings on the files of a run, and on whether a final run is the planned one of this directory."""
     findings = verify(run)
-    if "seed" in planned and all(finding.good for finding in findings):
-        manifest, cell = run.manifest(), experiment["cells"][planned["model"]]["equations"]
-        same = (
-            manifest["spec"]["model"] == experiment["models"][planned["model"]] and manifest["seed"] == planned["seed"]
-        )
-        same = same and is_as_chosen(run, experiment.get("chosen", {}).get(planned["model"]))
-        if not same or run.cell.document()["equations"] != cell:
-            findings.append(Finding("the run", f"not of {planned['model']} with seed {planned['seed']}", good=False))
+    if isinstance(planned, RunName) and all(finding.good for finding in findings):
+        manifest, model = run.manifest(), experiment.models[planned.model]
+        same = manifest.spec.model == model.document() and manifest.seed == planned.seed
+        same = same and is_as_chosen(run, experiment.chosen.get(planned.model))
+        if not same or digest(run.cell.cell) != digest(model.cell.cell):
+            findings.append(Finding("the run", f"not of {planned.model} with seed {planned.seed}", good=False))
     return findings
 
 
@@ -73,7 +73,7 @@ def _has_begun(path: Path) -> bool:
     return bool(foreign(path, (LOG, PROGRESS)))
 
 
-def _results(directory: Path, experiment: dict[str, object]) -> Iterator[Finding]:
+def _results(directory: Path, experiment: Experiment) -> Iterator[Finding]:
     """Whether results.json agrees with the run directories."""
     path = directory / RESULTS
     if not path.exists():

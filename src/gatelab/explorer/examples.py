@@ -101,8 +101,7 @@ def raw(prepared: Preparation, encoded: np.ndarray) -> np.ndarray:
     """The sequence (T, D) or (T,) that is encoded like this; one that is differenced begins at 0."""
     if prepared.kind == "tokens" or prepared.scaling is None:
         return encoded
-    scaling = prepared.scaling.scaling()
-    values: np.ndarray = encoded.astype(np.float64) * scaling.deviation + scaling.mean
+    values = prepared.scaling.undo(encoded.astype(np.float64))
     if prepared.kind == "image" and not prepared.noise_pad:
         pixels: np.ndarray = np.rint(values).astype(np.int64)
         return pixels

@@ -78,6 +78,6 @@ def write_gallery(folder: Path) -> Path:
 
 
 def _facts(exhibit: Exhibit, run: Run) -> str:
-    test = run.manifest().get("test", {})
+    test = run.manifest().test
     name = "accuracy" if "accuracy" in test else "mse"
     return f"{exhibit.cell}, {exhibit.hidden_size} units, test {named(name, test[name])}"

@@ -80,14 +80,14 @@ def run_data(subject: Subject, exported: Network) -> dict[str, Any]:
     run, cell = subject.run, subject.cell
     manifest = run.manifest()
     layers, both = len(exported.layers), ", both directions" if exported.bidirectional else ""
-    metrics = manifest.get("test", {})
+    metrics = manifest.test
     main = [name for name in ("accuracy", subject.task.bits_metric, "mse") if name in metrics] or list(metrics)
     test = ", ".join(named(name, metrics[name]) for name in main if name is not None)
     facts = [
         f"{counted(layers, 'layer')} of {exported.hidden_size} units{both}",
         f"weights of epoch {run.best_epoch()}",
         f"test {test}" if test else "",
-        "" if manifest["status"] == "done" else f"not finished ({manifest['status']})",
+        "" if manifest.status == "done" else f"not finished ({manifest.status})",
         subject.note,
     ]
     return {
@@ -96,7 +96,7 @@ def run_data(subject: Subject, exported: Network) -> dict[str, Any]:
         "network": exported.name,
         "facts": "; ".join(filter(None, facts)),
         "states": list(cell.graph.states),  # those in the equations
-        "deviations": None if run.preparation.scaling is None else list(run.preparation.scaling.deviation),
+        "deviations": None if run.preparation.scaling is None else run.preparation.scaling.deviation.tolist(),
         "bounded": [name for name in cell.gates if name in cell.neutral],  # gates between 0 and 1
         "units": units(subject),
     }

@@ -19,10 +19,11 @@ from gatelab.disk import read_regular, write_text
 from gatelab.errors import DataError, GatelabError, first_problem
 from gatelab.export.check import Runner
 from gatelab.export.convolutions import Convolution
-from gatelab.export.network import Head, Image, Layer, Network, Read, Scale, finite, inference_graph
+from gatelab.export.network import Head, Image, Layer, Network, Read, finite, inference_graph
 from gatelab.export.numpy_run import NumpyRunner
 from gatelab.export.target import Settings, Target
 from gatelab.lang.document import from_document, to_document
+from gatelab.tasks.scaling import Scaling
 
 FORMAT, VERSION = "gatelab network", 1
 LARGEST = 1 << 31  # bytes of a file
@@ -55,13 +56,6 @@ class Array(_Strict):
         if len(self._bytes()) != 4 * int(np.prod(self.shape, dtype=object)):
             raise GatelabError(f"the content does not fit the shape {self.shape}")
         return self
-
-
-class Scaling(_Strict):
-    """(value − mean) / deviation, for each feature."""
-
-    mean: tuple[float, ...]
-    deviation: tuple[Annotated[float, Field(gt=0)], ...]
 
 
 class ImageReading(_Strict):
@@ -161,7 +155,7 @@ def document(network: Network) -> dict[str, Any]:
             vocabulary=network.vocabulary,
             embedding=None if network.embedding is None else Array.of(network.embedding),
             differenced=network.differenced,
-            scaling=_scaling(network.input_scale),
+            scaling=network.input_scale,
             image=None if network.image is None else ImageReading(**vars(network.image)),
         ),
         stem=tuple(
@@ -173,15 +167,9 @@ def document(network: Network) -> dict[str, Any]:
         head=None
         if network.head is None
         else Linear(weight=Array.of(network.head.weight), bias=Array.of(network.head.bias)),
-        output=Output(size=network.output_size, classes=network.classes, scaling=_scaling(network.output_scale)),
+        output=Output(size=network.output_size, classes=network.classes, scaling=network.output_scale),
     )
     return whole.model_dump(mode="json")
-
-
-def _scaling(scale: Scale | None) -> Scaling | None:
-    return (
-        None if scale is None else Scaling(mean=tuple(scale.mean.tolist()), deviation=tuple(scale.deviation.tolist()))
-    )
 
 
 def _weights(layer: Layer) -> Weights:
@@ -252,12 +240,12 @@ def _network(data: Document) -> Network:
         input_size=data.input.size,
         tokens=data.input.kind == "tokens",
         embedding=None if data.input.embedding is None else data.input.embedding.values(),
-        input_scale=_scale(data.input.scaling, data.input.size),
+        input_scale=_fitting(data.input.scaling, data.input.size),
         differenced=data.input.differenced,
         stem=stem,
         query=query_values.get("query"),
         head=None if head is None else Head(*_arrays(dict(head), {"weight": (K, read_size), "bias": (K,)}).values()),
-        output_scale=_scale(data.output.scaling, K),
+        output_scale=_fitting(data.output.scaling, K),
         classes=data.output.classes,
         columns=data.input.columns,
         vocabulary=data.input.vocabulary,
@@ -316,12 +304,10 @@ def _numbers(given: Mapping[str, float], expected: tuple[str, ...]) -> dict[str,
     return {name: given[name] for name in expected}
 
 
-def _scale(scaling: Scaling | None, size: int) -> Scale | None:
-    if scaling is None:
-        return None
-    if not len(scaling.mean) == len(scaling.deviation) == size:
+def _fitting(scaling: Scaling | None, size: int) -> Scaling | None:
+    if scaling is not None and len(scaling.mean) != size:
         raise GatelabError(f"a scaling has {len(scaling.mean)} means: expected {size}, and as many deviations")
-    return Scale(np.array(scaling.mean), np.array(scaling.deviation))
+    return scaling
 
 
 def runner(network: Network, path: Path) -> Runner:

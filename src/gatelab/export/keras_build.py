@@ -9,7 +9,8 @@ import numpy as np
 from gatelab.errors import GatelabError
 from gatelab.export.keras_layout import LAYOUTS, import_keras, library_cell, pack
 from gatelab.export.keras_pooling import Pooling
-from gatelab.export.network import POOLED, Layer, Network, Scale
+from gatelab.export.network import POOLED, Layer, Network
+from gatelab.tasks.scaling import Scaling
 
 
 def state_names(network: Network) -> list[str]:
@@ -153,7 +154,7 @@ class _Builder:
         return read + x[:, :, : network.differenced] if network.differenced else read
 
 
-def _standardized(values: Any, scale: Scale) -> Any:
+def _standardized(values: Any, scale: Scaling) -> Any:
     """(x − mean) / deviation in single precision, with the mean as a sum of two floats.
 
     One float would round a large mean by more than a small deviation. (`keras.layers.Normalization` has that error, and

@@ -24,6 +24,7 @@ from gatelab.lang.graph import Graph, Matrix, Node, Weight, evaluate, walk
 from gatelab.lang.tensors import value
 from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
 from gatelab.tasks.preparation import Preparation
+from gatelab.tasks.scaling import Scaling
 
 Read = Literal["last", "mean", "max", "mean+max", "attention", "steps"]
 
@@ -84,14 +85,6 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Scale:
-    """Standardization of features: (value − mean) / deviation."""
-
-    mean: np.ndarray  # (D,) float64
-    deviation: np.ndarray
-
-
-@dataclass(frozen=True)
 class Image:
     """How an image is read as a sequence."""
 
@@ -131,12 +124,12 @@ class Network:
     input_size: int  # D, or the size of the vocabulary
     tokens: bool = False
     embedding: np.ndarray | None = None  # (vocabulary, size) of tokens; one-hot vectors without it
-    input_scale: Scale | None = None
+    input_scale: Scaling | None = None
     differenced: int = 0  # the number of columns, the first ones, that are read as changes from the step before
     stem: tuple[Convolution, ...] = ()  # between the input and the layers
     query: np.ndarray | None = None  # (features,) of attention: the score of an output is its product with it
     head: Head | None = None  # None: the answer is the output of the layers
-    output_scale: Scale | None = None  # answers are returned in the units of the data
+    output_scale: Scaling | None = None  # answers are returned in the units of the data
     classes: tuple[str, ...] | None = None  # if the answers are their scores
     columns: tuple[str, ...] = ()  # names of the features
     vocabulary: tuple[str, ...] = ()  # names of the tokens
@@ -342,9 +335,9 @@ def _prepared(preparation: Preparation) -> dict[str, Any]:
         facts["image"] = Image(preparation.side, preparation.order, preparation.noise_pad)
     if scaling is not None:
         each = 1 if preparation.kind == "numbers" else preparation.input_size  # one for all pixels
-        facts["input_scale"] = Scale(np.repeat(scaling.mean, each), np.repeat(scaling.deviation, each))
+        facts["input_scale"] = Scaling(np.repeat(scaling.mean, each), np.repeat(scaling.deviation, each))
     if targets is not None:
-        facts["output_scale"] = Scale(np.array(targets.mean), np.array(targets.deviation))
+        facts["output_scale"] = targets
     return facts
 
 

@@ -9,13 +9,14 @@ import numpy as np
 
 from gatelab import __version__
 from gatelab.export.check import Carried, Runner
-from gatelab.export.network import POOLED, Network, Scale
+from gatelab.export.network import POOLED, Network
 from gatelab.export.onnx_names import answer_name, input_name, metadata, next_names
 from gatelab.export.onnx_native import native, native_layer
 from gatelab.export.onnx_nodes import Nodes, onnx_package
 from gatelab.export.onnx_pooling import Pooling
 from gatelab.export.onnx_step import scan_layer
 from gatelab.export.target import RuntimeMissingError, Settings, Target
+from gatelab.tasks.scaling import Scaling
 
 OPSET, IR = 17, 8  # of 2022: older runtimes read them as well
 LARGE = 2  # a mean of so many deviations is subtracted with more digits than a float has
@@ -101,7 +102,7 @@ class _Writer:
             return x
         return self._scaled(x, network.input_scale)
 
-    def _scaled(self, x: str, scale: Scale) -> str:
+    def _scaled(self, x: str, scale: Scaling) -> str:
         """(x − mean) / deviation in single precision, and exact even if the mean is far larger than the deviation."""
         nodes, mean = self.nodes, scale.mean.astype(np.float32)
         x = nodes.add("Sub", x, nodes.constant("input.mean", mean), name="x.centered")

@@ -49,7 +49,6 @@ def _scaling(task: Files) -> Facts:
 
 def _network(task: Files, spec: RunSpec) -> Facts:
     model, training = spec.model, spec.training
-    document = spec.document()
     directions = "bidirectional " if model.bidirectional else ""
     units = f"{model.hidden_size} units{' per direction' if model.bidirectional else ''}"
     parts = [f"{directions}{model.cell}, {counted(model.num_layers, 'layer')} of {units}"]
@@ -60,10 +59,10 @@ def _network(task: Files, spec: RunSpec) -> Facts:
     least, most = defaults.EPOCHS
     usual = training.num_epochs == defaults.num_epochs(task.sizes[0], training.batch_size)
     why = f" (about {defaults.BATCHES:,} batches in all, but {least} to {most} epochs)" if usual else ""
-    words = dict(settings.training(document["training"], task.classes is not None, {}))
+    words = dict(settings.training(training, task.classes is not None))
     return {
         "network": ", ".join(parts),
-        "optimization": "; ".join(" ".join(fact) for fact in settings.optimization(document["optimization"])),
+        "optimization": "; ".join(" ".join(fact) for fact in settings.optimization(spec.optimization)),
         "training": f"{counted(training.num_epochs, 'epoch')}{why}, batches of {training.batch_size}",
         "loss": words["loss"],
         "kept weights": words["tested weights"],

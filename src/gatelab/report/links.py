@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from gatelab.disk import resolved, within, write_text
 from gatelab.errors import GatelabError
-from gatelab.experiments.record import EXPERIMENT, read_experiment
+from gatelab.experiments.experiment import EXPERIMENT, Experiment, read_experiment
 from gatelab.report.escaping import address
 from gatelab.report.markup import filled
 from gatelab.training.run import EXPLORER, INSPECTION
@@ -28,14 +27,14 @@ def explorer_of(run: Path, folder: Path) -> Links:
     return []
 
 
-def explorers(experiment: dict[str, Any], directory: Path) -> Links:
+def explorers(experiment: Experiment, directory: Path) -> Links:
     """The link of every run of an experiment that has an explorer."""
     found = []
-    for planned in experiment["runs"]:
-        place = within(directory, directory / planned["place"])
+    for planned in experiment.runs:
+        place = within(directory, directory / planned.path)
         if (place / EXPLORER).is_file():
             ((_, link),) = explorer_of(place, directory)
-            found.append((f"{planned['model']}, seed {planned['seed']}", link))
+            found.append((planned.title, link))
     return found
 
 
@@ -47,7 +46,7 @@ def link_reports(run: Path) -> None:
         if (directory / EXPERIMENT).is_file():
             with suppress(GatelabError):  # the explorer is made, even if an experiment around it cannot be read
                 experiment = read_experiment(directory)
-                if any(directory / planned["place"] == resolved(run) for planned in experiment["runs"]):
+                if any(directory / planned.path == resolved(run) for planned in experiment.runs):
                     _relink(directory / REPORT_PAGE, explorers(experiment, directory))
             return
 

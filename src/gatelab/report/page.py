@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from gatelab import style
+from gatelab.experiments.experiment import Experiment
 from gatelab.experiments.results import ModelResult, Results
 from gatelab.formatting import PERCENT, TITLES
 from gatelab.report import tables
@@ -18,14 +19,15 @@ from gatelab.report.words import settings
 from gatelab.report.words.findings import family_sentence, findings
 from gatelab.report.words.limitations import limitations
 from gatelab.report.words.search import search_findings
+from gatelab.training.manifest import Manifest
 
 PICTURES = ("effects.png", "expected_best.png", "search.png")  # figures that the page holds; the others it draws
 
 
 def page(
     results: Results,
-    experiment: dict[str, Any],
-    manifests: list[dict[str, Any]],
+    experiment: Experiment,
+    manifests: list[Manifest],
     title: str,
     pictures: dict[str, tuple[bytes, bytes]] | None = None,
     explorers: list[tuple[str, str]] | None = None,
@@ -34,7 +36,7 @@ def page(
     return filled(
         "page.html",
         title=title,
-        command=experiment["command"],
+        command=experiment.command,
         findings=findings(results),
         metrics=[TITLES[name] for name in tables.metrics(results)],
         numbers=_numbers(results),
@@ -51,7 +53,7 @@ def page(
         models=settings.models(experiment, manifests),
         settings=[("setting", "value"), *settings.settings(results, experiment, manifests)],
         equations=_equations(experiment),
-        config=yaml.safe_dump(_without_folders(experiment["spec"]), sort_keys=False),
+        config=yaml.safe_dump(_without_folders(experiment.spec.document()), sort_keys=False),
         data=_data(results),
     )
 
@@ -79,11 +81,11 @@ def _curve(model: ModelResult, metric: str) -> dict[str, Any]:
     return {"seeds": model.curves[metric], "mean": model.mean_curve(metric)}
 
 
-def _equations(experiment: dict[str, Any]) -> str:
+def _equations(experiment: Experiment) -> str:
     """Every set of equations once, with the models that have it."""
     users: dict[str, list[str]] = {}
-    for name, known in experiment.get("equations", {}).items():
-        users.setdefault(known["text"], []).append(name)
+    for name, known in experiment.equations.items():
+        users.setdefault(known.text, []).append(name)
     return "\n\n".join(f"{', '.join(names)}\n{text}" for text, names in users.items())
 
 

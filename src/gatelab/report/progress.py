@@ -19,6 +19,7 @@ from gatelab.training.spec import RunSpec
 if TYPE_CHECKING:
     from gatelab.training.checkpoint import Place
     from gatelab.training.loop import Outcome
+    from gatelab.training.manifest import Manifest
     from gatelab.training.objective import Tally
 
 
@@ -28,11 +29,11 @@ class Lines(Reporter):
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False)
 
-    def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
+    def start(self, spec: RunSpec, manifest: Manifest, place: Place) -> None:
         """Print the task, the model and the epoch at which a run resumes."""
         self.epochs = spec.training.num_epochs
-        model = f"{spec.model.cell}, {manifest['parameters']:,} parameters"
-        threads, device = counted(manifest["threads"], "thread"), manifest.get("device", "cpu")
+        model = f"{spec.model.cell}, {manifest.parameters:,} parameters"
+        threads, device = counted(manifest.threads, "thread"), manifest.device
         where = threads if device == "cpu" else f"{threads}, on {device}"
         self.say(f"{spec.task.short_name}: {model}, seed {spec.training.seed}, {where}")
         if place.epoch or place.batch:
@@ -43,29 +44,28 @@ class Lines(Reporter):
         seconds = f"{line['seconds']:.1f} s, {line['samples_per_second']:,.0f}/s"
         self.say(f"epoch {line['epoch']:>3}/{self.epochs}  {summary(line)}  {seconds}{'  *' if better else ''}")
 
-    def end(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
+    def end(self, outcome: Outcome, manifest: Manifest) -> None:
         """Print the test metrics and the baseline, or why training stopped."""
         if outcome.status == "done":
             if outcome.test:
                 self.say(f"test (weights of epoch {outcome.best_epoch}): {metrics(outcome.test)}")
             else:
                 self.say(f"not tested (training.test: false); the best epoch is {outcome.best_epoch}")
-            for sentence in (*against_baseline(outcome.test, manifest.get("baseline")), *own_units(manifest)):
+            for sentence in (*against_baseline(outcome.test, manifest.baseline), *own_units(manifest)):
                 self.say(sentence)
             self.say(f"The run is in {outcome.run.path}")
         elif outcome.status == "interrupted":
             self.say(f"interrupted; resume with: gatelab train --resume {shlex.quote(str(outcome.run.path))}")
-        elif outcome.status == "diverged":
-            facts = manifest["divergence"]
-            batch = f", batch {facts['batch']}" if facts["batch"] else ""
-            self.say(f"diverged: {facts['what']} in epoch {facts['epoch']}{batch}")
-            for name, size in facts["largest_gradients"].items():
+        elif (facts := manifest.divergence) is not None:
+            batch = f", batch {facts.batch}" if facts.batch else ""
+            self.say(f"diverged: {facts.what} in epoch {facts.epoch}{batch}")
+            for name, size in facts.largest_gradients.items():
                 self.say(f"  gradient of {name}: {size}")
             self.say("try a smaller learning_rate, or clip_norm")
 
-    def known(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
+    def known(self, outcome: Outcome, manifest: Manifest) -> None:
         """Print the outcome of a run that ended in an earlier session."""
-        self.say(f"{outcome.run.path} ended before ({outcome.status}, {manifest['ended']})")
+        self.say(f"{outcome.run.path} ended before ({outcome.status}, {manifest.ended})")
         self.end(outcome, manifest)
 
     def note(self, text: str) -> None:
@@ -112,7 +112,7 @@ class Bar(Lines):
     EVERY = 0.1  # seconds between refreshes
     bar: Progress | None = None
 
-    def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
+    def start(self, spec: RunSpec, manifest: Manifest, place: Place) -> None:
         """Show the bar."""
         super().start(spec, manifest, place)
         remaining = TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True, min_width=5))

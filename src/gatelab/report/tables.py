@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any
 
+from gatelab.experiments.experiment import Experiment
 from gatelab.experiments.results import ModelResult, Results
 from gatelab.experiments.stats import Estimate, Summary
 from gatelab.formatting import PERCENT, TITLES, mean_and_sd, number, p_number, signed
@@ -53,11 +53,11 @@ def interval(metric: str, summary: Summary) -> str:
     return f"95 % CI {number(metric, summary.low)} to {number(metric, summary.high)}"
 
 
-def arms(results: Results, experiment: dict[str, Any]) -> list[str]:
+def arms(results: Results, experiment: Experiment) -> list[str]:
     """How each arm of an ablation differs from the base; empty for other comparisons."""
-    if experiment["command"] != "ablate":
+    if not experiment.spec.ablation:
         return []
-    base = results.models[experiment["spec"]["base"]].spec
+    base = results.models[experiment.spec.base or ""].spec
     lines = []
     for name, model in results.models.items():
         changes = [
@@ -108,7 +108,7 @@ def _tested(metric: str, size: Estimate) -> list[str]:
     ]
 
 
-def markdown(results: Results, experiment: dict[str, Any], title: str) -> str:
+def markdown(results: Results, experiment: Experiment, title: str) -> str:
     """A summary: the tables, and the findings in words."""
     lines = [f"# {escaping.markdown(title)}", "", *_table(summaries(results))]
     lines += [

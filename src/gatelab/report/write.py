@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from gatelab import style
 from gatelab.disk import within, write_text
-from gatelab.experiments.record import read_experiment
+from gatelab.experiments.experiment import Experiment, read_experiment
 from gatelab.experiments.results import Results, manifests, read_results
 from gatelab.experiments.tuning.outcome import settled
 from gatelab.report import figures, page, search, sections, studies, tables
@@ -57,8 +56,8 @@ def write_report(directory: Path) -> Path:
     return directory / "report.html"
 
 
-def _title(results: Results, experiment: dict[str, Any]) -> str:
-    what, task = ", ".join(results.models), settings.data_set(experiment["spec"]["task"])
-    if experiment["command"] == "ablate":
-        what = f"{experiment['models'][experiment['spec']['base']]['cell']}, {len(results.models)} arms,"
+def _title(results: Results, experiment: Experiment) -> str:
+    what, task = ", ".join(results.models), settings.data_set(experiment.spec.task)
+    if experiment.spec.ablation:
+        what = f"{experiment.base.cell}, {len(results.models)} arms,"
     return f"{what} on {task}"

@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from gatelab.tasks.scaling import Scaling
+
 PADDING = 255  # the token of steps after the end of a sequence, in bytes; any token beyond the vocabulary is padding
 
 
@@ -119,12 +121,12 @@ class Differences:
 class Pixels:
     """Bytes, standardized as (byte − mean) / deviation."""
 
-    mean: float
-    deviation: float
+    scaling: Scaling  # of all pixels
 
     def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
         """Standardize the pixels."""
-        return rows.to(torch.float32).sub_(self.mean).mul_(1 / self.deviation)
+        mean, deviation = float(self.scaling.mean[0]), float(self.scaling.deviation[0])
+        return rows.to(torch.float32).sub_(mean).mul_(1 / deviation)
 
 
 @dataclass(frozen=True)

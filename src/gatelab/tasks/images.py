@@ -14,8 +14,8 @@ from torch import Tensor
 
 from gatelab.tasks import pictures, sources, store
 from gatelab.tasks.examples import Encoding, Examples, NoiseAfter, Parts, Pixels
-from gatelab.tasks.preparation import ScalingParameters
 from gatelab.tasks.sampling import balanced_subset, split, stream
+from gatelab.tasks.scaling import Scaling
 from gatelab.tasks.store import Arrays
 from gatelab.tasks.task import Task
 
@@ -104,7 +104,7 @@ class Images(Task):
                 subset = balanced_subset(targets[i], size, random)
                 indices[i], targets[i] = indices[i][subset], targets[i][subset]
         rows = [torch.from_numpy(self._in_order(pool[index])) for pool, index in zip(pools, indices, strict=True)]
-        pixels = self._scaling(rows[0])
+        pixels = Pixels(self._scaling(rows[0]))
         names = ("train", "validation", "test")
         return Parts(*(self._part(*part, pixels) for part in zip(names, rows, targets, strict=True)))
 
@@ -115,12 +115,13 @@ class Images(Task):
         # Unlike indexing, take keeps each image contiguous, and batches are assembled ten times as fast.
         return flat if self.order == "pixels" else flat.take(permutation(self.side**2), axis=1)
 
-    def _scaling(self, train: Tensor) -> Pixels:
+    def _scaling(self, train: Tensor) -> Scaling:
         """Standardize over the training images. The sums are of integers and therefore exact."""
         counts = torch.bincount(train.flatten(), minlength=256).double()
         bytes_ = torch.arange(256, dtype=torch.float64)
         mean = float((counts * bytes_).sum() / counts.sum())
-        return Pixels(mean, float((counts * (bytes_ - mean).square()).sum() / counts.sum()) ** 0.5)
+        deviation = float((counts * (bytes_ - mean).square()).sum() / counts.sum()) ** 0.5
+        return Scaling(np.array([mean]), np.array([deviation]))
 
     def _part(self, name: str, rows: Tensor, labels: np.ndarray, pixels: Pixels) -> Examples:
         encoding: Encoding = pixels
@@ -136,10 +137,9 @@ class Images(Task):
         encoding = self.train.encoding
         pixels = encoding.inner if isinstance(encoding, NoiseAfter) else encoding
         assert isinstance(pixels, Pixels)
-        scaling = ScalingParameters(mean=(pixels.mean,), deviation=(pixels.deviation,))
         image = {"kind": "image", "side": self.side, "order": self.order, "noise_pad": self.noise_pad}
         label_type = "integer" if self.names == NUMERALS else "text"
-        return {**super()._preparation_fields(), **image, "scaling": scaling, "label_type": label_type}
+        return {**super()._preparation_fields(), **image, "scaling": pixels.scaling, "label_type": label_type}
 
     def picture(self) -> Figure:
         """Draw a few training examples."""
@@ -263,5 +263,5 @@ class Cifar10(Published):
         grey = self.color == "grey"
         return store.load(self.published, self.data_dir, self.variant, lambda files: sources.decode_cifar(files, grey))
 
-    def _scaling(self, train: Tensor) -> Pixels:
-        return Pixels(127.5, 127.5)
+    def _scaling(self, train: Tensor) -> Scaling:
+        return Scaling(np.array([127.5]), np.array([127.5]))

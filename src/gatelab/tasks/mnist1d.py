@@ -11,9 +11,8 @@ from pydantic import Field
 
 from gatelab.tasks import pictures
 from gatelab.tasks.examples import Examples, Parts
-from gatelab.tasks.preparation import ScalingParameters
 from gatelab.tasks.sampling import split, stream
-from gatelab.tasks.series import Scaling
+from gatelab.tasks.scaling import Scaling
 from gatelab.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class Mnist1D(Task):
         return Scaling(signals[train].mean(keepdims=True)[0], signals[train].std(keepdims=True)[0])
 
     def _preparation_fields(self) -> dict[str, Any]:
-        return {**super()._preparation_fields(), "scaling": ScalingParameters.of(self.scaling), "label_type": "integer"}
+        return {**super()._preparation_fields(), "scaling": self.scaling, "label_type": "integer"}
 
     def load(self) -> Parts:
         """Scale and split the generated signals."""

@@ -6,53 +6,29 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor
 
-from gatelab.errors import DataError, GatelabError, first_problem
+from gatelab.errors import DataError, GatelabError
+from gatelab.record import Record
 from gatelab.tasks.examples import Differences, Encoding, Floats, Pixels, TokenIndices
-from gatelab.tasks.own.reading import Reading
+from gatelab.tasks.own.reading import LabelType, Reading
 from gatelab.tasks.sampling import stream
-from gatelab.tasks.series import Scaling, differenced
+from gatelab.tasks.scaling import Scaling
+from gatelab.tasks.series import differenced
 
 Names = tuple[str, ...]
 
 
-class ScalingParameters(BaseModel):
-    """Mean and standard deviation of each column."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
-
-    @classmethod
-    def of(cls, scaling: Scaling) -> ScalingParameters:
-        """Convert from arrays."""
-        return cls(mean=tuple(scaling.mean.tolist()), deviation=tuple(scaling.deviation.tolist()))
-
-    def scaling(self) -> Scaling:
-        """Convert to arrays."""
-        return Scaling(np.array(self.mean), np.array(self.deviation))
-
-    @model_validator(mode="after")
-    def _invertible(self) -> ScalingParameters:
-        if len(self.mean) != len(self.deviation) or not all(value > 0 for value in self.deviation):
-            raise GatelabError("expected one positive deviation per mean")
-        return self
-
-
-class Preparation(BaseModel):
+class Preparation(Record):
     """How raw sequences are encoded for a model, and how its output is decoded."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: Literal["numbers", "image", "tokens"]
     input_size: int = Field(ge=1)  # D
     steps: int = Field(ge=1)  # T in training: the longest sequence, or the window of a series
     header: bool | None = None  # of a CSV file: the option `header` of the task
     columns: Names = ()  # names of the D features; in a forecast, target columns come first
-    scaling: ScalingParameters | None = None  # per column of numbers; one for all pixels of images
+    scaling: Scaling | None = None  # per column of numbers; one for all pixels of images
     vocabulary: Names = ()  # of tokens
     text: Literal["characters", "bytes"] | None = None  # what the tokens of a text are
     side: int | None = Field(None, ge=1)  # of images
@@ -61,21 +37,13 @@ class Preparation(BaseModel):
     per_step: bool = False
     forecasts: bool = False  # whether the target at a step is the next value
     classes: Names | None = None
-    label_type: Literal["text", "integer", "boolean"] = "text"  # type of the labels in the data
+    label_type: LabelType = "text"
     output_size: int = Field(ge=1)
-    target_scaling: ScalingParameters | None = None
+    target_scaling: Scaling | None = None
     differenced: bool = False  # of a series: target columns are changes from the previous step
     scored_from: int | None = None  # with a target at every step: the steps that count in the metrics
     scored_to: int | None = None
     reading: Reading | None = None  # of user data: how files are read, if not by default
-
-    @classmethod
-    def read(cls, document: Any, source: str) -> Preparation:
-        """Read from JSON, or raise an error that names the invalid field."""
-        try:
-            return cls.model_validate(document)
-        except ValidationError as error:
-            raise DataError(f"{source} cannot be read: {first_problem(error)}") from None
 
     @model_validator(mode="after")
     def _consistent(self) -> Preparation:
@@ -106,21 +74,21 @@ class Preparation(BaseModel):
         if self.kind == "tokens":
             return TokenIndices()
         if self.kind == "image" and self.scaling is not None:
-            return Pixels(self.scaling.mean[0], self.scaling.deviation[0])
+            return Pixels(self.scaling)
         return Differences(self.no_change) if self.differenced else Floats()
 
     @property
     def no_change(self) -> tuple[float, ...]:
         """The scaled value of a change of 0, for each differenced column."""
         assert self.target_scaling is not None
-        zeros = self.target_scaling.scaling().apply(np.zeros(self.output_size))
+        zeros = self.target_scaling.apply(np.zeros(self.output_size))
         return tuple(zeros.tolist())
 
     def encode(self, values: np.ndarray) -> Tensor:
         """Encode raw sequences, numbers (N, T, D) or tokens (N, T), as the model's input."""
         if self.kind == "numbers":
             values = differenced(values, self.output_size) if self.differenced else values
-            scaled = values.astype(np.float32) if self.scaling is None else self.scaling.scaling().apply(values)
+            scaled = values.astype(np.float32) if self.scaling is None else self.scaling.apply(values)
             return torch.from_numpy(np.ascontiguousarray(scaled))
         encoded = self.encoding(torch.from_numpy(np.ascontiguousarray(values)), torch.arange(len(values)))
         return torch.cat([encoded, self._noise(len(values))], 1) if self.noise_pad else encoded
@@ -134,7 +102,7 @@ class Preparation(BaseModel):
         """Convert the output (…, K) to the units of the data; `inputs` (…, D) are the raw values at the same steps."""
         if self.target_scaling is None:
             return output.astype(np.float64)
-        values = self.target_scaling.scaling().undo(output.astype(np.float64))
+        values = self.target_scaling.undo(output.astype(np.float64))
         return values + inputs[..., : self.output_size] if self.differenced else values
 
     @property

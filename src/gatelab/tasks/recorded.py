@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict
 
 from gatelab.errors import DataError
-from gatelab.tasks.series import Scaling
+from gatelab.tasks.scaling import Scaling
 from gatelab.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ class Recorded(Task):
     @property
     def target_scaling(self) -> Scaling | None:
         """The scaling of regression targets."""
-        scaling = self.preparation.target_scaling
-        return None if scaling is None else scaling.scaling()
+        return self.preparation.target_scaling
 
     @cached_property
     def preparation(self) -> Preparation:

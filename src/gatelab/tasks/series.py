@@ -14,39 +14,6 @@ SPLIT_RULE = "chronological: first 70 % training, next 15 % validation, last 15 
 
 
 @dataclass(frozen=True)
-class Scaling:
-    """Standardization of columns: subtract the mean, divide by the standard deviation."""
-
-    mean: np.ndarray  # (D,)
-    deviation: np.ndarray  # (D,)
-
-    @classmethod
-    def of(cls, values: np.ndarray, weights: np.ndarray | None = None) -> Scaling:
-        """Fit to values (N, D) in float64, weighted by `weights` (N,); constant columns get deviation 1."""
-        values = np.asarray(values, np.float64)
-        middle = values.min(0) / 2 + values.max(0) / 2  # sums stay small for values that are huge or far from 0
-        size = np.maximum(np.abs(values - middle).max(0), np.finfo(np.float64).tiny)
-        relative = (values - middle) / size
-        if weights is None:
-            mean, deviation = relative.mean(0), relative.std(0) * size
-        else:
-            mean = np.average(relative, 0, weights)
-            deviation = np.sqrt(np.average((relative - mean) ** 2, 0, weights)) * size
-        return cls(mean * size + middle, np.where(deviation > 0, deviation, 1.0))
-
-    def apply(self, values: np.ndarray) -> np.ndarray:
-        """Scale to float32; values outside its range become infinite."""
-        with np.errstate(over="ignore"):
-            scaled: np.ndarray = ((values - self.mean) / self.deviation).astype(np.float32)
-        return scaled
-
-    def undo(self, scaled: np.ndarray) -> np.ndarray:
-        """Return values in the original units."""
-        values: np.ndarray = scaled * self.deviation + self.mean
-        return values
-
-
-@dataclass(frozen=True)
 class Ending:
     """The last steps of a series, with their timestamps if known."""
 

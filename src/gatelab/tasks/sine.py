@@ -12,8 +12,8 @@ from gatelab.errors import GatelabError
 from gatelab.tasks import pictures, series
 from gatelab.tasks.baseline import Baseline, persistence
 from gatelab.tasks.examples import Parts
-from gatelab.tasks.preparation import ScalingParameters
 from gatelab.tasks.sampling import stream
+from gatelab.tasks.scaling import Scaling
 from gatelab.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ class Sine(Task):
         return (wave + self.noise * random.standard_normal(self.duration))[:, None]
 
     @property
-    def target_scaling(self) -> series.Scaling:
+    def target_scaling(self) -> Scaling:
         """The scaling of the wave, fitted on the training part."""
-        return series.Scaling.of(self.wave[: series.cuts(self.duration)[1]])
+        return Scaling.of(self.wave[: series.cuts(self.duration)[1]])
 
     def load(self) -> Parts:
         """Scale the wave and cut it into windows."""
@@ -90,7 +90,7 @@ class Sine(Task):
         return {
             **super()._preparation_fields(),
             "columns": ("wave",),
-            "scaling": ScalingParameters.of(self.target_scaling),
+            "scaling": self.target_scaling,
         }
 
     def ending(self, steps: int | None = None) -> series.Ending:

@@ -19,8 +19,9 @@ from gatelab.formatting import counted, visible
 from gatelab.numerals import before_validation
 from gatelab.tasks.baseline import Baseline, majority_class, training_mean
 from gatelab.tasks.examples import Examples, Parts, inside
-from gatelab.tasks.preparation import Preparation, ScalingParameters
-from gatelab.tasks.series import Ending, Scaling
+from gatelab.tasks.preparation import Preparation
+from gatelab.tasks.scaling import Scaling
+from gatelab.tasks.series import Ending
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -180,7 +181,6 @@ class Task(BaseModel):
 
     def _preparation_fields(self) -> dict[str, Any]:
         """Return the fields that every task has; subclasses add theirs."""
-        scaling = self.target_scaling
         return {
             "kind": "tokens" if self.vocabulary else "numbers",
             "vocabulary": self.vocabulary,
@@ -190,7 +190,7 @@ class Task(BaseModel):
             "forecasts": self.forecasts,
             "classes": self.classes,
             "output_size": self.output_size,
-            "target_scaling": scaling and ScalingParameters.of(scaling),
+            "target_scaling": self.target_scaling,
             "scored_from": self.scored_steps.start,
             "scored_to": self.scored_steps.stop,
         }

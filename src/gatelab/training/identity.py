@@ -14,18 +14,19 @@ from gatelab.errors import DataError, GatelabError
 from gatelab.lang.document import digest
 from gatelab.sealed import sum_of
 from gatelab.tasks import Task
+from gatelab.training.manifest import Identity
 from gatelab.training.run import Run
 from gatelab.training.spec import RunSpec
 
 
-def identity(spec: RunSpec, device: str = "cpu") -> dict[str, str]:
+def identity(spec: RunSpec, device: str = "cpu") -> Identity:
     """The engine that will run here, and checksums of the equations and of the data."""
     cell = spec.model.equations()
-    return {
-        "engine": choose(spec.model.engine, cell, torch.zeros(1, device=device), watch=False),
-        "cell": digest(cell),
-        "data": fingerprint(spec.task),
-    }
+    return Identity(
+        engine=choose(spec.model.engine, cell, torch.zeros(1, device=device), watch=False),
+        cell=digest(cell),
+        data=fingerprint(spec.task),
+    )
 
 
 def fingerprint(task: Task) -> str:
@@ -61,7 +62,7 @@ def changed_data(run: Run, task: Task) -> Iterator[str]:
     if not task.is_here():
         return
     try:
-        is_same = fingerprint(task) == run.manifest()["identity"].get("data")
+        is_same = fingerprint(task) == run.manifest().identity.data
     except DataError as error:
         yield f"its data cannot be read any more ({error})"
         return

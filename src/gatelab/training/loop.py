@@ -21,7 +21,7 @@ from gatelab.training import build, checkpoint, chunks, devices, footprint, grad
 from gatelab.training.checkpoint import Place
 from gatelab.training.evaluation import evaluate, run_chunk
 from gatelab.training.identity import changed_cell, identity, refuse
-from gatelab.training.manifest import Status, now
+from gatelab.training.manifest import Divergence, Identity, Manifest, Status, now
 from gatelab.training.objective import DIVERGED, Metrics, Objective, Tally, macro_metrics, own_unit_errors
 from gatelab.training.process import Stop, alone_in, divided, prepared, refuse_foreign, stoppable
 from gatelab.training.reporter import Reporter
@@ -37,8 +37,8 @@ class DivergenceError(Exception):
 
     def __init__(self, what: str, epoch: int, batch: int | None, gradients: dict[str, float]) -> None:
         super().__init__(what)
-        largest = {name: f"{size:g}" for name, size in gradients.items()}  # as text: JSON has no infinity
-        self.facts = {"what": what, "epoch": epoch, "batch": batch, "largest_gradients": largest}
+        largest = {name: f"{size:g}" for name, size in gradients.items()}
+        self.facts = Divergence(what=what, epoch=epoch, batch=batch, largest_gradients=largest)
 
 
 class StoppedError(Exception):
@@ -61,7 +61,7 @@ class Work:
 
     spec: RunSpec
     run: Run
-    manifest: dict[str, Any]
+    manifest: Manifest
     model: nn.Module
     optimizer: Optimizer
     schedule: Schedule
@@ -115,14 +115,13 @@ def train(
         if run.exists():
             manifest = run.checked_against(spec, but=("training.num_epochs",) if extend else ())
             if _is_over(spec, run, manifest, report):
-                outcome = Outcome(manifest["status"], run, manifest.get("test", {}), manifest["best_epoch"])
+                outcome = Outcome(manifest.status, run, manifest.test, manifest.best_epoch)
                 report.known(outcome, manifest)
                 return outcome
             devices.refuse_missing(device, run.path)
-        work = _begin(spec, run, threads, torch.device(device), report, stop, accept_changes, initial_weights)
-        if restarted:
-            work.manifest["restarted"] = restarted
-            run.write_manifest(work.manifest)
+        work = _begin(
+            spec, run, threads, torch.device(device), report, stop, accept_changes, initial_weights, restarted
+        )
         try:
             report.start(spec, work.manifest, work.place)
             _note_batch_size(work)
@@ -174,11 +173,11 @@ def _note_batch_size(work: Work) -> None:
             )
 
 
-def _is_over(spec: RunSpec, run: Run, manifest: dict[str, Any], report: Reporter) -> bool:
+def _is_over(spec: RunSpec, run: Run, manifest: Manifest, report: Reporter) -> bool:
     """Whether nothing is left to do. Notes what more epochs than before will mean."""
-    before, wanted = manifest["spec"]["training"]["num_epochs"], spec.training.num_epochs
-    over = manifest["status"] in FINAL
-    if over and (wanted == before or manifest["status"] == "diverged"):
+    before, wanted = manifest.spec.training.num_epochs, spec.training.num_epochs
+    over = manifest.status in FINAL
+    if over and (wanted == before or manifest.status == "diverged"):
         return True
     place = checkpoint.read_place(run.checkpoint_path) if run.checkpoint_path.is_file() else Place()
     if wanted < place.epoch:
@@ -322,7 +321,7 @@ def test(work: Work) -> dict[str, Any]:
         targets = targets[:, : predictions.shape[1]]
     return {
         "test": metrics | macro_metrics(task, predictions, targets, lengths),
-        "baseline": baseline.document(),
+        "baseline": baseline,
         "errors": own_unit_errors(task, predictions, targets, lengths, baseline),
     }
 
@@ -330,7 +329,7 @@ def test(work: Work) -> dict[str, Any]:
 def _check_frozen(work: Work) -> None:
     """Frozen parameters must have their initial values, bit for bit, whatever the optimizer did."""
     now = frozen_values(work.spec.model, work.model)
-    for name, value in work.manifest["frozen"].items():
+    for name, value in work.manifest.frozen.items():
         if now.get(name) != value:
             raise RuntimeError(f"{name} was frozen and has changed: the run is invalid")
 
@@ -379,6 +378,7 @@ def _begin(
     stop: Stop,
     accept_changes: bool = False,
     initial_weights: Mapping[str, Tensor] | None = None,
+    restarted: str = "",
 ) -> Work:
     """A new run, or an interrupted one at its last checkpoint."""
     if run.exists() and run.checkpoint_path.is_file():
@@ -397,10 +397,8 @@ def _begin(
         run.checkpoint_path.unlink(missing_ok=True)  # of a run that was killed before it had a manifest
         if initial_weights is not None:  # first, so that a run that is killed from here on resumes with them
             checkpoint.write(run.checkpoint_path, model, optimizer, schedule, place)
-        manifest = run.begin(spec, current, threads, parameters, frozen, device.type)
-        if initial_weights is not None:
-            manifest["initial_weights"] = _checksum(initial_weights)
-            run.write_manifest(manifest)
+        weights = None if initial_weights is None else _checksum(initial_weights)
+        manifest = run.begin(spec, current, threads, parameters, frozen, device.type, weights, restarted)
     else:
         current = identity(spec, device.type)
         changed = _changes(spec, run, current, threads)
@@ -427,14 +425,14 @@ def _begin(
     )
 
 
-def _changes(spec: RunSpec, run: Run, current: dict[str, str], threads: int) -> list[str]:
+def _changes(spec: RunSpec, run: Run, current: Identity, threads: int) -> list[str]:
     """What has changed since the run began."""
     manifest = run.manifest()
-    before = manifest["identity"]
-    changes = [f"its {w} was {before[w][:12]} and is {current[w][:12]}" for w in current if before[w] != current[w]]
-    if threads != manifest["threads"]:
+    before, after = dict(manifest.identity), dict(current)
+    changes = [f"its {w} was {before[w][:12]} and is {after[w][:12]}" for w in after if before[w] != after[w]]
+    if threads != manifest.threads:
         changes.append(
-            f"it began with {manifest['threads']} threads, and {threads} are granted here, so that sums differ in the "
+            f"it began with {manifest.threads} threads, and {threads} are granted here, so that sums differ in the "
             "last bit (OMP_THREAD_LIMIT, or a limit of the machine)"
         )
     # A cell that was named again comes from its file as it is now, and has the same equations.
@@ -515,7 +513,7 @@ def _save(work: Work) -> None:
 
 def _end(work: Work, facts: dict[str, Any]) -> Outcome:
     place = work.place
-    work.manifest |= {"best_epoch": place.best_epoch, "epochs": place.epoch, "ended": now(), **facts}
+    work.manifest = work.manifest.replaced(best_epoch=place.best_epoch, epochs=place.epoch, ended=now(), **facts)
     work.run.write_timing(
         {
             "seconds": round(place.total_seconds + place.seconds, 4),

@@ -1,4 +1,4 @@
-"""The manifest of a run: its spec, machine and outcome, as plain data in manifest.json."""
+"""The manifest of a run: its spec, machine and outcome, in manifest.json."""
 
 from __future__ import annotations
 
@@ -10,27 +10,19 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from gatelab.engine.fused.compiler import cpu_name
-from gatelab.errors import DataError, first_problem
+from gatelab.errors import DataError
+from gatelab.record import Record
+from gatelab.tasks import Baseline
+from gatelab.training.spec import OptimizationSpec, RunSpec, TrainingSpec
 
-SCHEMA = 2  # 1 did not keep the equations, nor how the input was prepared
+SCHEMA = 3
 Status = Literal["running", "done", "failed", "diverged", "interrupted"]
 
 
-class BaselineFacts(BaseModel):
-    """A `Baseline` as a file has it."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-    rule: str
-    metric: str
-    value: float
-    by_column: list[float]
-
-
-class Machine(BaseModel):
+class Machine(Record):
     """The processor that a run used."""
 
     cpu: str
@@ -39,16 +31,16 @@ class Machine(BaseModel):
     accelerator: str | None = None  # the name of a device other than the CPU
 
 
-class Divergence(BaseModel):
+class Divergence(Record):
     """Where a run diverged."""
 
     what: str
     epoch: int
     batch: int | None
-    largest_gradients: dict[str, str]
+    largest_gradients: dict[str, str]  # as text: JSON has no infinity
 
 
-class Identity(BaseModel):
+class Identity(Record):
     """What must stay the same for a run to be resumed."""
 
     engine: str
@@ -56,37 +48,78 @@ class Identity(BaseModel):
     data: str
 
 
-class Facts(BaseModel):
-    """The facts that every manifest has; there may be more."""
+class Commit(Record):
+    """The commit of the folder a run was started in, and whether anything was changed since, if that is known."""
 
-    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+    commit: str
+    changed: bool | None
 
+
+class Resumption(Record):
+    """When and how a run was resumed."""
+
+    at: str
+    versions: dict[str, str]
+    threads: int
+    num_epochs: int
+    changed: tuple[str, ...] = ()  # what was accepted as changed
+
+
+class SpecFacts(Record):
+    """The spec of a run; its task and its cell need the record of the model to be what they were."""
+
+    task: dict[str, Any]
+    model: dict[str, Any]
+    optimization: OptimizationSpec
+    training: TrainingSpec
+
+    @classmethod
+    def of(cls, spec: RunSpec) -> SpecFacts:
+        """Those of a spec."""
+        document = spec.document()
+        return cls(
+            task=document["task"], model=document["model"], optimization=spec.optimization, training=spec.training
+        )
+
+
+class Manifest(Record):
+    """The manifest of a run."""
+
+    schema_: Literal[3] = Field(3, alias="schema")
     status: Status
-    spec: dict[str, Any]
+    spec: SpecFacts
     seed: int
     parameters: int
-    frozen: dict[str, str]
+    frozen: dict[str, str]  # a checksum of each frozen parameter, by name
     versions: dict[str, str]
     machine: Machine
+    device: str = Field(pattern="^(cpu|cuda|mps)$")
     threads: int = Field(ge=1, le=1024)
-    device: Literal["cpu", "cuda", "mps"] = "cpu"  # runs of earlier versions do not say so
-    engine: str
     identity: Identity
+    git: Commit | None
     started: str
-    resumed: list[dict[str, Any]]
+    resumed: tuple[Resumption, ...] = ()
+    initial_weights: str | None = None  # the checksum of weights that were given
+    restarted: str = ""  # why an earlier run in the directory was given up
+    # Known when it has ended.
     ended: str | None = None
     best_epoch: int | None = None
     epochs: int = 0
-    test: dict[str, float] = {}
-    baseline: BaselineFacts | None = None
-    errors: dict[str, dict[str, float]] = {}
-    error: str | None = None
+    test: dict[str, float] = Field(default_factory=dict)
+    baseline: Baseline | None = None
+    errors: dict[str, dict[str, float]] = Field(default_factory=dict)  # of each target column, in the data's own units
+    error: str = ""
     divergence: Divergence | None = None
-    restarted: str | None = None  # why an earlier run in the directory was given up
     pruned: bool = False  # stopped because it was hopeless, as a trial of a search
 
+    def without_end(self) -> Manifest:
+        """That of the same run before it ended."""
+        names = ("ended", "best_epoch", "epochs", "test", "baseline", "errors", "error", "divergence", "pruned")
+        fields = type(self).model_fields
+        return self.replaced(**{name: fields[name].get_default(call_default_factory=True) for name in names})
 
-def checked(content: dict[str, Any], source: object) -> dict[str, Any]:
+
+def read_manifest(content: dict[str, Any], source: object) -> Manifest:
     """A manifest that this version understands, or an error that says why not."""
     schema, written_by = content.get("schema"), content.get("versions")
     if not isinstance(schema, int):
@@ -94,19 +127,14 @@ def checked(content: dict[str, Any], source: object) -> dict[str, Any]:
     if schema > SCHEMA:
         version = written_by.get("gatelab", "?") if isinstance(written_by, dict) else "?"
         raise DataError(
-            f"{source} was written by a newer gatelab, with schema {schema}; this one reads up to {SCHEMA}: install "
-            f"version {version} to read it"
+            f"{source} was written by a newer gatelab, with schema {schema}; this one reads {SCHEMA}: install version "
+            f"{version} to read it"
         )
     if schema < SCHEMA:
         raise DataError(
-            f"{source} was written by an older gatelab, with schema {schema}, which kept neither the equations nor the "
-            "scaling of the input: train it again"
+            f"{source} was written by an older gatelab, with schema {schema}; this one reads {SCHEMA}: train it again"
         )
-    try:
-        Facts.model_validate(content)
-    except ValidationError as error:
-        raise DataError(f"{source} cannot be read: {first_problem(error)}") from None
-    return content
+    return Manifest.read(content, source)
 
 
 def now() -> str:
@@ -126,13 +154,12 @@ def versions() -> dict[str, str]:
     }
 
 
-def machine(accelerator: str | None = None) -> dict[str, Any]:
+def machine(accelerator: str | None = None) -> Machine:
     """The processor by name and size, and the device beside it; no host name, no paths."""
-    found = {"cpu": cpu_name(), "cores": os.cpu_count(), "system": platform.system()}
-    return found if accelerator is None else {**found, "accelerator": accelerator}
+    return Machine(cpu=cpu_name(), cores=os.cpu_count(), system=platform.system(), accelerator=accelerator)
 
 
-def git_commit() -> dict[str, Any] | None:
+def git_commit() -> Commit | None:
     """The commit of the folder the run was started in, and whether anything was changed since.
 
     A repository's own settings can name programs for git to run: the monitor of files is switched off, and where there
@@ -142,9 +169,9 @@ def git_commit() -> dict[str, Any] | None:
         return None
     filters = _git("config", "--show-scope", "--get-regexp", r"^filter\.", none_found=1)
     if filters is None or any(line.startswith(("local", "worktree")) for line in filters.splitlines()):
-        return {"commit": commit, "changed": None}
+        return Commit(commit=commit, changed=None)
     changes = _git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")
-    return {"commit": commit, "changed": None if changes is None else bool(changes)}
+    return Commit(commit=commit, changed=None if changes is None else bool(changes))
 
 
 def _git(*command: str, none_found: int = 0) -> str | None:

@@ -85,7 +85,7 @@ def prepared(spec: TrainingSpec, run: Run, device: str = "cpu") -> Iterator[int]
     """
     threads, before = spec.threads, torch.get_num_threads()
     if run.exists():
-        threads = run.manifest()["threads"]  # as many as were granted, perhaps fewer than asked for
+        threads = run.manifest().threads  # as many as were granted, perhaps fewer than asked for
     if threads is None and before > 1:
         threads = max(1, min(before, round(team.idle_cores())))
     torch.set_num_threads(threads or before)

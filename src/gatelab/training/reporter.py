@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gatelab.training.checkpoint import Place
     from gatelab.training.loop import Outcome
+    from gatelab.training.manifest import Manifest
     from gatelab.training.objective import Tally
     from gatelab.training.spec import RunSpec
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 class Reporter:
     """Called by the loop; this one is silent."""
 
-    def start(self, spec: RunSpec, manifest: dict[str, Any], place: Place) -> None:
+    def start(self, spec: RunSpec, manifest: Manifest, place: Place) -> None:
         """Before the first batch."""
 
     def batch(self, epoch: int, batch: int, batches: int, examples: int, tally: Tally) -> None:
@@ -33,8 +34,8 @@ class Reporter:
     def close(self) -> None:
         """When nothing more will come, even after an error."""
 
-    def end(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
+    def end(self, outcome: Outcome, manifest: Manifest) -> None:
         """At the end, after `close`."""
 
-    def known(self, outcome: Outcome, manifest: dict[str, Any]) -> None:
+    def known(self, outcome: Outcome, manifest: Manifest) -> None:
         """Instead of all that: the run had ended before."""

@@ -38,7 +38,18 @@ from gatelab.formatting import counted
 from gatelab.lang.document import digest
 from gatelab.tasks.preparation import Preparation
 from gatelab.training import build, checkpoint, devices, kept
-from gatelab.training.manifest import SCHEMA, checked, git_commit, machine, now, versions
+from gatelab.training.manifest import (
+    SCHEMA,
+    Identity,
+    Manifest,
+    Resumption,
+    SpecFacts,
+    git_commit,
+    machine,
+    now,
+    read_manifest,
+    versions,
+)
 from gatelab.training.spec import RunSpec
 
 IMMATERIAL = ("task.data_dir", "training.checkpoint", "training.checkpoint_seconds")  # do not affect the result
@@ -88,11 +99,11 @@ class Run:
         """Whether the directory holds a run."""
         return self.manifest_path.is_file()
 
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Manifest:
         """The spec, the machine and the outcome; an error if it does not fit the schema."""
         if not self.exists():
             raise no_run(self.path)
-        return checked(sealed.read_json(self.manifest_path), self.manifest_path)
+        return read_manifest(sealed.read_json(self.manifest_path), self.manifest_path)
 
     @cached_property
     def model_record(self) -> dict[str, Any]:
@@ -116,21 +127,20 @@ class Run:
 
     def spec(self) -> RunSpec:
         """The spec, from the directory alone; the data is not read before it is used."""
-        document = self.manifest()["spec"]
+        facts = self.manifest().spec
         try:
-            options = dict(document["task"])
+            options = dict(facts.task)
             task = tasks.reopen(str(options.pop("name")), options, self.preparation)
-            model = {**document["model"], "cell": self.cell}
-            return RunSpec.model_validate({**document, "task": task, "model": model})
+            model = {**facts.model, "cell": self.cell}
+            return RunSpec.model_validate({**dict(facts), "task": task, "model": model})
         except ValidationError as error:
             why = first_problem(error)
         except (KeyError, TypeError, ValueError) as error:
             why = str(error)
         raise DataError(f"{self.manifest_path} cannot be read: {why}")
 
-    def checked_against(self, spec: RunSpec, but: tuple[str, ...] = ()) -> dict[str, Any]:
+    def checked_against(self, spec: RunSpec, but: tuple[str, ...] = ()) -> Manifest:
         """The manifest, if this is a run of that spec; else an error that names what differs."""
-        manifest = self.manifest()
         different = differences(spec.document(), self.spec().document(), but)
         if spec.model.cell.cell is not self.cell.cell and digest(spec.model.cell.cell) != digest(self.cell.cell):
             different.append(f"the equations of model.cell, {spec.model.cell}, are others")
@@ -139,17 +149,16 @@ class Run:
                 f"{self.path} holds another run: {'; '.join(different)}. Choose another directory, or resume what is "
                 f"there: gatelab train --resume {shlex.quote(str(self.path))}"
             )
-        return manifest
+        return self.manifest()
 
     def device(self) -> str:
-        """The device that the run began on: the CPU, if it was made before there was a choice."""
-        return str(self.manifest().get("device", "cpu"))
+        """The device that the run began on."""
+        return self.manifest().device
 
     def best_epoch(self) -> int | None:
         """The epoch whose weights are kept: from the manifest of an ended run, from the weights of a running one."""
         manifest = self.manifest()
-        best: int | None = manifest.get("best_epoch") if "ended" in manifest else checkpoint.epoch_of(self.best_path)
-        return best
+        return manifest.best_epoch if manifest.ended else checkpoint.epoch_of(self.best_path)
 
     def model(self) -> nn.Module:
         """The model with the weights of its best epoch, in evaluation mode."""
@@ -158,7 +167,7 @@ class Run:
             raise DataError(f"{self.path} has no finished epoch yet: train it first")
         model = self.untrained(self.best_path)
         # A running run may replace the weights by better ones at any moment: they will do as well.
-        checkpoint.read_weights(self.best_path, model, best if "ended" in manifest else None)
+        checkpoint.read_weights(self.best_path, model, best if manifest.ended else None)
         return model.eval()
 
     def untrained(self, weights: Path) -> nn.Module:
@@ -173,8 +182,8 @@ class Run:
         manifest = self.manifest()  # first: a run that is ending writes it last
         path = self.file(METRICS)
         lines = sealed.read_lines(path) if path.is_file() else []
-        if "ended" in manifest and len(lines) != manifest.get("epochs"):
-            raise sealed.damaged(path, f"it has {len(lines)} epochs, and the run had {manifest.get('epochs')}")
+        if manifest.ended and len(lines) != manifest.epochs:
+            raise sealed.damaged(path, f"it has {len(lines)} epochs, and the run had {manifest.epochs}")
         for number, line in enumerate(lines, 1):
             _check_epoch(path, number, line, lines[0].keys())
         return lines
@@ -199,55 +208,64 @@ class Run:
     def begin(
         self,
         spec: RunSpec,
-        identity: dict[str, str],
+        identity: Identity,
         threads: int,
         parameters: int,
         frozen: dict[str, str],
         device: str = "cpu",
-    ) -> dict[str, Any]:
+        initial_weights: str | None = None,
+        restarted: str = "",
+    ) -> Manifest:
         """Write the record of the model, then the manifest, with which the run exists."""
         preparation = spec.task.preparation
         kept.write(self.path, spec.task, spec.training.chunk_length(spec.task) is not None)
         write_text(self.path / CELL, _for_people(spec.model.cell))
         record = {"schema": SCHEMA, "cell": spec.model.cell.document(), "preparation": preparation.document()}
         sealed.write_json(self.path / MODEL, record)
-        manifest = {
-            "schema": SCHEMA,
-            "status": "running",
-            "spec": spec.document(),
-            "seed": spec.training.seed,
-            "parameters": parameters,
-            "frozen": frozen,
-            "versions": versions(),
-            "machine": machine(devices.title(device)),
-            "device": device,
-            "threads": threads,
-            "engine": identity["engine"],
-            "identity": identity,
-            "git": git_commit(),
-            "started": now(),
-            "resumed": [],
-        }
+        manifest = Manifest(
+            status="running",
+            spec=SpecFacts.of(spec),
+            seed=spec.training.seed,
+            parameters=parameters,
+            frozen=frozen,
+            versions=versions(),
+            machine=machine(devices.title(device)),
+            device=device,
+            threads=threads,
+            identity=identity,
+            git=git_commit(),
+            started=now(),
+            initial_weights=initial_weights,
+            restarted=restarted,
+        )
         self.write_manifest(manifest)
         return manifest
 
-    def resume(self, spec: RunSpec, identity: dict[str, str], changed: list[str], threads: int) -> dict[str, Any]:
+    def resume(self, spec: RunSpec, identity: Identity, changed: list[str], threads: int) -> Manifest:
         """Update the manifest of a run that is resumed now, perhaps for more epochs than before."""
-        manifest = self.manifest()
-        if manifest["identity"]["data"] != identity["data"]:
+        before = self.manifest()
+        if before.identity.data != identity.data:
             kept.write(self.path, spec.task, spec.training.chunk_length(spec.task) is not None)
-        for over in ("error", "ended", "test", "baseline", "errors", "divergence", "epochs", "best_epoch", "pruned"):
-            manifest.pop(over, None)
-        manifest |= {"identity": identity, "engine": identity["engine"], "threads": threads}
-        entry = {"at": now(), "versions": versions(), "threads": threads, "num_epochs": spec.training.num_epochs}
-        entry |= {"changed": changed} if changed else {}
-        manifest |= {"status": "running", "spec": spec.document(), "resumed": [*manifest["resumed"], entry]}
+        now_resumed = Resumption(
+            at=now(),
+            versions=versions(),
+            threads=threads,
+            num_epochs=spec.training.num_epochs,
+            changed=tuple(changed),
+        )
+        manifest = before.without_end().replaced(
+            status="running",
+            spec=SpecFacts.of(spec),
+            identity=identity,
+            threads=threads,
+            resumed=(*before.resumed, now_resumed),
+        )
         self.write_manifest(manifest)
         return manifest
 
-    def write_manifest(self, manifest: dict[str, Any]) -> None:
+    def write_manifest(self, manifest: Manifest) -> None:
         """Replace manifest.json."""
-        sealed.write_json(self.manifest_path, manifest)
+        sealed.write_json(self.manifest_path, manifest.document())
 
     def write_metrics(self, history: list[dict[str, Any]]) -> None:
         """Replace metrics.jsonl."""

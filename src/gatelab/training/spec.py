@@ -138,17 +138,13 @@ class ModelSpec(Section):
         "auto", description="the engine that runs the cell"
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _former_names(cls, given: Any) -> Any:
-        """`pool` was called `read`, in runs and configs from before it had more than two values."""
-        if isinstance(given, dict) and "read" in given and "pool" not in given:
-            return {("pool" if name == "read" else name): value for name, value in given.items()}
-        return given
-
     def equations(self) -> Cell:
         """The cell as it will run, without the removed gates."""
         return hold(self.cell.cell, self.remove)
+
+    def self_contained(self) -> dict[str, Any]:
+        """The document with the equations in place of the cell's name: its reader needs no file of the user's."""
+        return {**self.document(), "cell": self.cell.document()}
 
     def embedding(self, task: Task) -> int | None:
         """The size of embeddings for this task; None if it has no tokens, or for one-hot vectors."""
@@ -350,9 +346,7 @@ class RunSpec(Section):
 
     def self_contained(self) -> dict[str, Any]:
         """The document with the equations in place of the cell's name: its reader needs no file of the user's."""
-        document = self.document()
-        document["model"]["cell"] = self.model.cell.document()
-        return document
+        return {**self.document(), "model": self.model.self_contained()}
 
 
 def disagreements(task: Task, model: ModelSpec, training: TrainingSpec) -> Iterator[Conflict]:

@@ -78,17 +78,17 @@ def _is_needed(run: Run, name: str) -> bool:
         return False
     training = run.spec().training
     if name in (BEST, METRICS):
-        return bool(manifest.get("best_epoch" if name == BEST else "epochs"))
+        return bool(manifest.best_epoch if name == BEST else manifest.epochs)
     if name == CHECKPOINT:
-        return bool(manifest.get("epochs")) and (training.checkpoint == "epoch" or manifest["status"] == "done")
+        return bool(manifest.epochs) and (training.checkpoint == "epoch" or manifest.status == "done")
     if name == kept.FILE:
         task, may_hold_nothing_out = run.spec().task, training.keep == "last" and not training.test
         return task.forecasts or (task.from_disk and not run.preparation.noise_pad and not may_hold_nothing_out)
     if name == GRADIENTS:
-        return bool(manifest.get("epochs")) and "gradients" in run.spec().training.record
+        return bool(manifest.epochs) and "gradients" in run.spec().training.record
     if name == PREDICTIONS and not run.spec().training.test:
         return False
-    return name in (PREDICTIONS, TIMING) and manifest["status"] == "done"
+    return name in (PREDICTIONS, TIMING) and manifest.status == "done"
 
 
 def _checked(run: Run, name: str, check: Callable[[Run], str]) -> Finding:
@@ -111,7 +111,7 @@ def _checked(run: Run, name: str, check: Callable[[Run], str]) -> Finding:
 
 def _manifest(run: Run) -> str:
     manifest, spec = run.manifest(), run.spec()
-    return f"{manifest['status']}; {spec.model.cell} on {spec.task.name}, seed {manifest['seed']}"
+    return f"{manifest.status}; {spec.model.cell} on {spec.task.name}, seed {manifest.seed}"
 
 
 def _model(run: Run) -> str:
@@ -128,7 +128,7 @@ def _best(run: Run) -> str:
     model = run.model()
     if not all(torch.isfinite(value).all() for value in model.state_dict().values()):
         raise DataError("weights that are not finite numbers")
-    spec, frozen = run.spec(), run.manifest()["frozen"]
+    spec, frozen = run.spec(), run.manifest().frozen
     if moved := [name for name, value in frozen_values(spec.model, model).items() if frozen.get(name) != value]:
         raise DataError(f"{moved[0]} was frozen and is not what it was at the start")
     return f"weights of epoch {run.best_epoch()}"
@@ -149,7 +149,7 @@ def _predictions(run: Run) -> str:
     saved, spec, manifest = run.predictions(), run.spec(), run.manifest()
     predicted, targets = torch.from_numpy(saved["predictions"]), torch.from_numpy(saved["answers"])
     lengths = torch.from_numpy(saved["lengths"]) if "lengths" in saved else None
-    if manifest["status"] != "done":
+    if manifest.status != "done":
         return f"{len(targets):,} examples, of an earlier end of the run"
     if "total_steps" in saved:
         total = int(saved["total_steps"])
@@ -166,8 +166,8 @@ def _predictions(run: Run) -> str:
         error = (spec.task.counted(predicted, lengths) - spec.task.counted(targets, lengths)).double()
         computed = {"mse": float(error.square().mean()), "mae": float(error.abs().mean())}
     for name, value in computed.items():
-        if not np.isclose(value, manifest["test"].get(name, np.nan), rtol=1e-6, atol=1e-9):
-            raise DataError(f"they give {name} {value:.6g}, and the manifest says {manifest['test'].get(name)}")
+        if not np.isclose(value, manifest.test.get(name, np.nan), rtol=1e-6, atol=1e-9):
+            raise DataError(f"they give {name} {value:.6g}, and the manifest says {manifest.test.get(name)}")
     shown = ", ".join(f"{name} {value:.4g}" for name, value in computed.items())
     examples = f"{targets.shape[1]:,} test steps" if len(targets) == 1 else f"{len(targets):,} test examples"
     return f"{examples}: {shown}, as in the manifest"

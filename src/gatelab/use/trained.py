@@ -106,15 +106,14 @@ class TrainedModel:
         longest = "up to " if is_own and not spec.task.synthetic else ""  # whether all have as many is not recorded
         facts = {
             "task": spec.task.name,
-            "model": f"{self.module.recurrent}, {manifest['parameters']:,} parameters",
+            "model": f"{self.module.recurrent}, {manifest.parameters:,} parameters",
             "input": f"{counted(per_step, unit)} per step, "
             + (f"of a vocabulary of {prepared.input_size:,}, " if prepared.kind == "tokens" else "")
             + f"trained on {longest}{counted(prepared.steps, 'step')}"
             + (f"; columns {', '.join(prepared.columns)}" if prepared.columns else ""),
             "output": self._output_text(),
-            "test": ", ".join(named(name, value) for name, value in manifest.get("test", {}).items())
-            or "not tested yet",
-            "weights": f"of epoch {self.run.best_epoch()}; the run is {manifest['status']}",
+            "test": ", ".join(named(name, value) for name, value in manifest.test.items()) or "not tested yet",
+            "weights": f"of epoch {self.run.best_epoch()}; the run is {manifest.status}",
         }
         equations = "\n".join(f"    {line}" for line in self.cell.text().splitlines())
         return "\n".join([str(self.run.path), *(f"  {name:<7} {fact}" for name, fact in facts.items()), equations])

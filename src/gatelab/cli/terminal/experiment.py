@@ -44,14 +44,14 @@ class LineWatcher(Watcher):
             return f"{finished.status} {finished.reason}".strip()
         run = Run(self.directory / finished.run.path)
         manifest = run.manifest()
-        if not (test := manifest.get("test")):  # a trial
-            line = run.metrics()[manifest["best_epoch"] - 1]
+        if not (test := manifest.test):  # a trial
+            line = run.metrics()[(manifest.best_epoch or 0) - 1]
             metric = "validation_accuracy" if "validation_accuracy" in line else "validation_loss"
             score = named(metric.removeprefix("validation_"), line[metric])
-            pruned = ", pruned" if manifest.get("pruned") else ""
-            return f"validation {score}, epoch {manifest['best_epoch']} of {manifest['epochs']}{pruned}"
-        metric = main_metric(test, manifest["spec"]["training"]["loss"]) or "loss"
-        return f"test {named(metric, test[metric])}, epoch {manifest['best_epoch']} of {manifest['epochs']}"
+            pruned = ", pruned" if manifest.pruned else ""
+            return f"validation {score}, epoch {manifest.best_epoch} of {manifest.epochs}{pruned}"
+        metric = main_metric(test, manifest.spec.training.loss) or "loss"
+        return f"test {named(metric, test[metric])}, epoch {manifest.best_epoch} of {manifest.epochs}"
 
     def say(self, text: str) -> None:
         """Print a line as it is."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gatelab.errors import GatelabError
+from gatelab.experiments.experiment import EXPERIMENT, read_experiment
 from gatelab.experiments.planned import Planned
-from gatelab.experiments.record import EXPERIMENT, read_experiment
 from gatelab.experiments.worker import Finished, Worker
 
 
@@ -33,5 +33,5 @@ class LocalExecutor:
 
     def execute(self, runs: list[Planned], directory: Path, tick: Callable[[], None]) -> Iterator[Finished]:
         """Yield each run when it ends. If the caller stops, SIGTERM makes the others save and exit."""
-        planned = read_experiment(directory).get("threads") if (directory / EXPERIMENT).is_file() else None
+        planned = read_experiment(directory).threads if (directory / EXPERIMENT).is_file() else None
         return Worker(runs, directory, self.jobs, planned or self.threads_for(len(runs))).work(tick)

@@ -8,15 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gatelab import cells
-from gatelab.experiments import facts
-from gatelab.experiments.numbers import UNUSABLE, Numbers
+from gatelab.experiments.experiment import Experiment
 from gatelab.experiments.tuning import space
 from gatelab.experiments.tuning.search import Ended, best, ended_trial, trial_path
 from gatelab.experiments.tuning.space import TuneSpec
 from gatelab.formatting import listed
+from gatelab.record import UNUSABLE, Record
 from gatelab.training import Run
-from gatelab.training.spec import ModelSpec
 
 MIN_FREE = 3  # degrees of freedom, below which a fit says nothing
 TIE = 1e-9  # relative difference
@@ -24,7 +22,7 @@ RESAMPLES = 2000  # of the bootstrap
 LEVEL = 0.95
 
 
-class TrialResult(Numbers):
+class TrialResult(Record):
     """One trial."""
 
     number: int
@@ -36,7 +34,7 @@ class TrialResult(Numbers):
     pruned: bool
 
 
-class ExpectedBest(Numbers):
+class ExpectedBest(Record):
     """The best score that a number of trials is expected to find, with its interval."""
 
     trials: int
@@ -45,7 +43,7 @@ class ExpectedBest(Numbers):
     high: float | None = None
 
 
-class ModelSearch(Numbers):
+class ModelSearch(Record):
     """The search of one model."""
 
     trials: tuple[TrialResult, ...]
@@ -55,7 +53,7 @@ class ModelSearch(Numbers):
     spread: float | None = None  # the best score minus the median one: what an arbitrary setting costs
 
 
-class SearchResult(Numbers):
+class SearchResult(Record):
     """The search of all models."""
 
     metric: Literal["accuracy", "loss"]
@@ -68,17 +66,15 @@ class SearchResult(Numbers):
     confidence: tuple[float, ...] = ()  # the share of bootstrap samples that have the same leader
 
 
-def search_result(experiment: dict[str, Any], directory: Path) -> SearchResult | None:
+def search_result(experiment: Experiment, directory: Path) -> SearchResult | None:
     """The result of a search as far as it has come; None if there is none."""
-    if not experiment["spec"].get("tune"):
+    if (tune := experiment.spec.tune) is None:
         return None
-    tune = TuneSpec.model_validate(experiment["spec"]["tune"])
-    trials = {name: ended(tune, name, directory) for name in experiment["models"]}
+    trials = {name: ended(tune, name, directory) for name in experiment.models}
     values = {name: _scores(found, trials) for name, found in trials.items()}
     complete = all(len(found) == tune.trials for found in trials.values()) and all(v.size for v in values.values())
     leaders, confidence = _leaders(values, tune) if complete else ((), ())
-    monitor, by_accuracy = experiment["spec"]["training"]["monitor"], experiment["classes"]
-    by_accuracy = by_accuracy and not experiment["task"].get("in_bits")
+    monitor, by_accuracy = experiment.spec.training.monitor, experiment.task.classes and not experiment.task.in_bits
     return SearchResult(
         metric=monitor if monitor != "auto" else "accuracy" if by_accuracy else "loss",
         sampler=tune.sampler,
@@ -102,23 +98,23 @@ def ended(tune: TuneSpec, model: str, directory: Path) -> list[Ended]:
     return [trial for trial in trials if trial is not None]
 
 
-def settled(experiment: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """An experiment whose models have the settings that were chosen for them, as their final runs do. All of these
-    settings are under `chosen`, by model.
-    """
-    if not (document := experiment["spec"].get("tune")):
-        return experiment
-    tune, models = TuneSpec.model_validate(document), dict(experiment["models"])
-    hyperparameters, chosen = dict(experiment.get("hyperparameters", {})), {}
+class Settled(Experiment):
+    """An experiment whose models have the settings that were chosen for them, as their final runs do."""
+
+    chosen: dict[str, dict[str, Any]]  # all of these settings, by model
+
+
+def settled(experiment: Experiment, directory: Path) -> Settled:
+    """The experiment with the settings that its search has chosen so far."""
+    models, chosen = dict(experiment.models), dict[str, dict[str, Any]]()
     for name, model in models.items():
+        if (tune := experiment.spec.tune) is None:
+            break
         trials = ended(tune, name, directory)
         if len(trials) == tune.trials and any(trial.score is not None for trial in trials):
-            untuned = ModelSpec.model_validate({**model, "cell": cells.choose(experiment["cells"][name])})
             chosen[name] = best(trials, name).settings
-            final = space.of_model(chosen[name], untuned)
-            models[name] = final.document()
-            hyperparameters |= facts.of_hyperparameters({name: final})
-    return {**experiment, "models": models, "hyperparameters": hyperparameters, "chosen": chosen}
+            models[name] = space.of_model(chosen[name], model)
+    return Settled(**{**experiment.fields(), "models": models, "chosen": chosen})
 
 
 def is_as_chosen(run: Run, chosen: dict[str, Any] | None) -> bool:

@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from gatelab.disk import within
 from gatelab.errors import GatelabError, HopelessError
@@ -32,7 +32,7 @@ class Ended:
     """A trial that has ended."""
 
     number: int
-    status: str  # done, diverged or failed
+    status: Literal["done", "diverged", "failed", "damaged"]
     settings: Settings
     scores: list[float]  # validation score by epoch; errors are negative, so that larger is better
     pruned: bool = False
@@ -41,6 +41,24 @@ class Ended:
     def score(self) -> float | None:
         """The best of its scores; None if it diverged or failed."""
         return max(self.scores) if self.status == "done" and self.scores else None
+
+
+@dataclass(frozen=True)
+class TrialName:
+    """Which trial of a search."""
+
+    model: str
+    number: int
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"{self.model}, trial {self.number + 1}"
+
+    @property
+    def path(self) -> Path:
+        """The run directory, relative to that of the experiment."""
+        return trial_path(self.model, self.number)
 
 
 @dataclass(frozen=True)
@@ -53,12 +71,12 @@ class Trial(Planned):
     @property
     def title(self) -> str:
         """For people."""
-        return f"{self.model}, trial {self.number + 1}"
+        return TrialName(self.model, self.number).title
 
     @property
     def path(self) -> Path:
         """The run directory, relative to that of the experiment."""
-        return trial_path(self.model, self.number)
+        return TrialName(self.model, self.number).path
 
     def settled(self, directory: Path) -> RunSpec | None:
         """The spec with sampled settings; None as long as earlier rounds go on."""
@@ -149,7 +167,8 @@ def _read_trial(path: Path, number: int, settings: tuple[str, ...], written: int
     manifest, spec = run.manifest(), run.spec()
     objective = Objective(spec.task, spec.training)
     scores = objective.scores(run.metrics())
-    return Ended(number, manifest["status"], space.read(settings, spec), scores, bool(manifest.get("pruned")))
+    status: Literal["done", "diverged"] = "diverged" if manifest.status == "diverged" else "done"
+    return Ended(number, status, space.read(settings, spec), scores, manifest.pruned)
 
 
 def best(trials: list[Ended], model: str) -> Ended:

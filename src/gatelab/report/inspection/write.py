@@ -50,7 +50,7 @@ def write_inspection(inspection: Inspection, directory: Path) -> Path:
     run, cell = inspection.subject.run, inspection.subject.cell
     layers = inspection.subject.recurrent.num_layers
     where = f"layer {inspection.subject.layer} (of 0 to {layers - 1}), " if layers > 1 else ""
-    status = run.manifest()["status"]
+    status = run.manifest().status
     unfinished = "" if status == "done" else f" The run is not finished ({status})."
     facts = (
         f"gatelab inspect; {'/'.join(run.path.resolve().parts[-2:])}: weights of epoch {run.best_epoch()}, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gatelab.experiments.experiment import Experiment
 from gatelab.experiments.results import Results
 from gatelab.formatting import counted, listed
 from gatelab.report.paper.blocks import Block, bullets, heading, paragraph, parted, ref, symbol, table
@@ -13,6 +14,7 @@ from gatelab.report.words import settings
 from gatelab.report.words.findings import family_sentence, in_brief
 from gatelab.report.words.limitations import limitations
 from gatelab.report.words.search import search_findings
+from gatelab.training.manifest import Manifest
 
 NAMED = 4  # models up to which all are named
 STATISTICS = (
@@ -26,12 +28,12 @@ REFERENCES = [
 ]
 
 
-def manuscript(results: Results, experiment: Block, manifests: list[Block]) -> Block:
+def manuscript(results: Results, experiment: Experiment, manifests: list[Manifest]) -> Block:
     """All of the paper; `manifests` are those of the runs that can be read."""
-    dates = [m.get("ended") or m["started"] for m in manifests]
+    dates = [m.ended or m.started for m in manifests]
     return {
         "title": title(results, experiment),
-        "version": experiment["versions"]["gatelab"],
+        "version": experiment.versions["gatelab"],
         "date": max(dates)[:10] if dates else None,
         "lead": [["Question", question(results, experiment)], ["Answer", in_brief(results)]],
         "blocks": [
@@ -46,10 +48,10 @@ def manuscript(results: Results, experiment: Block, manifests: list[Block]) -> B
     }
 
 
-def title(results: Results, experiment: Block) -> str:
+def title(results: Results, experiment: Experiment) -> str:
     """The title of the paper."""
-    models, task = list(results.models), settings.data_set(experiment["spec"]["task"])
-    if experiment["command"] == "ablate":
+    models, task = list(results.models), settings.data_set(experiment.spec.task)
+    if experiment.spec.ablation:
         return f"{'A factorial' if has_effects(results) else 'An'} ablation on {task}: {len(models)} arms"
     return f"{_named(models)} on {task}"
 
@@ -58,15 +60,15 @@ def _named(models: list[str]) -> str:
     return listed(models) if len(models) <= NAMED else counted(len(models), "model")
 
 
-def question(results: Results, experiment: Block) -> str:
+def question(results: Results, experiment: Experiment) -> str:
     """What the experiment asks."""
-    models, task = list(results.models), settings.task(experiment["spec"]["task"])
+    models, task = list(results.models), settings.task(experiment.spec.task)
     metric = "test accuracy" if results.classes else "test error"
-    seeds = counted(experiment["spec"]["runs"], "seed")
+    seeds = counted(experiment.spec.runs, "seed")
     if len(models) == 1:
         return f"What {metric} does {models[0]} reach on {task}, and how much does it vary over {seeds}?"
     named = _named(models)
-    if experiment["command"] == "ablate":
+    if experiment.spec.ablation:
         named = f"the {len(models)} arms of {'a factorial' if has_effects(results) else 'an'} ablation"
     return (
         f"Do {named} differ in {metric} on {task}, when all are trained under the same settings with {seeds} each, on "
@@ -74,7 +76,7 @@ def question(results: Results, experiment: Block) -> str:
     )
 
 
-def _method(results: Results, experiment: Block) -> Iterator[Block]:
+def _method(results: Results, experiment: Experiment) -> Iterator[Block]:
     yield heading("Method")
     if has_effects(results):
         text = "The models are the arms of a factorial design: each factor is changed alone and with the others. "
@@ -83,28 +85,22 @@ def _method(results: Results, experiment: Block) -> Iterator[Block]:
     yield {**paragraph(f"{STATISTICS} {family_sentence(results)}"), "kind": "named", "name": "Statistics"}
 
 
-def _equations(experiment: Block) -> Iterator[Block]:
-    known = experiment.get("equations", {})
+def _equations(experiment: Experiment) -> Iterator[Block]:
     users: dict[tuple[str, str], list[str]] = {}
-    for name in experiment["models"]:
-        if name in known:
-            users.setdefault((known[name]["cell"], known[name]["typst"]), []).append(name)
-    if users:
-        yield paragraph(
-            "The equations are those that were trained. At step ", symbol("t"), " the input is ", symbol("x_t"), "; ",
-            symbol("W"), ", ", symbol("U"), " and ", symbol("b"), " are learned; ⊙ is the elementwise product.",
-        )  # fmt: skip
+    for name, trained in experiment.equations.items():
+        users.setdefault((trained.cell, trained.typst), []).append(name)
+    yield paragraph(
+        "The equations are those that were trained. At step ", symbol("t"), " the input is ", symbol("x_t"), "; ",
+        symbol("W"), ", ", symbol("U"), " and ", symbol("b"), " are learned; ⊙ is the elementwise product.",
+    )  # fmt: skip
     for (cell, source), models in users.items():
         used = "" if models == [cell] else f", in {_named(models)}"
         yield {"kind": "equations", "name": cell, "used": used, "source": source}
-    if missing := [name for name in experiment["models"] if name not in known]:
-        yield paragraph(f"The equations of {_named(missing)} were not recorded with this experiment.")
 
 
-def _settings(results: Results, experiment: Block, manifests: list[Block]) -> Iterator[Block]:
-    spec = experiment["spec"]
+def _settings(results: Results, experiment: Experiment, manifests: list[Manifest]) -> Iterator[Block]:
     yield heading("Experimental setup")
-    same = spec.get("match") == "parameters"
+    same = experiment.spec.match == "parameters"
     matched = " Hidden sizes match the number of parameters of the first model." if same else ""
     yield paragraph(ref("settings"), " lists the settings of all runs, ", ref("models"), " the models.", matched)
     rows = [list(row) for row in settings.settings(results, experiment, manifests)]
@@ -119,17 +115,17 @@ def _settings(results: Results, experiment: Block, manifests: list[Block]) -> It
         yield from parted(table("search", caption, head, chosen, wide=True, words=[0, 1]))
 
 
-def _models(experiment: Block, manifests: list[Block]) -> Iterator[Block]:
+def _models(experiment: Experiment, manifests: list[Manifest]) -> Iterator[Block]:
     head, *rows = settings.models(experiment, manifests)
     wide = len(rows) > 8 or any(len("".join(row[:1] + row[4:])) > 70 for row in rows)
     caption = "The models: hidden size H, stacked layers, parameters, and other settings."
     yield from parted(table("models", caption, head, rows, wide=wide, words=[0, 4, 5]))
 
 
-def _papers(experiment: Block) -> list[str]:
+def _papers(experiment: Experiment) -> list[str]:
     """The papers that the cells come from, where they name one."""
     by_cell: dict[str, list[str]] = {}
-    for name, entry in experiment.get("equations", {}).items():
-        if entry["reference"]:
-            by_cell.setdefault(entry["reference"], []).append(settings.cell(experiment["models"][name]["cell"]))
+    for name, entry in experiment.equations.items():
+        if entry.reference:
+            by_cell.setdefault(entry.reference, []).append(settings.cell(experiment.models[name]))
     return [f"{listed(list(dict.fromkeys(cells)))}: {reference}" for reference, cells in by_cell.items()]

@@ -12,18 +12,19 @@ import tempfile
 import warnings
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gatelab import style
 from gatelab.disk import whole_file
 from gatelab.errors import DataError, GatelabError
-from gatelab.experiments.record import read_experiment
+from gatelab.experiments.experiment import Experiment, read_experiment
 from gatelab.experiments.results import Results, manifests, read_results
 from gatelab.experiments.tuning.outcome import settled
 from gatelab.report import figures
 from gatelab.report.paper.manuscript import manuscript
 from gatelab.report.paper.outcome import MOST_CURVES, MOST_ROWS, has_effects
 from gatelab.report.words.settings import shortened
+from gatelab.training.manifest import Manifest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +52,7 @@ def write_paper(directory: Path) -> Path:
     return directory / "paper.pdf"
 
 
-def paper(results: Results, experiment: dict[str, Any], manifests: list[dict[str, Any]]) -> bytes:
+def paper(results: Results, experiment: Experiment, manifests: list[Manifest]) -> bytes:
     """The PDF; `manifests` are those of the runs that can be read."""
     typst = typesetter()
     with tempfile.TemporaryDirectory() as temporary:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gatelab.formatting import named
 from gatelab.tasks import Baseline
+from gatelab.training.manifest import Manifest
 
 
-def against_baseline(test: dict[str, float], facts: dict[str, Any] | None) -> list[str]:
-    """The trivial baseline, and a warning where the model does not beat it; `facts` are those of the manifest."""
-    if facts is None or facts["metric"] not in test:
+def against_baseline(test: dict[str, float], baseline: Baseline | None) -> list[str]:
+    """The trivial baseline, and a warning where the model does not beat it."""
+    if baseline is None or baseline.metric not in test:
         return []
-    baseline = Baseline.read(facts)
     metric, reached = baseline.metric, test[baseline.metric]
     sentence = f"trivial baseline: {named(metric, baseline.value)} ({baseline.rule})"
     if baseline.beaten_by(reached):
@@ -25,10 +23,10 @@ def against_baseline(test: dict[str, float], facts: dict[str, Any] | None) -> li
     return [sentence, f"warning: the model does not beat the trivial baseline ({named(metric, reached)}{ratio})"]
 
 
-def own_units(manifest: dict[str, Any]) -> list[str]:
+def own_units(manifest: Manifest) -> list[str]:
     """The errors of each target column in the data's own units."""
     return [
         f"in the data's own units: {name} RMSE {error['rmse']:.4g}, MAE {error['mae']:.4g}; baseline RMSE "
         f"{error['baseline_rmse']:.4g}"
-        for name, error in manifest.get("errors", {}).items()
+        for name, error in manifest.errors.items()
     ]

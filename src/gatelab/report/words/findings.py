@@ -64,11 +64,11 @@ def mixtures(models: dict[str, ModelResult]) -> list[str]:
     sentences = []
     known = {name: [run.identity for run in model.runs if run.identity] for name, model in models.items()}
     for name, identities in known.items():
-        if len({identity["cell"] for identity in identities}) > 1:
+        if len({identity.cell for identity in identities}) > 1:
             sentences.append(f"The equations of {name} were changed between its runs: they are not runs of one model.")
-        if len(engines := sorted({identity["engine"] for identity in identities})) > 1:
+        if len(engines := sorted({identity.engine for identity in identities})) > 1:
             sentences.append(f"{name} was trained with different engines ({', '.join(engines)}): its times are mixed.")
-    if len({identity["data"] for identities in known.values() for identity in identities}) > 1:
+    if len({identity.data for identities in known.values() for identity in identities}) > 1:
         sentences.append("The data was changed between runs: not all runs were trained and tested on the same data.")
     return sentences
 

@@ -125,7 +125,7 @@ def predictions(inspection: Inspection) -> list[str]:
         targets = of if total == count else f"{total:,} targets of {of}"
         sentences = [f"Accuracy {100 * hits / total:.2f} % on {targets}; {counted(total - hits, 'error')}."]
     manifest = inspection.subject.run.manifest()
-    baseline = against_baseline(manifest.get("test", {}), manifest.get("baseline"))
+    baseline = against_baseline(manifest.test, manifest.baseline)
     return [*sentences, *(f"{line[0].upper()}{line[1:]}." for line in (*baseline, *own_units(manifest)))]
 
 

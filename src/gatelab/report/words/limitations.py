@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
+from gatelab.experiments.experiment import Experiment
 from gatelab.experiments.failures import share
 from gatelab.experiments.results import Results
 from gatelab.experiments.stats import FEWEST
@@ -13,7 +13,7 @@ from gatelab.formatting import counted, listed
 FEW = 10  # seeds below which intervals depend on the distribution of the runs
 
 
-def limitations(results: Results, experiment: dict[str, Any]) -> list[str]:
+def limitations(results: Results, experiment: Experiment) -> list[str]:
     """What the design cannot show, and what went wrong in it."""
     return [
         "Seeds vary the initialization, the order of the examples and dropout. The split of the data and the test set "
@@ -61,12 +61,12 @@ def _unfinished(results: Results) -> Iterator[str]:
         )
 
 
-def _budget(results: Results, experiment: dict[str, Any]) -> Iterator[str]:
-    epochs = experiment["spec"]["training"]["num_epochs"]
+def _budget(results: Results, experiment: Experiment) -> Iterator[str]:
+    epochs = experiment.spec.training.num_epochs
     same = f"All models had the same budget, at most {counted(epochs, 'epoch')}"
-    if (tune := experiment["spec"].get("tune")) is not None:
+    if (tune := experiment.spec.tune) is not None:
         yield (
-            f"{same}, after {counted(tune['trials'], 'trial')} each in search of settings. Settings outside the search "
+            f"{same}, after {counted(tune.trials, 'trial')} each in search of settings. Settings outside the search "
             "space were the same for all; a larger space or budget may change the order of the models."
         )
     else:
@@ -83,9 +83,9 @@ def _budget(results: Results, experiment: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _sizes(results: Results, experiment: dict[str, Any]) -> Iterator[str]:
+def _sizes(results: Results, experiment: Experiment) -> Iterator[str]:
     sizes = [m.summaries["parameters"].mean for m in results.models.values() if "parameters" in m.summaries]
     if sizes and max(sizes) > min(sizes):
-        matched = experiment["spec"].get("match") == "parameters"
+        matched = experiment.spec.match == "parameters"
         why = "matched as closely as hidden sizes allow" if matched else "so a difference may be due to size"
         yield f"Models have {min(sizes):,.0f} to {max(sizes):,.0f} parameters, {why}."

@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gatelab.experiments.experiment import Experiment
+from gatelab.experiments.facts import TaskFacts, hyperparameters
 from gatelab.experiments.results import Results
+from gatelab.experiments.tuning.space import TuneSpec
 from gatelab.formatting import counted, duration
 from gatelab.lang.printing import GREEK
-from gatelab.training.spec import ModelSpec
+from gatelab.training.manifest import Manifest
+from gatelab.training.spec import ModelSpec, OptimizationSpec, TrainingSpec
 
 Facts = dict[str, Any]
 
@@ -55,126 +59,126 @@ def data_set(spec: Facts) -> str:
     return Path(path).stem or path if isinstance(path, str) else Path(spec["name"]).name
 
 
-def cell(name: str) -> str:
-    """The name of a cell; NAME of FILE.py:NAME."""
-    return name.rpartition(":")[2]
+def cell(model: ModelSpec) -> str:
+    """The name of a model's cell; NAME of FILE.py:NAME."""
+    return str(model.cell).rpartition(":")[2]
 
 
-def data(facts: Facts) -> list[tuple[str, str]]:
+def data(facts: TaskFacts) -> list[tuple[str, str]]:
     """Input, target, examples, split and source of a task."""
-    tokens, steps = facts.get("vocabulary_size", 0), counted(facts["steps"], "step")
-    features = f" of {counted(facts['input_size'], 'feature')}"
+    tokens, steps = facts.vocabulary_size, counted(facts.steps, "step")
+    features = f" of {counted(facts.input_size, 'feature')}"
     return [
         ("input", f"{steps}, each one of {tokens:,} tokens" if tokens else steps + features),
         ("target", _target(facts)),
-        ("examples", "{:,} training, {:,} validation, {:,} test".format(*facts["sizes"])),
-        ("split", facts["split"].replace("`", "")),
-        ("source", facts["source"]),
+        ("examples", "{:,} training, {:,} validation, {:,} test".format(*facts.sizes)),
+        ("split", facts.split.replace("`", "")),
+        ("source", facts.source),
     ]
 
 
-def _target(facts: Facts) -> str:
+def _target(facts: TaskFacts) -> str:
     """Where targets are, and in which units errors are."""
-    parts = ["one per step" if facts["per_step"] else "one per sequence"]
-    parts += ["differences from the step before"] if facts["differenced"] else []
-    return ", ".join([*parts, *(["standardized (errors are in these units)"] if facts["scaled_targets"] else [])])
+    parts = ["one per step" if facts.per_step else "one per sequence"]
+    parts += ["differences from the step before"] if facts.differenced else []
+    return ", ".join([*parts, *(["standardized (errors are in these units)"] if facts.scaled_targets else [])])
 
 
-def optimization(o: Facts) -> list[tuple[str, str]]:
+def optimization(o: OptimizationSpec) -> list[tuple[str, str]]:
     """Optimizer, learning rate and gradient clipping."""
-    rate = f"{o['learning_rate']:g}"
+    rate = f"{o.learning_rate:g}"
     schedules = {
         "constant": f"{rate}, constant",
-        "cosine": f"{rate}, cosine decay to {o['final_learning_rate']:g}",
+        "cosine": f"{rate}, cosine decay to {o.final_learning_rate:g}",
         "one_cycle": f"{rate} at the peak of one cycle",
-        "step": f"{rate}, times {o['step_factor']:g} every {counted(o['step_epochs'], 'epoch')}",
-        "plateau": f"{rate}, times {o['step_factor']:g} after {counted(o['plateau_patience'], 'epoch')} "
+        "step": f"{rate}, times {o.step_factor:g} every {counted(o.step_epochs, 'epoch')}",
+        "plateau": f"{rate}, times {o.step_factor:g} after {counted(o.plateau_patience, 'epoch')} "
         "without improvement in validation",
     }
-    more = {"weight decay": o["weight_decay"], "momentum": o["momentum"]}
-    rule = ", ".join([o["optimizer"], *(f"{name} {value:g}" for name, value in more.items() if value)])
-    warmup = f", linear warm-up over {o['warmup_steps']:,} batches" if o["warmup_steps"] else ""
-    clip = "none" if o["clip_norm"] is None else f"maximum norm {o['clip_norm']:g}"
-    return [("optimizer", rule), ("learning rate", schedules[o["schedule"]] + warmup), ("gradient clipping", clip)]
+    more = {"weight decay": o.weight_decay, "momentum": o.momentum}
+    rule = ", ".join([o.optimizer, *(f"{name} {value:g}" for name, value in more.items() if value)])
+    warmup = f", linear warm-up over {o.warmup_steps:,} batches" if o.warmup_steps else ""
+    clip = "none" if o.clip_norm is None else f"maximum norm {o.clip_norm:g}"
+    return [("optimizer", rule), ("learning rate", schedules[o.schedule] + warmup), ("gradient clipping", clip)]
 
 
-def training(t: Facts, is_classes: bool, task: Facts) -> list[tuple[str, str]]:
+def training(
+    t: TrainingSpec, is_classes: bool, in_bits: bool = False, default_bptt: int | None = None
+) -> list[tuple[str, str]]:
     """Loss, epochs, model selection, batch size and truncated back-propagation."""
-    loss = t["loss"] if t["loss"] != "auto" else "cross_entropy" if is_classes else "mse"
-    by_accuracy = is_classes and not task.get("in_bits")
-    monitor = t["monitor"] if t["monitor"] != "auto" else "accuracy" if by_accuracy else "loss"
-    bptt = t.get("bptt") or task.get("default_bptt")
-    smoothing = t.get("label_smoothing")  # a run of an earlier version does not have it
-    patience = f", early stopping with patience {t['patience']}" if t["patience"] else ""
+    loss = t.loss if t.loss != "auto" else "cross_entropy" if is_classes else "mse"
+    by_accuracy = is_classes and not in_bits
+    monitor = t.monitor if t.monitor != "auto" else "accuracy" if by_accuracy else "loss"
+    bptt = t.bptt or default_bptt
+    patience = f", early stopping with patience {t.patience}" if t.patience else ""
     return [
-        ("loss", LOSSES[loss] + (f", labels smoothed by {smoothing:g} in training" if smoothing else "")),
-        ("epochs", f"at most {t['num_epochs']}{patience}"),
-        ("tested weights", "last epoch" if t.get("keep") == "last" else f"epoch with the best validation {monitor}"),
-        ("batch size", f"{t['batch_size']:,}{', batches of similar length' if t.get('bucket_by_length') else ''}"),
+        (
+            "loss",
+            LOSSES[loss] + (f", labels smoothed by {t.label_smoothing:g} in training" if t.label_smoothing else ""),
+        ),
+        ("epochs", f"at most {t.num_epochs}{patience}"),
+        ("tested weights", "last epoch" if t.keep == "last" else f"epoch with the best validation {monitor}"),
+        ("batch size", f"{t.batch_size:,}{', batches of similar length' if t.bucket_by_length else ''}"),
         *([("truncated back-propagation", f"chunks of {counted(bptt, 'step')}, state carried over")] if bptt else []),
     ]
 
 
-def seeds(experiment: Facts) -> str:
+def seeds(experiment: Experiment) -> str:
     """The seeds that were used."""
-    used = sorted({run["seed"] for run in experiment["runs"]})
+    used = sorted({run.seed for run in experiment.runs})
     return f"{used[0]} to {used[-1]}" if len(used) > 2 else " and ".join(map(str, used))
 
 
-def initialization(experiment: Facts) -> str:
+def initialization(experiment: Experiment) -> str:
     """The initialization of the weights; by model where models differ."""
-    by_model = {
-        name: str(INITIALIZATIONS.get(spec["init"], spec["init"])) for name, spec in experiment["models"].items()
-    }
+    by_model = {name: INITIALIZATIONS[model.init] for name, model in experiment.models.items()}
     first, *others = dict.fromkeys(by_model.values())
     return first if not others else "; ".join(f"{name}: {scheme}" for name, scheme in by_model.items())
 
 
-def particulars(spec: Facts, hyperparameters: Facts | None) -> str:
+def particulars(model: ModelSpec) -> str:
     """The settings of a model that are not the defaults, and the hyperparameters of its cell."""
     defaults = ModelSpec.model_construct().document()
     parts = []
-    for name, value in spec.items():
+    for name, value in model.document().items():
         if name in OWN_COLUMNS or value == defaults.get(name):
             continue
         shown = (
             pairs(value) if isinstance(value, dict) else ", ".join(value) if isinstance(value, list) else plain(value)
         )
         parts.append(name.replace("_", " ") if value is True else f"{name.replace('_', ' ')} {shown}")
-    for name, option in (hyperparameters or {}).items():
-        how = "learned" if option["learned"] else "fixed"
-        parts.append(f"{GREEK.get(name, name)} = {option['value']:g} ({how})")
-    return "; ".join([*parts, *([pairs(spec["options"])] if hyperparameters is None and spec["options"] else [])])
+    for name, option in hyperparameters(model).items():
+        parts.append(f"{GREEK.get(name, name)} = {option.value:g} ({'learned' if option.learned else 'fixed'})")
+    return "; ".join(parts)
 
 
-def hardware(manifests: list[Facts]) -> list[tuple[str, str]]:
+def hardware(manifests: list[Manifest]) -> list[tuple[str, str]]:
     """The machines and engines of the runs, each named once."""
     machines = {
-        f"{each['cpu']}, {counted(each['cores'] or 1, 'core')}, {each['system']}"
-        for each in (m["machine"] for m in manifests)
+        f"{machine.cpu}, {counted(machine.cores or 1, 'core')}, {machine.system}"
+        for machine in (manifest.machine for manifest in manifests)
     }
-    engines = {f"{m['engine']}{_device(m)}, {counted(m['threads'], 'thread')} per run" for m in manifests}
+    engines = {f"{m.identity.engine}{_device(m)}, {counted(m.threads, 'thread')} per run" for m in manifests}
     return [
         (name, "; ".join(sorted(values))) for name, values in (("machine", machines), ("engine", engines)) if values
     ]
 
 
-def _device(manifest: Facts) -> str:
+def _device(manifest: Manifest) -> str:
     """Where a run was trained, if not on the CPU."""
-    name, title = manifest.get("device", "cpu"), manifest["machine"].get("accelerator")
+    name, title = manifest.device, manifest.machine.accelerator
     return "" if name == "cpu" else f" on {name}" if title is None else f" on {name} ({title})"
 
 
-def settings(results: Results, experiment: Facts, manifests: list[Facts]) -> list[tuple[str, str]]:
+def settings(results: Results, experiment: Experiment, manifests: list[Manifest]) -> list[tuple[str, str]]:
     """The settings that all runs share; `manifests` are those of the runs that can be read."""
-    spec = experiment["spec"]
-    rows = [("task", task(spec["task"]))]
-    rows += data(experiment["task"]) if "task" in experiment else [("data", "not recorded")]
-    rows += training(spec["training"], bool(results.classes), experiment.get("task", {}))
-    rows += optimization(spec["optimization"])
-    rows = [(name, value + _tuned(name, spec.get("tune"))) for name, value in rows]
+    spec = experiment.spec
+    rows = [("task", task(spec.task)), *data(experiment.task)]
+    rows += training(spec.training, bool(results.classes), experiment.task.in_bits, experiment.task.default_bptt)
+    rows += optimization(spec.optimization)
+    rows = [(name, value + _tuned(name, spec.tune)) for name, value in rows]
     rows += [("seeds", seeds(experiment)), ("initialization", initialization(experiment)), *hardware(manifests)]
-    rows.append(("versions", ", ".join(f"{name} {version}" for name, version in experiment["versions"].items())))
+    rows.append(("versions", ", ".join(f"{name} {version}" for name, version in experiment.versions.items())))
     if results.seconds:
         rows.append(("total time", duration(results.seconds)))
     return rows
@@ -188,24 +192,24 @@ TUNED = {
 }  # by row of the table
 
 
-def _tuned(row: str, tune: Facts | None) -> str:
+def _tuned(row: str, tune: TuneSpec | None) -> str:
     """Which settings of a row were tuned, so that its value is not that of the runs."""
     if not tune:
         return ""
-    of_all = [key for key in TUNED.get(row, ()) if key in tune["space"]]
-    of_some = [(key, name) for key in TUNED.get(row, ()) for name, own in tune["models"].items() if key in own]
+    of_all = [key for key in TUNED.get(row, ()) if key in tune.space]
+    of_some = [(key, name) for key in TUNED.get(row, ()) for name, own in tune.models.items() if key in own]
     notes = [f"{key.replace('_', ' ')} tuned for each model" for key in of_all]
     notes += [f"{key.replace('_', ' ')} tuned for {name}" for key, name in of_some if key not in of_all]
     return f" ({'; '.join(notes)})" if notes else ""
 
 
-def models(experiment: Facts, manifests: list[Facts]) -> list[list[str]]:
+def models(experiment: Experiment, manifests: list[Manifest]) -> list[list[str]]:
     """The models as they were built, below a row of titles; empty columns are left out."""
     rows = [["model", "H", "layers", "parameters", "cell", "other settings"]]
-    for name, spec in experiment["models"].items():
-        sizes = [f"{m['parameters']:,}" for m in manifests if m["spec"]["model"] == spec]  # a failed run has one too
-        own = particulars(spec, experiment.get("hyperparameters", {}).get(name))
-        layers = [str(spec["hidden_size"]), str(spec["num_layers"]), *(sizes[:1] or ["–"])]
-        rows.append([name, *layers, "" if cell(spec["cell"]) == name else cell(spec["cell"]), own])
+    for name, model in experiment.models.items():
+        document = model.document()
+        sizes = [f"{m.parameters:,}" for m in manifests if m.spec.model == document]  # a failed run has one too
+        layers = [str(model.hidden_size), str(model.num_layers), *(sizes[:1] or ["–"])]
+        rows.append([name, *layers, "" if cell(model) == name else cell(model), particulars(model)])
     kept = [i for i in range(6) if i < 4 or any(row[i] for row in rows[1:])]
     return [[row[i] or "–" for i in kept] for row in rows]

@@ -18,7 +18,8 @@ from gatelab.tasks.baseline import Baseline, persistence
 from gatelab.tasks.examples import Examples, Floats, Parts, TokenIndices
 from gatelab.tasks.own import figures, overview, splits
 from gatelab.tasks.own.reading import Fill, Reading
-from gatelab.tasks.preparation import Preparation, ScalingParameters
+from gatelab.tasks.preparation import Preparation
+from gatelab.tasks.scaling import Scaling
 from gatelab.tasks.task import Description, Task
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class OwnData(Task):
         """The preprocessing, fitted on the training set."""
         content = self.content
         values = content.num_targets if content.targets is None else content.targets.shape[-1]
-        scaling, is_tokens = self.target_scaling, bool(content.vocabulary)
+        is_tokens = bool(content.vocabulary)
         reading = content.reading if content.reading != Reading() else None
         return Preparation(
             kind="tokens" if is_tokens else "numbers",
@@ -72,13 +73,13 @@ class OwnData(Task):
             header=getattr(self, "header", None),
             columns=() if is_tokens else content.names,
             vocabulary=content.vocabulary,
-            scaling=None if is_tokens else ScalingParameters.of(self.scaling),
+            scaling=None if is_tokens else self.scaling,
             per_step=content.per_step,
             forecasts=content.is_series,
             classes=content.classes,
             label_type=content.label_type,
             output_size=values if content.classes is None else len(content.classes),
-            target_scaling=scaling and ScalingParameters.of(scaling),
+            target_scaling=self.target_scaling,
             differenced=self.is_differenced,
             reading=reading,
         )
@@ -167,25 +168,23 @@ class OwnData(Task):
         return train, validation, test
 
     @cached_property
-    def scaling(self) -> series.Scaling:
+    def scaling(self) -> Scaling:
         """The scaling of the inputs, fitted on the training set."""
         if self.content.is_series:
-            return series.Scaling.of(self._series[: self.cuts[1]])
-        return series.Scaling.of(*self._training_steps(self.content.inputs))
+            return Scaling.of(self._series[: self.cuts[1]])
+        return Scaling.of(*self._training_steps(self.content.inputs))
 
     @cached_property
-    def target_scaling(self) -> series.Scaling | None:
+    def target_scaling(self) -> Scaling | None:
         """The scaling of regression targets, fitted on the training set; a series uses that of its inputs."""
         content = self.content
         if content.classes is not None:
             return None
         if content.targets is None:
-            return series.Scaling(
-                self.scaling.mean[: content.num_targets], self.scaling.deviation[: content.num_targets]
-            )
+            return self.scaling.first(content.num_targets)
         if not content.per_step:
-            return series.Scaling.of(content.targets[self.indices[0]], self._weights(self.indices[0]))
-        return series.Scaling.of(*self._training_steps(content.targets))
+            return Scaling.of(content.targets[self.indices[0]], self._weights(self.indices[0]))
+        return Scaling.of(*self._training_steps(content.targets))
 
     def _training_steps(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the steps of all training sequences without padding, (M, D), and their weights, (M,)."""
@@ -257,7 +256,7 @@ class OwnData(Task):
             inputs[np.arange(inputs.shape[1]) >= content.lengths[:, None]] = 0
         return inputs
 
-    def _scaled(self, scaling: series.Scaling, values: np.ndarray) -> np.ndarray:
+    def _scaled(self, scaling: Scaling, values: np.ndarray) -> np.ndarray:
         scaled = scaling.apply(values)
         if not np.isfinite(scaled).all():
             raise DataError(

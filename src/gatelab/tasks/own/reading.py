@@ -11,6 +11,9 @@ Aggregate = Literal["mean", "first", "last", "sum"]
 Layout = Literal["auto", "series", "long", "wide"]
 
 
+LabelType = Literal["text", "integer", "boolean"]  # of the labels in the data
+
+
 class Reading(BaseModel):
     """The meaning of the columns of a table or the arrays of an .npz, and the treatment of gaps."""
 

@@ -11,11 +11,12 @@ from gatelab.errors import DataError
 from gatelab.tasks.examples import PADDING
 from gatelab.tasks.own import splits
 from gatelab.tasks.own.npz_files import texts
-from gatelab.tasks.own.reading import Reading
+from gatelab.tasks.own.reading import LabelType, Reading
 from gatelab.tasks.own.recordings import Recordings
 from gatelab.tasks.own.table_files import number_text
 
 ONE_HOT = "they are one-hot, a single 1 each; y.argmax(-1) are labels, which are learned as classes"
+LABEL_TYPES: dict[str, LabelType] = {"i": "integer", "u": "integer", "b": "boolean"}  # by kind of array
 FEW = 20  # distinct whole numbers that may be classes or tokens
 
 
@@ -32,7 +33,7 @@ class UserData:
     num_targets: int = 0  # of a series: number of columns to forecast
     ignored: tuple[str, ...] = ()  # of a table: columns that are not used
     stamps: np.ndarray | None = None  # of a series: the times of its last steps, datetime64[s]
-    label_type: str = "text"  # type of the labels in the file
+    label_type: LabelType = "text"
     vocabulary: tuple[str, ...] = ()  # of tokens
     source: str = "the data"
     layout: str = ""
@@ -131,7 +132,7 @@ def _typed(source: str, y: np.ndarray, recordings: Recordings, classify: bool | 
 
 def _labels(
     source: str, y: np.ndarray, X: np.ndarray, inside: np.ndarray, recordings: Recordings
-) -> tuple[np.ndarray, tuple[str, ...], str]:
+) -> tuple[np.ndarray, tuple[str, ...], LabelType]:
     """Return the class of each target, the names of the classes, and the type of the labels."""
     if 0 in y.shape:
         raise DataError(f"{source}: y has no labels, its shape is {y.shape}: expected one for each sequence or step")
@@ -147,7 +148,7 @@ def _labels(
         )
     labels, indices = np.unique(y if y.ndim == 1 else y[inside], return_inverse=True)
     names = texts(labels)
-    label_type = {"i": "integer", "u": "integer", "b": "boolean"}.get(y.dtype.kind, "text")
+    label_type: LabelType = LABEL_TYPES.get(y.dtype.kind, "text")
     classes = tuple(names)
     if recordings.classes is not None:
         classes, order = class_order(source, recordings.classes, labels)
