@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -387,6 +388,18 @@ def test_a_network_that_learned_nothing_is_trained_once_more_at_another_learning
         ConvergenceWarning, match="more, at 1.5e-09: the network learned nothing .* Try another learning_"
     ):
         RecurrentClassifier(**slow).fit(X, Y)
+
+
+def test_what_was_learned_in_any_epoch_counts():
+    task = tasks.from_arrays(X, SUMS, split=np.repeat("train", 40), per_sequence=True)
+    spec = SimpleNamespace(task=task, training=TrainingSpec(loss="mse"))
+
+    def stuck(losses):
+        run = SimpleNamespace(metrics=lambda: [{"train_loss": loss} for loss in losses])
+        return restarting._what_is_stuck(spec, SimpleNamespace(status="done", run=run))
+
+    assert stuck([1.0] * 6 + [0.9] + [1.0] * 6) == ""
+    assert "training loss at best 1 in 13 epochs, 1 for the best constant answer" in stuck([1.0] * 13)
 
 
 def test_a_learning_rate_that_was_chosen_is_kept():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from types import SimpleNamespace
 
 import browser
 import numpy as np
@@ -15,8 +16,8 @@ from gatelab.errors import DataError
 from gatelab.estimators import defaults, restarting
 from gatelab.estimators.forecasting import progress
 from gatelab.estimators.forecasting.backtest import Backtest
+from gatelab.fitting import figures, forecasts, source
 from gatelab.fitting import page as pages
-from gatelab.fitting import source
 from gatelab.fitting import words as fit_words
 from gatelab.fitting.comparison import Comparison, wilson
 from gatelab.fitting.series import Backtested
@@ -432,6 +433,16 @@ def test_progress_of_a_forecaster_is_said():
     assert shares == [f"  forecasting 2 steps ahead from 7 origins: {each} %" for each in (50, 75)] * 2
 
 
+def test_what_is_left_of_a_forecast_goes_by_what_was_done_since_it_began(monkeypatch):
+    said, now = [], [0.0]
+    monkeypatch.setattr("gatelab.report.progress.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    steps = Steps(said.append)
+    steps("forecasting", "all", 10, 120)
+    now[0] = 100.0
+    steps("forecasting", "all", 20, 120)
+    assert said == ["  forecasting all: 17 %, about 17 minutes left"]
+
+
 def test_covariates_and_gaps(tmp_path, cli, monkeypatch):
     monkeypatch.setattr(pages, "write_series", lambda fit, path, name: (path / "report.html").write_text("."))
     file, run = monthly(tmp_path / "sales.csv", without=(20,), more=True), tmp_path / "run"
@@ -526,6 +537,59 @@ def test_steps_at_which_another_method_is_better_are_named():
     ]
     assert sentences([1, 2, 3], 3) == ["At all 3 steps ahead another method is better: persistence."]
     assert sentences([]) == sentences([1], 1) == []
+
+
+def test_intervals_of_several_series_are_their_own():
+    both = np.stack([np.arange(60.0), 500 + np.random.RandomState(0).normal(size=60)], 1)
+    options = {"num_networks": 1, "num_steps": 8, "hidden_size": 4, "transform": "difference", "log": False}
+    forecaster = RecurrentForecaster(**options, random_state=0).fit(both, fh=[1, 2, 3])
+    found, known = forecasts.continued(forecaster, 4), forecaster.predict_interval()
+    for k in (0, 1):
+        np.testing.assert_array_equal(found.lower[:3, k], known[k, 0.9, "lower"])
+        np.testing.assert_array_equal(found.upper[:3, k], known[k, 0.9, "upper"])
+    assert np.isnan(found.lower[3]).all()
+
+
+def test_each_bound_of_a_forecast_may_be_given_alone(tmp_path):
+    options = {"num_networks": 1, "num_steps": 8, "hidden_size": 4, "transform": "difference", "log": False}
+    values = np.random.RandomState(0).normal(size=60)
+    RecurrentForecaster(**options, random_state=0).fit(values, fh=[1, 2]).save(tmp_path / "kept")
+    low, high = values.min(), values.max()
+    free = forecasts.forecast(tmp_path / "kept", coverage=0.97)
+    assert (free.lower < low).any()
+    assert (free.upper > high).any()
+    below = forecasts.forecast(tmp_path / "kept", coverage=0.97, upper=high)
+    np.testing.assert_array_equal(below.upper, np.minimum(free.upper, high))
+    np.testing.assert_array_equal(below.lower, free.lower)
+    above = forecasts.forecast(tmp_path / "kept", coverage=0.97, lower=low)
+    np.testing.assert_array_equal(above.lower, np.maximum(free.lower, low))
+    np.testing.assert_array_equal(above.upper, free.upper)
+
+
+def two_series(errors: np.ndarray) -> Backtested:
+    """A backtest of one step ahead with these errors, (N, 2), of series whose scales are 1 and 100."""
+    values = np.stack([np.arange(20.0), 1000 - np.arange(20.0)], 1)
+    content = SimpleNamespace(inputs=values)
+    plan = SimpleNamespace(
+        task=SimpleNamespace(content=content), values=values, names=("a", "b"), covariates=(), stamps=None, season=1,
+        horizon=1, train=10,
+    )  # fmt: skip
+    none = np.zeros((len(errors), 1, 2))
+    forecasts = {"RecurrentForecaster": errors[:, None], "persistence": none}
+    scale = np.array([1.0, 100.0])
+    return Backtested(plan, Backtest(("a", "b"), np.array([1]), none, forecasts, *[none] * 4, scale, 1, 0.9, 10, None))
+
+
+def test_the_worst_origin_is_that_of_the_largest_error_in_scales():
+    _, origin = figures.worst_origin(two_series(np.array([[1.0, 200.0], [5.0, 0.0], [1.0, 300.0]])))
+    assert origin == 10
+
+
+def test_every_series_has_a_panel_with_its_values():
+    fit = two_series(np.ones((3, 2)))
+    for k, axes in enumerate(figures.series_with_split(fit).axes):
+        drawn = np.concatenate([line.get_ydata() for line in axes.lines])
+        np.testing.assert_array_equal(drawn, fit.plan.values[:, k])
 
 
 def test_a_target_called_like_a_label_is_forecast_where_there_are_dates(tmp_path):

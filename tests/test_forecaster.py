@@ -21,9 +21,11 @@ from gatelab.errors import DataError, GatelabError
 from gatelab.estimators.forecasting import (
     baselines,
     calendar_features,
+    covariates,
     frames,
     horizons,
     intervals,
+    networks,
     parameters,
     selection,
 )
@@ -273,6 +275,12 @@ def test_a_fit_to_a_series_given_newest_first_is_that_to_the_sorted_one():
     np.testing.assert_array_equal(backwards.upper, RecurrentForecaster(**options).backtest(y, X=known, fh=[1]).upper)
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_dates_continue_in_their_resolution(unit):
+    index = pd.date_range("2021-01-01", periods=5, freq="D", unit=unit)
+    assert read(pd.Series(np.arange(5.0), index)).stamps.index(2).unit == unit
+
+
 def test_hours_of_a_time_zone_with_a_gap_are_read_in_utc_newest_first_too():
     hours = pd.date_range("2024-03-30 20:00", periods=60, freq="h", tz="Europe/Berlin").delete(slice(2, 30))
     for index in (hours, hours[::-1]):
@@ -498,6 +506,31 @@ def test_the_transform_is_chosen_on_the_held_out_part():
     assert str(forecaster.ensemble_.combination) == min(list(errors)[:5], key=errors.__getitem__)
 
 
+def test_a_long_context_is_compared_where_a_shorter_held_out_part_has_room_for_it():
+    forecaster = RecurrentForecaster(**{**SMALL, "num_steps": 4, "log": False}, season=12, window=4)
+    assert "seasonal" in forecaster.fit(MONTHLY.to_numpy()[:30], fh=[1]).validation_
+
+
+def test_the_held_out_part_has_errors_for_the_farthest_step():
+    forecaster = RecurrentForecaster(**{**QUICK, "num_steps": 4}, window=4, holdout=0.1)
+    forecaster.fit(MONTHLY.to_numpy()[:60], fh=range(1, 13))
+    assert forecaster.scores_.counts().min() >= 9
+
+
+def test_networks_of_all_seeds_are_held_out_and_kept(monkeypatch):
+    given, trained = [], networks.trained
+
+    def noted(X, *others):
+        given.append((len(X), others[-2]))
+        return trained(X, *others)
+
+    monkeypatch.setattr(networks, "trained", noted)
+    RecurrentForecaster(**{**QUICK, "num_networks": 3, "num_steps": 4}, window=4).fit(MONTHLY, fh=[1])
+    before, whole = ([seed for count, seed in given if count == size] for size in sorted({n for n, _ in given}))
+    assert len(set(before)) == 3
+    assert before == whole
+
+
 # Intervals.
 
 
@@ -694,6 +727,13 @@ def test_other_coverages_are_scaled_as_the_next_one_below_and_end_at_the_next_on
     assert intervals._scaled(np.full((1, 1, 1), 2.0), 0.92, *given).item() == pytest.approx(1.4)
 
 
+def test_wide_intervals_are_made_of_twice_the_errors_that_they_need():
+    errors = np.ones((400, 1))
+    assert scores_of(errors).widths(0.99, True).max() < 50
+    errors[-150] = 100
+    assert scores_of(errors).widths(0.99, True).min() > 50
+
+
 def test_too_few_windows_give_infinite_intervals():
     forecaster = RecurrentForecaster(**QUICK, window=4).fit(MONTHLY.iloc[:18], fh=[1, 2])
     assert np.isinf(forecaster.predict_interval()).all(axis=None)
@@ -761,7 +801,9 @@ def test_a_bound_is_suggested_where_a_series_has_never_been_negative(tmp_path):
     assert "forecasts and intervals are cut off from 0 up" in free.set_params(lower=0).summary()
     with pytest.raises(DataError, match="lower is 0, and the series has the value -1"):
         free.update([2.0, -1.0])
-    free.set_params(lower=None).update([2.0, -1.0]).update(np.ones(20))  # which the kept steps no longer have
+    free.set_params(lower=None).update([2.0, -1.0]).update(np.ones(20))
+    assert (free.history_.values == 1).all()  # the kept steps no longer have it
+    free.update(np.ones(20))
     assert "never been" not in free.summary()
     assert "never been" not in RecurrentForecaster(**options).fit(counts - 1, fh=[1]).summary()
     assert "never been" not in RecurrentForecaster(**options).fit(counts + 50, fh=[1]).summary()
@@ -823,6 +865,16 @@ def test_covariates_that_do_not_fit_are_refused(fitted):
         RecurrentForecaster(**QUICK).fit(MONTHLY, X=twice)
     with pytest.raises(DataError, match="X has a missing value in row 0"):
         RecurrentForecaster(**QUICK).fit(MONTHLY, X=np.full((96, 1), np.nan))
+
+
+def test_the_first_rows_of_covariates_without_times_are_the_steps_ahead():
+    rows = np.arange(6.0)[:, None]
+    np.testing.assert_array_equal(covariates.future(rows, read(np.ones(9)), (0,), 4), rows[:4])
+
+
+def test_covariates_go_by_their_names():
+    given = pd.DataFrame({"c": [3.0], "a": [1.0], "b": [2.0]})
+    assert covariates.future(given, read(np.ones(9)), ("a", "b", "c"), 1).tolist() == [[1, 2, 3]]
 
 
 # Backtests.
@@ -889,6 +941,20 @@ def test_widths_and_scores_are_relative_to_plain_intervals(tested):
     assert "times as wide as without adapting" in tested.summary()
 
 
+def test_the_coverage_of_a_step_is_that_of_the_origins_whose_value_is_known(tested):
+    outcome = replace(
+        tested,
+        steps=np.array([1, 2]),
+        observed=np.array([[[1.0], [1.0]], [[5.0], [np.nan]], [[1.0], [np.nan]], [[5.0], [np.nan]]]),
+        forecasts={"RecurrentForecaster": np.zeros((4, 2, 1)), "persistence": np.ones((4, 2, 1))},
+        lower=np.zeros((4, 2, 1)),
+        upper=np.full((4, 2, 1), 2.0),
+        plain_lower=np.zeros((4, 2, 1)),
+        plain_upper=np.full((4, 2, 1), 2.0),
+    )
+    assert "cover 60.0 %, by step ahead 50, 100 %" in outcome.summary()
+
+
 def test_errors_of_several_series_are_means_over_series(tested):
     """RMSE is a mean of roots: errors of 1 in one series, 3 and 5 in the other."""
     forecast = np.array([[[1.0, 3.0]], [[-1.0, 5.0]]])
@@ -906,6 +972,16 @@ def test_exponential_smoothing_is_beside_it(tested):
     assert "ETS" in tested.forecasts
     assert tested.mase("ETS") < tested.mase("persistence")
     assert "ETS" in tested.summary()
+
+
+def test_exponential_smoothing_reads_all_that_is_known_and_nothing_later():
+    pytest.importorskip("statsmodels")
+    values, origins = MONTHLY.to_numpy()[:, None], np.array([79])
+    found = baselines.exponential_smoothing(values, origins, 2, 1, 72)
+    for changed, is_read in ((78, True), (79, True), (80, False)):
+        other = np.where(np.arange(96)[:, None] == changed, 99.0, values)
+        again = baselines.exponential_smoothing(other, origins, 2, 1, 72)
+        assert (np.abs(again - found).max() > 1) == is_read
 
 
 def test_linear_autoregression_is_beside_it(tested):
@@ -983,6 +1059,16 @@ def test_pickles_and_saved_forecasters_are_the_same(fitted, tmp_path):
         assert str(again.predict().index[0]) == "2023-02"
     with pytest.raises(GatelabError, match="kept exists and is not empty: choose a new directory"):
         again.save(tmp_path / "kept")
+
+
+def test_a_forecaster_that_was_updated_and_saved_goes_on_as_the_one_in_memory(tmp_path):
+    y, X = MONTHLY.to_numpy(), np.random.RandomState(0).normal(size=(96, 1))
+    forecaster = RecurrentForecaster(**{**QUICK, "num_steps": 4}).fit(y[:80], X=X[:80], fh=range(1, 5))
+    forecaster.update(y[80:86], X=X[80:86]).save(tmp_path / "kept")
+    loaded = RecurrentForecaster.load(tmp_path / "kept")
+    for each in (forecaster, loaded):
+        each.update(y[86:90], X=X[86:90])
+    np.testing.assert_array_equal(loaded.scores_.errors, forecaster.scores_.errors)
 
 
 def test_a_cell_of_ones_own_is_kept(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import t
 from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
 from sklearn.neighbors import NearestNeighbors
@@ -162,3 +163,14 @@ def test_a_gap_is_reported_where_it_is_no_chance():
     assert worse.low < worse.test - worse.validation < worse.high
     assert gap.found((numbers + noise, numbers), (numbers + 1.1 * noise, numbers)) is None
     assert gap.found((numbers[:1], numbers[:1]), (numbers, numbers)) is None
+
+
+def test_the_interval_of_a_difference_of_errors_is_welchs():
+    """A few sequences with much the same error, and many with errors of all sizes."""
+    errors = [1 + 0.01 * RANDOM.normal(size=8), 4 + 3 * RANDOM.uniform(size=60)]
+    found = gap.found(*((each[:, None], np.zeros((len(each), 1))) for each in errors))
+    shares = [each.var(ddof=1) / len(each) for each in errors]
+    freedom = sum(shares) ** 2 / sum(share**2 / (len(each) - 1) for share, each in zip(shares, errors, strict=True))
+    width = t.ppf(0.995, freedom) * np.sqrt(sum(shares))
+    middle = errors[1].mean() - errors[0].mean()
+    assert (found.low, found.high) == pytest.approx((middle - width, middle + width))
