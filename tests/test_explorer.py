@@ -297,6 +297,27 @@ def test_a_target_of_several_columns_is_that_of_its_step(view):
         assert shown == pytest.approx(target[2 * t : 2 * t + 2], rel=0.01)
 
 
+def test_the_error_of_a_number_is_what_was_predicted_minus_the_target(view):
+    page = view("adding")
+    page.keyboard.press("End")
+    settle(page)
+    said = page.locator(".answer").first.text_content().replace("−", "-")
+    predicted, target, error = (
+        float(re.search(pattern, said)[1])
+        for pattern in (r"(-?[\d.]+) predicted", r"target (-?[\d.]+)", r"error (-?[\d.]+)")
+    )
+    assert error == pytest.approx(predicted - target, abs=0.02)
+    assert abs(error) > 0.05
+
+
+def test_of_many_classes_the_likeliest_are_shown(view):
+    page = view("text")
+    shares = [float(share) for share in page.locator(".answer .class .share").all_text_contents()]
+    assert len(shares) == 10
+    assert shares == sorted(shares, reverse=True)
+    assert "best" in page.locator(".answer .class").first.get_attribute("class")
+
+
 def test_a_token_is_coloured_by_its_effect_against_that_of_all_tokens(view):
     page = view("tokens")
     settle(page)
@@ -756,6 +777,17 @@ def test_clamps_are_set_with_a_pointer_listed_undone_and_seen_beside_the_untouch
     page.locator("h1").click()
     page.keyboard.press("Control+z")
     assert len(values(page)["clamps"]) == 1
+
+
+def test_the_next_example_is_offered_for_a_clamp_and_after_the_last_one_the_first(view):
+    page = view("rows")
+    offered = page.get_by_label("example whose values are taken")
+    assert offered.input_value() == "1"
+    last = offered.locator("option").count() - 1
+    page.evaluate("(link) => { location.hash = link }", quote(situation(example=last)))
+    page.wait_for_function(f"() => explorer.values().example === {last}")
+    settle(page)
+    assert offered.input_value() == "0"
 
 
 def test_a_clamp_takes_the_values_of_an_own_input(view):

@@ -385,6 +385,27 @@ def test_a_state_that_is_lost_between_calls_is_noticed():
         check(model, whole, lambda x, carried: run(x, beginning(whole, len(x))))
 
 
+def test_a_state_that_is_lost_between_calls_of_a_fixed_length_is_noticed():
+    model = Recurrent("gru", exported.D, exported.H, batch_first=True)
+    whole = network_of(model)
+    run = NumpyRunner(whole)
+    assert check(model, whole, run, chunk=4).difference < 1e-6
+    with pytest.raises(GatelabError, match=r"the answer differs by .*T = 12"):
+        check(model, whole, lambda x, carried: run(x, beginning(whole, len(x))), chunk=4)
+
+
+def test_the_largest_difference_is_reported_wherever_it_is():
+    model = exported.classifier("gru", 1)
+    whole = network_of(model)
+    run = NumpyRunner(whole)
+
+    def off_at_first(x, carried):
+        answer, carried = run(x, carried)
+        return answer * (1 + 5e-6 * (x.shape[1] == 1)), carried
+
+    assert check(model, whole, run).difference < 1e-6 < check(model, whole, off_at_first).difference
+
+
 @cell
 def chaotic(x, h, W):
     """Doubles every difference from step to step."""
@@ -420,6 +441,15 @@ def test_weights_that_are_not_finite_are_refused(tmp_path):
         with pytest.raises(GatelabError, match="a weight is NaN or infinite"):
             export(model, target, tmp_path / target)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_every_weight_has_to_be_finite():
+    options = {"embedding_size": 4, "stem": "conv", "pool": "attention"}
+    for name, _ in exported.classifier("gru", 1, **options).named_parameters():
+        model = exported.classifier("gru", 1, **options)
+        dict(model.named_parameters())[name].data.view(-1)[0] = float("nan")
+        with pytest.raises(GatelabError, match="a weight is NaN or infinite"):
+            network_of(model)
 
 
 # From JSON to the others.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -347,6 +349,41 @@ def test_gradients_of_tokens_are_those_of_one_hot_vectors(tmp_path):
     assert relative(ran["gradient"]["x"], one_hot.grad.ravel()) <= 1e-12
 
 
+def test_steps_of_a_clamp_end_with_the_first_of_its_values_and_its_last_step(tmp_path):
+    node = exported(network_of(model_of("gru")), tmp_path)
+    for steps, until, expected in ((5, 3, [1, 1, 1, 0, 0, 0]), (2, 4, [1, 1, 0, 0, 0, 0])):
+        clamp = {"value": "z", "to": [0.25] * 5 * steps, "until": until}
+        ran = node.ask(xs=np.ones((6, 3)), clamps=[clamp], record=True)
+        assert (np.reshape(ran["layers"][0]["gates"]["z"], (6, 5)) == 0.25).all(1).tolist() == expected
+
+
+def test_clamps_add_to_those_of_a_clamped_network(tmp_path):
+    write(network_of(model_of("gru"), "one"), tmp_path / "one", Settings())
+    script = (
+        'const { create } = await import("./one.mjs"), { weights } = await import("./one.weights.mjs");'
+        'const both = create(weights).clamp({ value: "z", to: 0.25 }).clamp({ value: "r", to: 0.5 });'
+        "const { gates } = both.gates([[1, 2, 3]])[0];"
+        "console.log(JSON.stringify([both.clamps.length, ...gates.z, ...gates.r]));"
+    )
+    command = ["node", "--input-type=module", "--eval", script]
+    said = subprocess.run(command, cwd=tmp_path / "one", capture_output=True, text=True, check=True).stdout
+    assert json.loads(said) == [2, *[0.25] * 5, *[0.5] * 5]
+
+
+def test_a_recorded_piece_leaves_the_state_that_any_piece_leaves(tmp_path):
+    node = exported(scaled(network_of(StepPredictor("gru", 3, 6, 3, 1, dropout=0.0)), 3), tmp_path)
+    xs = np.random.default_rng(0).standard_normal((5, 3))
+    assert node.ask(xs=xs, record=True)["state"] == node.ask(xs=xs)["state"]
+
+
+def test_steps_with_the_same_largest_value_share_its_derivative(tmp_path):
+    model = model_of("gru", pool="max")
+    clamp = {"value": "h", "to": 0.25}
+    ran = exported(network_of(model), tmp_path).ask(xs=np.ones((4, 3)), clamps=[clamp], of=0)
+    found = np.reshape(ran["gradient"]["layers"][0]["states"]["h"], (4, 5))
+    np.testing.assert_allclose(found, np.tile(model.head[-1].weight[0].detach() / 4, (4, 1)), rtol=1e-6)
+
+
 def test_a_gate_clamped_from_the_beginning_is_a_held_gate(tmp_path):
     gru = cells.get("gru")
     layers = Recurrent(gru, 3, 5, batch_first=True)
@@ -412,6 +449,14 @@ def test_what_is_refused(question, message, gru_in_node):
 def gru_in_node(tmp_path_factory):
     torch.manual_seed(0)
     return exported(network_of(model_of("gru")), tmp_path_factory.mktemp("gru"))
+
+
+def test_what_is_no_token_is_refused(tmp_path):
+    node = exported(network_of(model_of("gru", embedding_size=4)), tmp_path)
+    assert len(node.ask(xs=[0, 2])["answer"]) == 3
+    for token in (3, -1, 0.5):
+        with pytest.raises(GatelabError, match=f"{token} is not a token: expected an integer from 0 to 2"):
+            node.ask(xs=[0, token])
 
 
 def test_names_that_javascript_or_the_loops_use(tmp_path):
