@@ -299,6 +299,13 @@ def test_gaps_within_sequences(tmp_path):
     assert content_long(path, fill="interpolate").inputs[4, 3, 0] == 4.75
 
 
+def test_a_sequence_may_lack_most_steps_of_the_interval_of_all_others(tmp_path):
+    path = long_file(tmp_path, [row for row in LONG if row[0] != 3 or row[1] in (0, 5)])
+    filled = content_long(path, fill="interpolate")
+    assert filled.ends.tolist() == [6] * 12
+    np.testing.assert_allclose(filled.inputs[3, :, 0], [3 + step / 4 for step in range(6)])
+
+
 def test_duplicates_within_sequences(tmp_path):
     path = long_file(tmp_path, [*LONG, (3, 2, 100.0)])
     with pytest.raises(

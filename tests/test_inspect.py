@@ -14,9 +14,11 @@ from typer.testing import CliRunner
 
 from gatelab import analysis, style
 from gatelab.cli import app
+from gatelab.report.inspection import memory
 from gatelab.report.inspection.predictions import spread_out, without_overlap
 from gatelab.report.words import inspection as words
 from gatelab.training import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, train
+from gatelab.training.gradients import Gradients
 from gatelab.training.reporter import Reporter
 
 ALWAYS = {"gates.png", "units.png", "memory.png", "eigenvalues.png", "gradients.png", "predictions.png"}
@@ -154,6 +156,14 @@ def test_the_words_say_what_the_numbers_say(runs):
     rows = words.gate_table(found)
     assert [row[0] for row in rows] == ["gate", "r", "z", "n"]
     assert rows[2][1] == "keep"
+
+
+def test_steps_that_are_counted_from_the_end_of_a_record_end_at_0():
+    recorded = Gradients(np.arange(2), np.ones((2, 1, 1, 4)))
+    for from_end, steps in ((True, (-3.5, 0.5)), (False, (-0.5, 3.5))):
+        axes = style.new_figure(4, 3).subplots()
+        memory._record(axes, recorded, 0, 0, from_end)
+        assert axes.get_xlim() == steps
 
 
 def test_recorded_gradients_are_shown_and_else_how_to_record_them(runs):

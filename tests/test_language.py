@@ -17,6 +17,7 @@ from torch.nn.utils.parametrizations import orthogonal, spectral_norm, weight_no
 from gatelab import (
     CellError,
     GatelabError,
+    I,
     Recurrent,
     bernoulli,
     cell,
@@ -50,6 +51,7 @@ from gatelab import (
     where,
 )  # fmt: skip
 from gatelab.lang.document import digest, from_document, to_document
+from gatelab.lang.graph import is_antisymmetric
 from gatelab.training import RunSpec, train
 
 
@@ -277,6 +279,28 @@ def masked(x, h, W, U, b, *, rate=0.25):
     m = bernoulli(1 - rate)
     k = bernoulli(0.5)
     return m * tanh(W.h(x) + U.h(h) + b.h) + 2 * k
+
+
+def test_a_map_minus_its_transpose_is_antisymmetric_and_their_sum_is_not():
+    def matrix(of):
+        @cell
+        def own(x, h, W, U):
+            return tanh(W.n(x) + of(U.n)(h))
+
+        return own.graph.matrices[-1]
+
+    assert is_antisymmetric(matrix(lambda U: U - U.T))
+    assert is_antisymmetric(matrix(lambda U: 0.5 * (U.T - U) - 0.1 * I))
+    assert not is_antisymmetric(matrix(lambda U: U + U.T))
+    assert not is_antisymmetric(matrix(lambda U: U - 0.1 * I))
+
+
+def test_a_sum_of_maps_may_begin_with_the_identity():
+    @cell
+    def own(x, h, W, U):
+        return tanh(W.n(x) + (0.5 * I + U.n)(h))
+
+    assert own.text() == "h' = tanh(W_n x + (0.5 I + U_n) h)"
 
 
 def test_masks_are_drawn_in_training_and_are_their_mean_otherwise():

@@ -48,6 +48,14 @@ def test_uniform_noise_has_as_many_bits_as_tokens_have():
     assert bits == pytest.approx(3.0, abs=0.01)
 
 
+def test_of_a_long_text_the_last_tokens_are_counted(monkeypatch):
+    train, validation, test = np.random.RandomState(0).randint(0, 4, (3, 600)) // [[1], [1], [2]]
+    last = ngrams.best_order(train[-200:], validation, test, 4)
+    assert ngrams.best_order(train, validation, test, 4) != last
+    monkeypatch.setattr(ngrams, "COUNTED", 200)
+    assert ngrams.best_order(train, validation, test, 4) == last
+
+
 @pytest.mark.parametrize(("size", "longest"), [(1400, 5), (1500, 5), (2048, 5), (1200, 6)])
 def test_the_numbers_of_n_grams_stay_within_64_bits(size, longest):
     """Of a text that repeats itself, longer contexts are better: the longest whose number has room is taken."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gatelab import tasks
 from gatelab.errors import DataError
 from gatelab.estimators import holding_out
-from gatelab.tasks.own import folders
+from gatelab.tasks.own import folders, splits
 from gatelab.tasks.own.reading import Reading
 from gatelab.tasks.sampling import spared, split_groups, stream
 
@@ -269,6 +269,21 @@ def test_groups_are_given_back_as_a_whole():
     alone = spared(np.array([0, 1]), np.array([2, 3, 4, 5]), labels)
     assert [part.tolist() for part in alone] == [[0, 1, 4], [2, 3, 5]]
     assert spared(np.array([0]), np.array([1, 2]), None)[1].tolist() == [1, 2]  # numbers have no classes
+
+
+def test_no_more_groups_are_given_back_than_a_class_needs():
+    """The first group has both of the examples of class 1 that are needed, so that the second one is held out."""
+    labels, groups = np.array([0, 0, 1, 1, 1, 0, 0, 0, 0, 0]), np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
+    train, held = spared(np.arange(2), np.arange(2, 10), labels, groups)
+    assert (train.tolist(), held.tolist()) == ([0, 1, 2, 3], [4, 5, 6, 7, 8, 9])
+
+
+def test_groups_stay_together_where_classes_get_their_examples_back():
+    groups, labels = np.repeat(np.arange(12), 4), np.zeros(48, np.int64)
+    labels[[0, 1, 4, 5]] = [1, 1, 2, 2]  # two classes that are in one group each
+    for seed in range(20):
+        train, validation, _ = splits.indices(48, labels, None, groups, seed, "file")
+        assert not set(groups[train]) & set(groups[validation])
 
 
 def test_a_class_that_is_never_trained_is_named(tmp_path):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from matplotlib.mathtext import MathTextParser
 from random_cells import NAMESPACE, Language, made, source
 
-from gatelab import I, cell, cells, exp, learned, relu, sigmoid, tanh
+from gatelab import I, cell, cells, exp, learned, mean, relu, sigmoid, sqrt, tanh
 from gatelab.lang.graph import evaluate
 from gatelab.lang.printing import GREEK
 
@@ -211,3 +211,12 @@ def test_matrix_expressions():
         "A = −(U_a + 2 U_bᵀ) − γ I",
         "h' = A h + (U_a − (U_b − U_c)) h + (0.5 U_d) h",
     ]
+
+
+def test_a_normalization_with_an_epsilon_of_its_own_is_printed_in_full():
+    @cell
+    def own(x, h, W, U):
+        n = W.n(x) + U.n(h)
+        return n / sqrt(mean(n * n) + 1e-2)
+
+    assert own.text().splitlines()[-1] == "h' = n / √(mean(n ⊙ n) + 0.01)"

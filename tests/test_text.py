@@ -87,6 +87,15 @@ def test_many_different_characters(tmp_path):
     assert np.array_equal(encode(text, task.vocabulary, "characters"), task.content.tokens)
 
 
+def test_a_text_of_several_blocks_is_the_same_text(tmp_path, monkeypatch):
+    path = text_file(tmp_path)
+    whole = tokenize(path, "characters")
+    monkeypatch.setattr("gatelab.tasks.text.BLOCK", 100)
+    tokens, vocabulary = tokenize(path, "characters")
+    assert vocabulary == whole.vocabulary
+    np.testing.assert_array_equal(tokens, whole.tokens)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

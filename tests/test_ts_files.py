@@ -112,6 +112,12 @@ def test_a_pair_is_the_published_split(tmp_path):
         tasks.get("files", path=tmp_path / "Other").load()
 
 
+def test_each_file_of_a_pair_has_lengths_of_its_own(tmp_path):
+    ts(tmp_path / "Toy_TRAIN.ts", [f"{'1,' * (2 + i % 2)}2:{'ab'[i % 2]}" for i in range(8)])
+    ts(tmp_path / "Toy_TEST.ts", ["1,2:a", "1,2,3,4,5,6:b"])
+    assert tasks.get("files", path=tmp_path / "Toy").content.ends.tolist() == [3, 4] * 4 + [2, 6]
+
+
 def test_options_for_tables_do_not_fit(tmp_path):
     path = ts(tmp_path / "d.ts", ["1:a", "2:b", "3:a"])
     for option in ({"columns": "x"}, {"split": "x"}, {"tokens": True}, {"id": "x"}):

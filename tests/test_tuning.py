@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gatelab import style
 from gatelab.errors import GatelabError
 from gatelab.experiments import config
 from gatelab.experiments.bench import bench, gather_again
@@ -22,6 +23,7 @@ from gatelab.experiments.tuning.search import Ended, Trial, best, is_hopeless, s
 from gatelab.experiments.tuning.space import Range, applied, place_of
 from gatelab.experiments.verify import verify_experiment
 from gatelab.experiments.worker import Finished
+from gatelab.report import search as pictures
 from gatelab.report.words.search import search_findings
 from gatelab.report.write import write_reports
 from gatelab.training import ModelSpec, Run, RunSpec, train
@@ -391,3 +393,18 @@ def test_a_search_that_does_not_decide_at_one_budget_says_so(done, confidence, d
     (said,) = [sentence for sentence in search_findings(search) if sentence.startswith("The winner ")]
     assert ("where that is below 95 % the search does not decide" in said) != decides
     assert f"{100 * min(confidence):.0f} to {100 * max(confidence):.0f} % of bootstrap samples" in said
+
+
+def test_figures_of_a_search_begin_at_a_typical_score():
+    """The worst two of eleven trials would press the others together: arrows stand for them. A loss is a negative
+    score.
+    """
+    for factor, top, step in ((-1, -1.0, -0.1), (100, 0.98, -0.01)):
+        scores = [*(top + step * i for i in range(9)), top + 80 * step, top + 80 * step]
+        figure = style.new_figure(4, 3)
+        axes, values = figure.subplots(), factor * np.array(scores)
+        axes.plot(range(11), values, "o")
+        pictures._begin_at_typical(figure, scores, factor)
+        low, high = axes.get_ylim()
+        assert [low <= value <= high for value in values] == [True] * 9 + [False] * 2
+        assert [line.get_label() for line in axes.lines[1:]] == ["_outside"] * 2

@@ -213,6 +213,16 @@ def test_what_it_cannot_do_is_said(own, series, tmp_path):
 # Other kinds of input.
 
 
+def test_what_lies_beyond_an_end_is_not_looked_at(own):
+    new, model = gestures(12, seed=5), gatelab.load(own)
+    beyond = np.arange(16) >= new["lengths"][:, None]
+    X = np.where(beyond[..., None], np.nan, new["X"])
+    expected = model.predict(new["X"], lengths=new["lengths"])
+    assert model.predict(X, lengths=new["lengths"]).tolist() == expected.tolist()
+    with pytest.raises(ValueError, match="X has NaN in sequence"):
+        model.predict(X, lengths=new["lengths"] + (new["lengths"] < 16))
+
+
 @pytest.mark.parametrize("order", ["rows", "pixels", "permuted"])
 def test_images_are_taken_as_they_are(tmp_path, order):
     task = f"digits:limit=100,order={order}"
@@ -472,6 +482,16 @@ def test_predict_takes_every_kind_of_file_with_and_without_labels(own, tmp_path,
     assert out.splitlines()[1].split(",")[1] == expected[3]
     code, out, _ = cli("predict", own, tmp_path / "plain.npz", "--out", tmp_path / "out.csv")
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 13
+
+
+def test_labels_of_steps_stand_beside_their_predictions(tmp_path):
+    random = np.random.RandomState(0)
+    y, lengths = np.array(["a", "b"])[random.randint(0, 2, (40, 6))], random.randint(2, 7, 40)
+    np.savez(tmp_path / "d.npz", X=random.standard_normal((40, 6, 1)), y=y, lengths=lengths)
+    run = trained(tmp_path / "run", f"files:path={tmp_path}/d.npz", 1)
+    rows = predict(gatelab.load(run.path), tmp_path / "d.npz").rows
+    assert [row[0] for row in rows[:2]] == ["0, step 0", "0, step 1"]
+    assert [row[-1] for row in rows] == [label for row, end in zip(y, lengths, strict=True) for label in row[:end]]
 
 
 def test_a_sequence_may_be_a_parquet_file(own, tmp_path, cli):
