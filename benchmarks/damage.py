@@ -39,6 +39,7 @@ from gatelab.analysis import inspect
 from gatelab.cli import main as gatelab_main
 from gatelab.experiments import config as experiments
 from gatelab.experiments.bench import bench
+from gatelab.experiments.experiment import read_experiment
 from gatelab.experiments.results import Results, gather
 from gatelab.experiments.worker import Finished
 from gatelab.report import figures
@@ -366,8 +367,7 @@ class Expected:
         if key not in self.known:
             copy = self.copied(subject, "fewer")
             (copy / place / "manifest.json").unlink()
-            experiment = sealed.read_json(copy / "experiment.json")
-            self.known[key] = Answer("answered", numbers(plain(gather(experiment, copy)), str(place)))
+            self.known[key] = Answer("answered", numbers(plain(gather(read_experiment(copy), copy)), str(place)))
         return self.known[key].value
 
 

@@ -228,7 +228,7 @@ def contents(run: Run) -> dict[str, Any]:
     place = {key: value for key, value in state["place"].items() if key not in ("seconds", "total_seconds", "history")}
     history = [without_times(line) for line in state["place"]["history"]]
     recorded, cell = run.path / "gradients.npz", run.model_record["cell"]
-    kept = ("status", "test", "best_epoch", "epochs", "identity", "parameters")
+    kept = {"status", "test", "best_epoch", "epochs", "identity", "parameters"}
     return {
         "metrics": [without_times(line) for line in run.metrics()],
         "best.safetensors": run.best_path.read_bytes(),
@@ -236,7 +236,7 @@ def contents(run: Run) -> dict[str, Any]:
         "place in the checkpoint": (place, history, state["schedule"]),
         "predictions": exact(run.predictions()),
         "gradients": exact(sealed.read_arrays(recorded)) if recorded.exists() else None,
-        "manifest": {key: manifest[key] for key in kept},
+        "manifest": manifest.model_dump(include=kept),
         "model": {**run.model_record, "cell": {**cell, "file": None}},  # which lay in another folder
     }
 

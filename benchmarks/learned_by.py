@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gatelab.experiments.bench import read_experiment
 from gatelab.experiments.stats import effects
+from gatelab.report.words.findings import change_names
 from gatelab.training import Run
 
 
@@ -24,20 +25,21 @@ def main() -> None:
     parser.add_argument("--mse", type=float, default=0.01)
     arguments = parser.parse_args()
     experiment = read_experiment(arguments.experiment)
-    epochs: dict[str, dict[int, float]] = {name: {} for name in experiment["models"]}
-    passed: dict[str, list[str]] = {name: [] for name in experiment["models"]}
-    for run in experiment["runs"]:
-        history = Run(arguments.experiment / run["place"]).metrics()
+    epochs: dict[str, dict[int, float]] = {name: {} for name in experiment.models}
+    passed: dict[str, list[str]] = {name: [] for name in experiment.models}
+    for run in experiment.runs:
+        history = Run(arguments.experiment / run.path).metrics()
         found = next((line["epoch"] for line in history if has_passed(line, arguments)), None)
-        epochs[run["model"]][run["seed"]] = found or len(history) + 1
-        passed[run["model"]].append(str(found or "–"))
+        epochs[run.model][run.seed] = found or len(history) + 1
+        passed[run.model].append(str(found or "–"))
     for name, values in epochs.items():
         print(f"{name:<28} median {statistics.median(values.values()):>4g}   each seed: {', '.join(passed[name])}")
-    for effect in effects(epochs, experiment["spec"].get("design", {})):
-        print(
-            f"{effect.name}: {effect.difference:+.1f} epochs (95 % CI {effect.low:+.1f} to {effect.high:+.1f}, "
-            f"p = {effect.p_adjusted:.3g} after Holm, {effect.n} seeds)"
+    for effect in effects(epochs, experiment.spec.design, experiment.family.tests):
+        size = effect.difference
+        tested = (
+            f" (95 % CI {size.low:+.1f} to {size.high:+.1f}, p = {size.p_adjusted:.3g})" if size.low is not None else ""
         )
+        print(f"{change_names(effect.changes)}: {size.mean:+.1f} epochs{tested}, {size.n} seeds")
 
 
 def has_passed(line: dict, arguments: argparse.Namespace) -> bool:

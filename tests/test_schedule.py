@@ -7,6 +7,7 @@ import torch
 from torch.optim import SGD, lr_scheduler
 
 from gatelab.training import optimizers
+from gatelab.training.optimizers import OPTIMIZERS
 from gatelab.training.schedule import Schedule
 from gatelab.training.spec import OptimizationSpec
 
@@ -63,7 +64,7 @@ def test_constant_is():
     assert ours() == [0.5] * EPOCHS
 
 
-@pytest.mark.parametrize("name", ["sgd", "rmsprop", "adam", "adamw"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize(("epochs", "batches"), [(3, 7), (1, 40), (20, 1)])
 def test_one_cycle(epochs, batches, name):
     """Batch by batch, of the learning rate and of momentum."""

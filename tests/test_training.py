@@ -36,6 +36,7 @@ from gatelab.training import (
     seeds,
     train,
 )  # fmt: skip
+from gatelab.training.optimizers import OPTIMIZERS
 from gatelab.training.reporter import Reporter
 from gatelab.training.schedule import Schedule
 from gatelab.training.verify import verify
@@ -123,7 +124,7 @@ def test_it_is_the_loop_anybody_would_write(tmp_path, name):
         torch.testing.assert_close(ours[f"model.{key}"], value, atol=5e-6, rtol=1e-3)
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd", "rmsprop"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_every_optimiser_moves_and_what_is_frozen_stays(tmp_path, optimizer):
     """Weight decay, momentum and clipping included: a frozen parameter is not the optimiser's to move."""
     made = spec(
@@ -486,7 +487,7 @@ def assert_same_run(a: Run, b: Run) -> None:
     assert a.manifest().test == b.manifest().test
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd", "rmsprop"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_interrupted_and_continued_is_the_same_to_the_bit(tmp_path, optimizer):
     hard = {**HARD, "optimization": {**HARD["optimization"], "optimizer": optimizer}}
     if optimizer in ("sgd", "rmsprop"):

@@ -17,10 +17,10 @@ from gatelab.engine.fused.phases import EXPENSIVE, LEAVES
 from gatelab.tasks import Task
 from gatelab.training import devices
 from gatelab.training.evaluation import EVALUATED_AT_ONCE, KEPT, STREAM_STEPS
+from gatelab.training.optimizers import OPTIMIZERS
 from gatelab.training.spec import ModelSpec, RunSpec
 
 FLOAT = 4  # bytes
-OPTIMIZER_COPIES = {"adam": 2, "adamw": 2, "sgd": 1, "rmsprop": 2}  # of each weight, in the optimizer's state
 
 
 class Footprint(NamedTuple):
@@ -52,7 +52,7 @@ def refuse(spec: RunSpec, where: str = "") -> None:
 
 def estimate(spec: RunSpec) -> Footprint:
     """The memory of a run beside its data."""
-    weights, copies = FLOAT * parameter_count(spec.model, spec.task), OPTIMIZER_COPIES[spec.optimization.optimizer]
+    weights, copies = FLOAT * parameter_count(spec.model, spec.task), OPTIMIZERS[spec.optimization.optimizer].copies
     in_training = weights * (2 + copies)
     in_checkpoint = 2 * weights * (1 + copies)  # as a file in memory, and once more while it is written
     return Footprint(in_training + in_checkpoint, _activations(spec), _outputs(spec))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn, optim
@@ -12,7 +12,9 @@ from torch.optim import Optimizer
 
 from gatelab.engine import team
 from gatelab.errors import GatelabError
-from gatelab.training.spec import OptimizationSpec
+
+if TYPE_CHECKING:
+    from gatelab.training.spec import OptimizationSpec
 
 WORTH_THREADS = 1 << 18  # entries of a parameter; a step over as many takes about 100 microseconds
 
@@ -28,23 +30,34 @@ def _uncompiled(kind: type[Kind]) -> type[Kind]:
     return type(kind.__name__, (kind,), methods | {"step": torch.no_grad()(inspect.unwrap(kind.step))})
 
 
-Adam, AdamW = _uncompiled(optim.Adam), _uncompiled(optim.AdamW)
-SGD, RMSprop = _uncompiled(optim.SGD), _uncompiled(optim.RMSprop)
+class Rule(NamedTuple):
+    """One of torch's optimizers."""
+
+    kind: Any  # type[Optimizer], with arguments of its own
+    copies: int  # of each weight, in its state
+    has_momentum: bool  # as an option; Adam has its own
+    has_fused: bool  # whether torch has it in one pass over all parameters
+
+
+Name = Literal["adam", "adamw", "sgd", "rmsprop"]
+OPTIMIZERS: dict[Name, Rule] = {
+    "adam": Rule(_uncompiled(optim.Adam), 2, has_momentum=False, has_fused=True),
+    "adamw": Rule(_uncompiled(optim.AdamW), 2, has_momentum=False, has_fused=True),
+    "sgd": Rule(_uncompiled(optim.SGD), 1, has_momentum=True, has_fused=True),
+    "rmsprop": Rule(_uncompiled(optim.RMSprop), 2, has_momentum=True, has_fused=False),
+}
 
 
 def optimizer(spec: OptimizationSpec, model: nn.Module) -> Optimizer:
     """The optimizer of all trainable parameters; frozen ones are not given to it, so nothing can change them."""
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    rate, decay = spec.learning_rate, spec.weight_decay
-    # `fused` does one pass over all parameters: on small models the loop over them would cost more than the step.
-    fused = all(parameter.device.type in ("cpu", "cuda") for parameter in trainable)
-    if spec.optimizer == "adam":
-        return Adam(trainable, rate, weight_decay=decay, fused=fused)
-    if spec.optimizer == "adamw":
-        return AdamW(trainable, rate, weight_decay=decay, fused=fused)
-    if spec.optimizer == "sgd":
-        return SGD(trainable, rate, momentum=spec.momentum, weight_decay=decay, fused=fused)
-    return RMSprop(trainable, rate, momentum=spec.momentum, weight_decay=decay)
+    rule, options = OPTIMIZERS[spec.optimizer], dict[str, Any]()
+    if rule.has_momentum:
+        options["momentum"] = spec.momentum
+    if rule.has_fused:  # on small models the loop over all parameters would cost more than the step
+        options["fused"] = all(parameter.device.type in ("cpu", "cuda") for parameter in trainable)
+    made: Optimizer = rule.kind(trainable, spec.learning_rate, weight_decay=spec.weight_decay, **options)
+    return made
 
 
 def step(optimizer: Optimizer) -> None:

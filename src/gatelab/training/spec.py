@@ -24,9 +24,11 @@ from gatelab.engine.choose import check as check_engine
 from gatelab.engine.recurrent import resolve_options
 from gatelab.engine.settings import check_chrono, check_frozen, check_gate_bias
 from gatelab.errors import GatelabError, invalid, unknown
+from gatelab.formatting import listed
 from gatelab.lang import Cell, Option, hold
 from gatelab.numerals import before_validation
 from gatelab.tasks import Task
+from gatelab.training import optimizers
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -196,7 +198,7 @@ class ModelSpec(Section):
 class OptimizationSpec(Section):
     """The optimizer and its schedule."""
 
-    optimizer: Literal["adam", "adamw", "sgd", "rmsprop"] = Field("adam", description="the optimizer")
+    optimizer: optimizers.Name = Field("adam", description="the optimizer")
     learning_rate: float = Field(1e-3, gt=0, description="initial learning rate, after the warm-up")
     weight_decay: float = Field(0.0, ge=0, description="weight decay")
     momentum: float = Field(0.0, ge=0, lt=1, description="momentum of sgd and rmsprop")
@@ -216,8 +218,9 @@ class OptimizationSpec(Section):
 
     def conflicts(self) -> Iterator[Conflict]:
         """Settings that the optimizer or the schedule does not have."""
-        if self.momentum and self.optimizer not in ("sgd", "rmsprop"):
-            why = f"this is for sgd and rmsprop; {self.optimizer} has its own: leave it out"
+        takers: list[str] = [name for name, rule in optimizers.OPTIMIZERS.items() if rule.has_momentum]
+        if self.momentum and self.optimizer not in takers:
+            why = f"this is for {listed(takers)}; {self.optimizer} has its own: leave it out"
             yield Conflict(("momentum", "optimizer"), why)
         elif self.momentum and self.schedule == "one_cycle":
             yield Conflict(("momentum", "schedule"), "one_cycle has a momentum of its own: leave it out")
