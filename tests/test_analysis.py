@@ -11,7 +11,7 @@ import torch
 from gatelab import analysis, cell, cells, learned, sigmoid, tanh, tasks
 from gatelab.analysis import clamping, eigenvalues, gates, horizon, predictions, subject
 from gatelab.analysis.steps import Step
-from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
+from gatelab.models import SequenceClassifier, StepPredictor
 from gatelab.training import Run
 
 DIGITS = tasks.get("digits", limit=50)
@@ -487,7 +487,7 @@ def test_answers_beyond_an_end_do_not_count(tmp_path):
     said[0, 3] += 1.0
     said[0, 4:] += 100.0
     Run(tmp_path).write_predictions(said, right, lengths)
-    found = analysis.predictions_of(looked_at(Forecaster("gru", 1, 3), task, path=tmp_path))
+    found = analysis.predictions_of(looked_at(StepPredictor("gru", 1, 3, 1), task, path=tmp_path))
     assert found.error[0] == pytest.approx(0.25)
     assert not found.error[1:].any()
     assert not found.scored[0, 4:].any()
@@ -495,7 +495,7 @@ def test_answers_beyond_an_end_do_not_count(tmp_path):
 
 def test_numbers_are_sorted_by_their_error_and_made_where_a_run_has_none(tmp_path):
     task = tasks.get("sine", duration=200, length=10)
-    seen = looked_at(Forecaster("gru", 1, 3), task, path=tmp_path)
+    seen = looked_at(StepPredictor("gru", 1, 3, 1), task, path=tmp_path)
     found = analysis.predictions_of(seen)
     worst = found.worst(3)
     batch = seen.examples(500)

@@ -20,7 +20,7 @@ from gatelab import GatelabError, Recurrent, cell, cells, sigmoid
 from gatelab.export import from_keras, network_of, to_keras
 from gatelab.export.check import TOLERANCE, check
 from gatelab.export.keras_model import runner, write
-from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
+from gatelab.models import SequenceClassifier, StepPredictor
 from gatelab.tasks.scaling import Scaling
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
@@ -245,7 +245,7 @@ def test_tokens(embedding, tmp_path):
 
 
 def test_changes_of_a_series(tmp_path):
-    source = Forecaster("lstm", 2, H, 2).eval()
+    source = StepPredictor("lstm", 2, H, 2, 2).eval()
     scale = Scaling(np.array([0.1, -3.0]), np.array([0.5, 20.0]))
     assert checked(source, tmp_path, input_scale=scale, output_scale=scale, differenced=2) <= TOLERANCE
     source = StepPredictor("gru", 3, H, 1, 1).eval()

@@ -38,7 +38,7 @@ from gatelab.lang import (
     where,
 )
 from gatelab.lang.hold import hold
-from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
+from gatelab.models import SequenceClassifier, StepPredictor
 from gatelab.tasks.scaling import Scaling
 
 DOCS = Path(__file__).parent.parent / "docs" / "export" / "torch.md"
@@ -210,7 +210,7 @@ def test_tokens(embedding, tmp_path):
 
 
 def test_changes_of_a_series(tmp_path):
-    source = Forecaster("gru", 2, H, 2).eval()
+    source = StepPredictor("gru", 2, H, 2, 2).eval()
     scale = Scaling(np.array([0.1, -3.0]), np.array([0.5, 20.0]))
     changes = {"input_scale": scale, "output_scale": scale, "differenced": 2}
     assert checked(source, tmp_path, program=True, **changes) <= TOLERANCE

@@ -31,7 +31,7 @@ from gatelab.estimators.forecasting import (
 )
 from gatelab.estimators.forecasting.ensemble import Material
 from gatelab.estimators.forecasting.history import History
-from gatelab.estimators.forecasting.intervals import Scores
+from gatelab.estimators.forecasting.intervals import Scores, conformal_rank
 from gatelab.estimators.forecasting.stamps import Stamps
 from gatelab.estimators.forecasting.transforms import KINDS, Combination, Transform
 from gatelab.estimators.forecasting.verify import verify_forecaster
@@ -694,6 +694,15 @@ def test_narrow_intervals_are_inside_of_wide_ones(kind):
     coverages = [0.1, 0.3, 0.49, 0.5, 0.51, 0.65, 0.79, 0.8, 0.81, 0.85, 0.9, 0.91, 0.94, 0.95, 0.96, 0.98, 0.99, 0.995]
     widths = [scores_of(errors).widths(coverage, True, times=len(errors)) for coverage in coverages]
     assert all((wider >= narrower).all() for narrower, wider in itertools.pairwise(widths))
+
+
+def test_the_rank_of_an_error_that_bounds_the_next_one():
+    """By simulation: the next of exchangeable errors is below the one of this rank as often as was asked for."""
+    assert [conformal_rank(errors, 0.9) for errors in (8, 9, 19, 99)] == [None, 9, 18, 90]
+    random = np.random.RandomState(0)
+    for errors, level in ((9, 0.8), (19, 0.95), (99, 0.5)):
+        held, following = np.sort(random.exponential(size=(20_000, errors)), 1), random.exponential(size=20_000)
+        assert (following <= held[:, conformal_rank(errors, level) - 1]).mean() == pytest.approx(level, abs=0.02)
 
 
 def test_usual_coverages_have_factors_of_their_own():

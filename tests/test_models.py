@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
+from gatelab.models import SequenceClassifier, StepPredictor
 from gatelab.models.pooling import POOLS
 from gatelab.models.stem import ConvStem
 
@@ -117,7 +117,7 @@ def test_tokens_step_too():
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_the_forecast_equals_rerunning_the_growing_window(cell):
-    model = double(Forecaster(cell, 2, 5, num_layers=2))
+    model = double(StepPredictor(cell, 2, 5, 2, num_layers=2))
     x = torch.randn(3, 8, 2).double()
     window, expected = x, []
     for _ in range(6):
@@ -127,9 +127,9 @@ def test_the_forecast_equals_rerunning_the_growing_window(cell):
 
 
 def test_the_window_is_processed_once_and_training_mode_is_restored():
-    model = Forecaster("gru", 1, 5, head_dropout=0.5)
+    model = StepPredictor("gru", 1, 5, 1, head_dropout=0.5)
     lengths = []
-    model.predictor.recurrent.register_forward_pre_hook(lambda _, arguments: lengths.append(arguments[0].shape[1]))
+    model.recurrent.register_forward_pre_hook(lambda _, arguments: lengths.append(arguments[0].shape[1]))
     x = torch.randn(2, 50, 1)
     once = model.predict_future(x, 4)
     assert lengths == [50, 1, 1, 1]  # a hook is called in every step
@@ -138,54 +138,22 @@ def test_the_window_is_processed_once_and_training_mode_is_restored():
     assert not once.requires_grad
 
 
-def test_intervals_have_the_nominal_coverage():
-    """A forecaster that always predicts 0, on noise: the distribution of errors is known."""
-    model = Forecaster("gru", 1, 3)
-    for parameter in model.parameters():
-        nn.init.zeros_(parameter)
-    generator = torch.Generator().manual_seed(0)
-
-    def noise(n: int) -> torch.Tensor:
-        return torch.randn(n, 5, 1, generator=generator) * torch.tensor([1.0, 2, 3, 4, 5])[:, None]
-
-    covered = []
-    for _ in range(200):
-        model.calibrate(torch.zeros(99, 4, 1), noise(99))
-        forecast = model.forecast(torch.zeros(1, 4, 1), 5, level=0.8)
-        truth = noise(100)
-        covered.append(((truth >= forecast.lower) & (truth <= forecast.upper)).float().mean(0))
-    coverage = torch.stack(covered).mean(0).flatten()
-    assert (coverage - 0.8).abs().max() < 0.02
-    widths = (forecast.upper - forecast.lower).flatten()
-    assert widths[4] > 3 * widths[0]  # one width per step ahead
-
-
-def test_with_too_few_windows_the_interval_is_infinite():
-    model = Forecaster("gru", 1, 3).calibrate(torch.randn(5, 4, 1), torch.randn(5, 2, 1))
-    assert model.forecast(torch.randn(1, 4, 1), 2, level=0.95).upper.isinf().all()
-    assert model.forecast(torch.randn(1, 4, 1), 2, level=0.8).upper.isfinite().all()
-
-
 def test_invalid_arguments_are_refused():
-    with pytest.raises(ValueError, match="cannot be bidirectional"):
-        Forecaster("gru", 1, 3, bidirectional=True)
+    for model, why in (
+        (StepPredictor("gru", 1, 3, 1, bidirectional=True), "reads 1 features, predicts 1, and reads backwards too"),
+        (StepPredictor("gru", 1, 3, 2), "reads 1 features, predicts 2, and reads forwards"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            model.predict_future(torch.randn(1, 4, 1), 2)
     with pytest.raises(ValueError, match="unknown pool 'first'"):
         SequenceClassifier("gru", 3, 5, 4, pool="first")
     with pytest.raises(ValueError, match=r"head_dropout is 1\.5"):
         SequenceClassifier("gru", 3, 5, 4, head_dropout=1.5)
     with pytest.raises(ValueError, match="output_size is 0"):
         StepPredictor("gru", 3, 5, 0)
-    model = Forecaster("gru", 1, 3)
+    model = StepPredictor("gru", 1, 3, 1)
     with pytest.raises(ValueError, match="steps_ahead is 0"):
         model.predict_future(torch.randn(1, 4, 1), 0)
-    with pytest.raises(ValueError, match="call calibrate first"):
-        model.forecast(torch.randn(1, 4, 1), 3)
-    with pytest.raises(ValueError, match="held-out errors reach 2 steps ahead"):
-        model.calibrate(torch.randn(4, 4, 1), torch.randn(4, 2, 1)).forecast(torch.randn(1, 4, 1), 3)
-    with pytest.raises(ValueError, match=r"expected \(N, T, D\)"):
-        model.calibrate(torch.randn(4, 4, 1), torch.randn(3, 2, 1))
-    with pytest.raises(ValueError, match="level is 90"):
-        model.forecast(torch.randn(1, 4, 1), 1, level=90)
 
 
 def test_tokens_are_one_hot_vectors_or_embeddings():

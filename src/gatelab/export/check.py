@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gatelab.engine.recurrent import Recurrent
 from gatelab.errors import GatelabError
 from gatelab.export.network import Layer, Network
-from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
+from gatelab.models import SequenceClassifier, StepPredictor
 
 TOLERANCE = 1e-5  # of the largest output
 STATE_TOLERANCE = 1e-4  # of the largest value of a state; normalizations divide by small numbers
@@ -220,9 +220,8 @@ class Reference:
     """The model itself, by the eager engine in float64, with the input and output of the exported network."""
 
     def __init__(self, model: nn.Module, network: Network, dtype: torch.dtype = torch.float64) -> None:
-        model = copy.deepcopy(model).to(dtype).eval()
         self.dtype = dtype
-        self.model: Any = model.predictor if isinstance(model, Forecaster) else model
+        self.model: Any = copy.deepcopy(model).to(dtype).eval()
         layers = self.model if isinstance(model, Recurrent) else self.model.recurrent
         assert isinstance(layers, Recurrent)
         layers.engine, layers.batch_first = "eager", True

@@ -22,7 +22,7 @@ from gatelab.export.convolutions import Convolution, of_stem
 from gatelab.lang import Cell
 from gatelab.lang.graph import Graph, Matrix, Node, Weight, evaluate, walk
 from gatelab.lang.tensors import value
-from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
+from gatelab.models import SequenceClassifier, StepPredictor
 from gatelab.tasks.preparation import Preparation
 from gatelab.tasks.scaling import Scaling
 
@@ -252,14 +252,12 @@ def _without(graph: Graph, *operations: str) -> Graph:
 
 def network_of_model(model: nn.Module, name: str = "network", preparation: Preparation | None = None) -> Network:
     """The network of a model or a recurrent layer. `preparation`: of a run, scaling and names."""
-    if isinstance(model, Forecaster):
-        model = model.predictor
     if isinstance(model, Recurrent):
         return finite(_of_layers(model, name))
     if not isinstance(model, (SequenceClassifier, StepPredictor)):
         raise GatelabError(
-            f"a {type(model).__name__} cannot be exported: expected a Recurrent, SequenceClassifier, StepPredictor or "
-            "Forecaster, a fitted RecurrentClassifier or RecurrentRegressor, or a run directory"
+            f"a {type(model).__name__} cannot be exported: expected a Recurrent, SequenceClassifier or "
+            "StepPredictor, a fitted RecurrentClassifier or RecurrentRegressor, or a run directory"
         )
     linear = model.head[-1]
     assert isinstance(linear, nn.Linear)

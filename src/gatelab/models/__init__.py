@@ -1,9 +1,8 @@
 """Models: stacked recurrent layers of any cell, with a linear head."""
 
 from gatelab.models.classifier import SequenceClassifier
-from gatelab.models.forecaster import Forecast, Forecaster
 from gatelab.models.predictor import StepPredictor
 
-Model = SequenceClassifier | StepPredictor | Forecaster
+Model = SequenceClassifier | StepPredictor
 
-__all__ = ["Forecast", "Forecaster", "Model", "SequenceClassifier", "StepPredictor"]
+__all__ = ["Model", "SequenceClassifier", "StepPredictor"]

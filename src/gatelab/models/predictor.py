@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Generator, Tensor, nn
 
 from gatelab.engine import Recurrent
 from gatelab.engine.recurrent import State
+from gatelab.errors import GatelabError
 from gatelab.lang import Cell
 from gatelab.models.head import head, reset_head
 from gatelab.models.input_layer import InputLayer
@@ -17,7 +19,7 @@ from gatelab.models.input_layer import InputLayer
 class StepPredictor(nn.Module):
     """Recurrent layers with a linear head at every step, for classification or regression.
 
-    The arguments are those of `SequenceClassifier`, without `read`.
+    The arguments are those of `SequenceClassifier`, without `pool` and `stem`.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class StepPredictor(nn.Module):
         self.input_layer = InputLayer(input_size, embedding_size)
         size = self.input_layer.output_size
         self.recurrent = Recurrent(cell, size, hidden_size, num_layers, dropout=dropout, **layer_options)
+        self.output_size = output_size
         self.head = head(self.recurrent, output_size, head_dropout)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:
@@ -71,3 +74,27 @@ class StepPredictor(nn.Module):
         """One step of a stream: (B, D) or (D,), or tokens (B,), → (B, output_size), and the state for the next step."""
         output, state = self.recurrent.step(self.input_layer.one_step(x, next(self.parameters()).dtype), state)
         return self.head(output), state
+
+    @torch.no_grad()
+    def predict_future(self, x: Tensor, steps_ahead: int) -> Tensor:
+        """(B, T, D) → (B, steps_ahead, D): what follows, if outputs are the next inputs. The window is processed once,
+        then the model goes on from its own predictions, with the state carried along.
+        """
+        if not isinstance(steps_ahead, int) or steps_ahead < 1:
+            raise GatelabError(f"steps_ahead is {steps_ahead!r}: expected an integer of at least 1")
+        if self.recurrent.bidirectional or x.shape[-1] != self.output_size:
+            raise GatelabError(
+                f"the model reads {x.shape[-1]} features, predicts {self.output_size}, and "
+                f"{'reads backwards too' if self.recurrent.bidirectional else 'reads forwards'}: to go on from its own "
+                "predictions it must predict what it reads, in one direction"
+            )
+        training, _ = self.training, self.eval()
+        try:
+            predictions, state = self.process(x, None)
+            future = [predictions[:, -1].contiguous()]  # (B, D)
+            while len(future) < steps_ahead:
+                prediction, state = self.step(future[-1], state)
+                future.append(prediction)
+        finally:
+            self.train(training)
+        return torch.stack(future, 1)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from gatelab.engine import Recurrent
-from gatelab.models import Forecaster, SequenceClassifier, StepPredictor
+from gatelab.models import SequenceClassifier, StepPredictor
 from gatelab.training.seeds import generator
 
 if TYPE_CHECKING:
@@ -21,10 +21,8 @@ def model(spec: ModelSpec, task: Task, seed: int) -> nn.Module:
     options = {"dropout": spec.dropout, "head_dropout": spec.head_dropout, **_layer_options(spec)}
     sizes = (task.input_size, spec.hidden_size, task.output_size, spec.num_layers)
     embedding = spec.embedding(task)
-    network: SequenceClassifier | StepPredictor | Forecaster
-    if task.forecasts and task.input_size == task.output_size:
-        network = Forecaster(spec.equations(), task.input_size, spec.hidden_size, spec.num_layers, **options)
-    elif task.per_step:
+    network: SequenceClassifier | StepPredictor
+    if task.per_step:
         network = StepPredictor(spec.equations(), *sizes, embedding_size=embedding, **options)
     else:
         network = SequenceClassifier(

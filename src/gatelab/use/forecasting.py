@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from gatelab.errors import DataError, GatelabError
-from gatelab.models import Forecaster, StepPredictor
+from gatelab.models import StepPredictor
 from gatelab.tasks import timestamps
 from gatelab.tasks.own import series_files
 from gatelab.tasks.own.reading import Reading
@@ -122,8 +122,7 @@ def _at(times: np.ndarray, stamps: np.ndarray, values: np.ndarray, source: str) 
 @torch.no_grad()
 def _iterated(trained: TrainedModel, window: np.ndarray, steps: int, exogenous: np.ndarray) -> np.ndarray:
     """Read the window, then feed the model its own predictions together with the exogenous inputs."""
-    prepared, module = trained.preparation, trained.module
-    model = module.predictor if isinstance(module, Forecaster) else module
+    prepared, model = trained.preparation, trained.module
     assert isinstance(model, StepPredictor)
     values, state, last = [], None, window[-1]
     with denormals_flushed():

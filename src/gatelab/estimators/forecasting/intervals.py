@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gatelab.models.forecaster import conformal_rank
-
 RECENT, HORIZONS = 60, 20  # the last errors, which adaptive intervals are made of, and at least so many horizons
 TRACKED = (0.5, 0.8, 0.9, 0.95)  # the coverages that have a factor; any other one has that of the next below
 FREE = 2  # the one of them that no other limits
@@ -25,6 +23,16 @@ FREE = 2  # the one of them that no other limits
 RATE, FAST, SLOWEST = 0.4, 60, 0.1
 SHARED = 0.5  # how much of a step is the mean over all steps ahead: what is near is known early
 LOWEST, HIGHEST = 0.5, 2.5  # of the factor: misses of far steps become known long after it rose, and it would rise on
+
+
+def conformal_rank(errors: int, level: float) -> int | None:
+    """Return which of the sorted held-out errors bounds the next one with probability `level`, 1 for the smallest.
+
+    If all are exchangeable, the coverage is at least `level`. That takes at least level / (1 − level) errors; None if
+    there are fewer.
+    """
+    rank = math.ceil((errors + 1) * level - 1e-9)  # + 1 for the one to be predicted
+    return rank if rank <= errors else None
 
 
 @dataclass(frozen=True)

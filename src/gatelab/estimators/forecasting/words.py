@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gatelab import formatting
+from gatelab.estimators.forecasting.intervals import conformal_rank
 from gatelab.formatting import counted
-from gatelab.models.forecaster import conformal_rank
 
 if TYPE_CHECKING:
     from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
