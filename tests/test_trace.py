@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_cells import Language, made, source
 
-from gatelab import CellError, I, cell, cos, exp, lang, learned, relu, sigmoid, sin, softplus, tanh
+from gatelab import CellError, I, Recurrent, cell, cos, exp, lang, learned, relu, sigmoid, sin, softplus, tanh
 from gatelab.lang.graph import evaluate, walk
 from gatelab.lang.tensors import TensorMaps, TensorVectors, value
 
@@ -105,6 +105,23 @@ def test_an_existing_trace_function_is_restored():
         assert sys.gettrace() is tracer
     finally:
         sys.settrace(before)
+
+
+def test_gates_are_watched_without_a_trace_function():
+    """Which debuggers and coverage have."""
+    layer, calls = Recurrent(cell(lambda_cell), 3, 4, engine="eager"), []
+
+    def tracer(frame, event, arg):
+        calls.append(frame.f_code.co_name)
+
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        layer(torch.randn(2, 5, 3), gates=True)
+        assert sys.gettrace() is tracer
+    finally:
+        sys.settrace(before)
+    assert "_values" in calls  # it saw every call on the way
 
 
 def lambda_cell(x, h, W, U, b):

@@ -48,9 +48,3 @@ class Recorded(Cell):
     ) -> tuple[Tensor, ...]:
         """The new states after one step, computed from the graph."""
         return self.interpreter.step(self._leaves(x, states, leaves), spaces)
-
-    def watched_step(
-        self, x: Any, states: tuple[Any, ...], spaces: Mapping[str, Any], leaves: Mapping[str, Any]
-    ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
-        """The new states after one step, and the gates by name."""
-        return self.interpreter.watched_step(self._leaves(x, states, leaves), spaces)

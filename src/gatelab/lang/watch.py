@@ -1,7 +1,7 @@
 """Calls a cell's function and captures its local variables.
 
 The names in `r = sigmoid(...)` are local variables, read from the function's frame when it returns. This needs no
-source code, and costs nothing when it is not used.
+source code, and happens once for each cell, when it is traced.
 """
 
 from __future__ import annotations
