@@ -124,7 +124,7 @@ import gatelab.experiments.run_process as process
 
 path = Path(sys.argv[1])
 
-def train(*arguments):  # meanwhile somebody else has taken the run over, and finished it
+def train(*arguments, **more):  # meanwhile somebody else has taken the run over, and finished it
     for claim in (path.parent / "claims" / path.name).iterdir():
         claim.unlink()
     raise FileNotFoundError(2, "No such file or directory", str(path / "x"))

@@ -454,6 +454,33 @@ def test_a_run_that_fails_says_so(tmp_path):
 # Stopping and going on.
 
 
+def test_several_reporters_hear_the_same_in_their_order(tmp_path):
+    class Heard(Reporter):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __getattribute__(self, what: str):
+            if what in ("start", "batch", "epoch", "note", "close", "end", "known"):
+                return lambda *given: heard.append((what, object.__getattribute__(self, "name"), given))
+            return object.__getattribute__(self, what)
+
+    class Failing(Reporter):
+        def close(self) -> None:
+            raise OSError("full")
+
+    heard = []
+    made = spec(num_epochs=2)
+    train(made, tmp_path / "run", Heard("a"), Heard("b"))
+    train(made, tmp_path / "run", Heard("a"), Heard("b"))  # once more: it is known
+    assert [name for _, name, _ in heard] == ["a", "b"] * (len(heard) // 2)
+    assert [(what, given) for what, _, given in heard[::2]] == [(what, given) for what, _, given in heard[1::2]]
+    kinds = [what for what, _, _ in heard[::2]]
+    assert (kinds[0], kinds.count("epoch"), kinds[-3:]) == ("start", 2, ["close", "end", "known"])
+    with pytest.raises(OSError, match="full"):
+        train(spec(num_epochs=1), tmp_path / "other", Heard("c"), Failing(), Heard("d"))
+    assert {name for what, name, _ in heard if what == "close"} == set("abcd")
+
+
 class StopAfter(Reporter):
     """Presses Ctrl-C after some batches."""
 

@@ -19,7 +19,7 @@ from gatelab.experiments.plan import plan
 from gatelab.experiments.results import read_results
 from gatelab.experiments.tuning import outcome, search
 from gatelab.experiments.tuning.outcome import best_of_weights, explained
-from gatelab.experiments.tuning.search import Ended, Trial, best, is_hopeless, suggest
+from gatelab.experiments.tuning.search import Ended, Trial, best, is_hopeless, pruner_of, suggest
 from gatelab.experiments.tuning.space import Range, applied, place_of
 from gatelab.experiments.verify import verify_experiment
 from gatelab.experiments.worker import Finished
@@ -27,7 +27,6 @@ from gatelab.report import search as pictures
 from gatelab.report.words.search import search_findings
 from gatelab.report.write import write_reports
 from gatelab.training import ModelSpec, Run, RunSpec, train
-from gatelab.training.reporter import Reporter
 
 pytest.importorskip("optuna")
 ROOT = Path(__file__).parent.parent
@@ -52,16 +51,6 @@ def tuned(**changes) -> config.BenchSpec:
     return small(tune={**SMALL["tune"], **changes})
 
 
-class Pruning(Reporter):
-    """What the process of a trial does between its epochs."""
-
-    def __init__(self, rivals):
-        self.rivals = rivals
-
-    def wants_more(self, scores):
-        return not (self.rivals and scores) or not is_hopeless(scores, self.rivals)
-
-
 class Here:
     """Runs in this process, in a given order, as soon as they do not depend on others."""
 
@@ -79,7 +68,7 @@ class Here:
             ready = [run for run in self.order(waiting) if run.settled(directory) is not None]
             run = ready[0]
             waiting.remove(run)
-            outcome = train(run.settled(directory), directory / run.path, Pruning(run.rivals(directory)))
+            outcome = train(run.settled(directory), directory / run.path, pruner=pruner_of(run.rivals(directory)))
             yield Finished(run, outcome.status)
 
 

@@ -28,7 +28,7 @@ from gatelab.disk import whole_file, within
 from gatelab.errors import BusyError, DataError, GatelabError, bug_report
 from gatelab.experiments.claims import Claim, adopted
 from gatelab.experiments.planned import Planned
-from gatelab.experiments.tuning.search import is_hopeless
+from gatelab.experiments.tuning.search import pruner_of
 from gatelab.training import config, train
 from gatelab.training.reporter import Reporter
 from gatelab.training.run import LOG, PROGRESS
@@ -95,13 +95,24 @@ def status(process: subprocess.Popen[bytes], path: Path) -> tuple[str, str]:
     return "failed", last_log_line(path) or f"its process ended with code {code}"
 
 
+class Holder(Reporter):
+    """Before anything is saved after a batch, the run must still be ours."""
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+
+    def batch(self, epoch: int, batch: int, batches: int, examples: int, tally: Tally) -> None:
+        """Leave if somebody else has the run."""
+        self.claim.check(_leave)
+
+
 class ProgressFile(Reporter):
     """Writes the progress of a run to a file in its directory, for a display in another process."""
 
     EVERY = 0.5  # seconds
 
-    def __init__(self, path: Path, claim: Claim, rivals: list[list[float]] | None = None) -> None:
-        self.path, self.claim, self.rivals, self.written = path / PROGRESS, claim, rivals, 0.0
+    def __init__(self, path: Path) -> None:
+        self.path, self.written = path / PROGRESS, 0.0
         self.best: float | None = None
 
     def start(self, spec: RunSpec, manifest: Manifest, place: Place) -> None:
@@ -111,8 +122,7 @@ class ProgressFile(Reporter):
             self._update_best(line)
 
     def batch(self, epoch: int, batch: int, batches: int, examples: int, tally: Tally) -> None:
-        """Write the progress, at most every `EVERY` seconds; before anything is saved, the run must still be ours."""
-        self.claim.check(_leave)
+        """Write the progress, at most every `EVERY` seconds."""
         if (now := time.time()) - self.written > self.EVERY:
             self.written = now
             self._write(epoch + batch / batches)
@@ -121,10 +131,6 @@ class ProgressFile(Reporter):
         """Write the progress with the score of the epoch."""
         self._update_best(line)
         self._write(float(line["epoch"]))
-
-    def wants_more(self, scores: list[float]) -> bool:
-        """A trial that is worse than earlier ones is stopped."""
-        return not (self.rivals and scores) or not is_hopeless(scores, self.rivals)
 
     def note(self, text: str) -> None:
         """Print a note, which goes to the log."""
@@ -175,7 +181,8 @@ def main() -> None:
     claim.keep(_leave)
     torch.set_num_threads(job["threads"])
     try:
-        outcome = train(config.parse(job["spec"], "the plan"), path, ProgressFile(path, claim, job.get("rivals")))
+        spec, pruner = config.parse(job["spec"], "the plan"), pruner_of(job.get("rivals"))
+        outcome = train(spec, path, Holder(claim), ProgressFile(path), pruner=pruner)
     except KeyboardInterrupt:
         claim.release()
         sys.exit(130)

@@ -24,7 +24,7 @@ from gatelab.training.identity import changed_cell, identity, refuse
 from gatelab.training.manifest import Divergence, Identity, Manifest, Status, now
 from gatelab.training.objective import DIVERGED, Metrics, Objective, Tally, macro_metrics, own_unit_errors
 from gatelab.training.process import Stop, alone_in, divided, prepared, refuse_foreign, stoppable
-from gatelab.training.reporter import Reporter
+from gatelab.training.reporter import Pruner, Reporter, Reporters
 from gatelab.training.run import Run
 from gatelab.training.schedule import Schedule
 from gatelab.training.spec import ModelSpec, RunSpec
@@ -72,6 +72,7 @@ class Work:
     stop: Stop
     saved: float  # when the last checkpoint was written
     device: torch.device
+    pruner: Pruner | None = None
     carried: State | None = None  # between two chunks of truncated back-propagation
 
     @property
@@ -88,12 +89,12 @@ class Work:
 def train(
     spec: RunSpec,
     run_dir: Path | str,
-    report: Reporter | None = None,
-    *,
+    *reporters: Reporter,
     extend: bool = False,
     accept_changes: bool = False,
     initial_weights: Mapping[str, Tensor] | None = None,
     restarted: str = "",
+    pruner: Pruner | None = None,
 ) -> Outcome:
     """Train, keep the best validation epoch (or the last), and test it once. Everything is in the run directory
     afterwards.
@@ -101,10 +102,10 @@ def train(
     An interrupted run in the directory is resumed, bit for bit; anything else there is an error. With `extend` a run
     may be trained for more epochs than before. Equations and data must be unchanged, unless `accept_changes`. A new run
     may begin with `initial_weights`, the state of another model of its shape, whose checksum its manifest has; it also
-    has why an earlier run in its place was given up, `restarted`. Ctrl-C saves after the batch and then raises
-    KeyboardInterrupt, as it would anywhere.
+    has why an earlier run in its place was given up, `restarted`. A `pruner` may end it early. Ctrl-C saves after the
+    batch and then raises KeyboardInterrupt, as it would anywhere.
     """
-    run, report = Run(Path(run_dir)), report or Reporter()
+    run, report = Run(Path(run_dir)), Reporters(reporters)
     device = run.device() if run.exists() else devices.resolved(spec)
     spec = spec.model_copy(update={"task": spec.task.with_options()}) if run.exists() else spec  # data as it is now
     footprint.refuse(spec)
@@ -122,6 +123,7 @@ def train(
         work = _begin(
             spec, run, threads, torch.device(device), report, stop, accept_changes, initial_weights, restarted
         )
+        work.pruner = pruner
         try:
             report.start(spec, work.manifest, work.place)
             _note_batch_size(work)
@@ -243,9 +245,10 @@ def _has_stopped(work: Work) -> bool:
 
 
 def _is_pruned(work: Work) -> bool:
-    """Whether the reporter wants no more epochs. It sees the same after an interruption."""
-    scores = work.objective.scores(work.place.history) if len(work.task.validation) else []
-    return not work.report.wants_more(scores)
+    """Whether the pruner gives the run up. It sees the same after an interruption."""
+    return work.pruner is not None and work.pruner(
+        work.objective.scores(work.place.history) if len(work.task.validation) else []
+    )
 
 
 def _record(work: Work) -> None:
@@ -419,9 +422,21 @@ def _begin(
         run.write_metrics(place.history)  # it may have run ahead of the checkpoint
     task = spec.task if spec.training.chunk_length(spec.task) is None else spec.task.in_streams()
     objective, state = Objective(task, spec.training), carried[0] if len(carried) == 1 else carried or None
-    begin = time.perf_counter()
     return Work(
-        spec, run, manifest, model, optimizer, schedule, objective, task, place, report, stop, begin, device, state
+        spec=spec,
+        run=run,
+        manifest=manifest,
+        model=model,
+        optimizer=optimizer,
+        schedule=schedule,
+        objective=objective,
+        task=task,
+        place=place,
+        report=report,
+        stop=stop,
+        saved=time.perf_counter(),
+        device=device,
+        carried=state,
     )
 
 

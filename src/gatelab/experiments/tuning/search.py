@@ -21,6 +21,7 @@ from gatelab.experiments.tuning.space import Settings, TuneSpec
 from gatelab.formatting import file_name
 from gatelab.training import Run
 from gatelab.training.objective import Objective
+from gatelab.training.reporter import Pruner
 from gatelab.training.spec import RunSpec
 
 FIRST_SEED = 1000  # of trials, beyond training.seed: final runs have fewer seeds, so that none is used twice
@@ -196,6 +197,11 @@ def suggest(trial: Trial, earlier: list[Ended]) -> Settings:
     distributions = {name: _distribution(name, values, trial.spec) for name, values in ranges.items()}
     study.add_trials([_as_optuna(ended, distributions) for ended in earlier])
     return dict(study.ask(distributions).params)
+
+
+def pruner_of(rivals: list[list[float]] | None) -> Pruner | None:
+    """What gives a trial up that is worse than these; None without any."""
+    return (lambda scores: bool(scores) and is_hopeless(scores, rivals)) if rivals else None
 
 
 def is_hopeless(scores: list[float], rivals: list[list[float]]) -> bool:
