@@ -265,6 +265,29 @@ def test_an_operator_that_a_stranger_calls(changed, message):
         torch.ops.gatelab.scan(**given)
 
 
+def freed(tensor):
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"masks": [freed(torch.rand(4, 2, 8)), torch.rand(4, 2, 8)]},
+        {"masks": [freed(torch.rand(8, 2, 4).transpose(0, 2)), torch.rand(4, 2, 8)]},
+        {"x": freed(torch.randn(4, 3, 2).transpose(1, 2))},
+        {"states": [freed(torch.zeros(8, 2).T), torch.zeros(2, 8)]},
+    ],
+)
+def test_memory_that_is_gone_is_not_copied_either(changed):
+    """Masks of 8 units are copied into whole vectors, other layouts into rows."""
+    given = op(Recurrent("zoneout_lstm", 3, 8))
+    given["masks"] = [torch.rand(4, 2, 8), torch.rand(4, 2, 8)]
+    torch.ops.gatelab.scan(**given)
+    with pytest.raises(GatelabError, match="has no memory: expected"):
+        torch.ops.gatelab.scan(**(given | changed))
+
+
 def wrong_backwards():
     yield {"tape": torch.zeros(3)}, "the tape has shape"
     yield {"d_output": torch.zeros(4, 2, 7)}, "the gradient of the output has shape"

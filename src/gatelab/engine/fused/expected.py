@@ -90,6 +90,24 @@ class ExpectedStructure(Structure):
     )
 
 
+def laid_out(tensor: Tensor) -> Tensor:
+    """Contiguous, and with the same sign in memory (`z.conj().imag` has the other one); copied only if necessary."""
+    if tensor.is_neg():
+        tensor = to_copy(tensor).resolve_neg()
+    return tensor if tensor.is_contiguous() else to_copy(tensor).contiguous()
+
+
+def to_copy(tensor: Tensor) -> Tensor:
+    """A tensor that torch is about to read, which would crash if its storage was freed."""
+    is_ordinary = type(tensor) in PLAIN and not any(is_transformed(tensor) for is_transformed in _TRANSFORMED)
+    if is_ordinary and tensor.is_cpu and not tensor._is_zerotensor() and not has_memory(tensor):
+        raise GatelabError(
+            f"a tensor of shape {tuple(tensor.shape)} has no memory: expected values (was its storage freed?), since a "
+            "kernel is about to read it"
+        )
+    return tensor
+
+
 def has_memory(tensor: Tensor) -> bool:
     """Whether its storage holds its values: it may have been freed, or made smaller."""
     values, storage = extent(tensor.shape, tensor.stride()), tensor.untyped_storage()

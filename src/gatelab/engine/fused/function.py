@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gatelab.engine.fused import passes
+from gatelab.engine.fused.expected import laid_out
 from gatelab.engine.fused.kernel import Kernel, kernel
 from gatelab.engine.fused.weights import weights_of
 from gatelab.engine.masks import draw
@@ -31,7 +32,7 @@ def scan(
     H, source = parameters.hidden_size, compiled.source
     masks = list(draw(parameters, x, H).values()) if source.masks else []
     x = passes.readable(x)
-    starts = [None if state is None else passes.resolved(state).contiguous() for state in states]
+    starts = [None if state is None else laid_out(state) for state in states]
     inputs = (x, *starts, *weights.tensors)
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs):
         call = _Call(compiled, prepared, H, len(starts), lengths, resets, masks, with_output)

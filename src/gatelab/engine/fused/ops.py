@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from gatelab.engine.fused import passes
+from gatelab.engine.fused.expected import laid_out
 from gatelab.engine.fused.function import once
 from gatelab.engine.fused.kernel import Kernel, kernel, padded
 from gatelab.engine.fused.source import Source
@@ -111,7 +112,7 @@ def _hidden_size(x: Tensor, states: list[Tensor], parameters: list[Tensor], comp
 
 
 def _given(x: Tensor, states: list[Tensor], lengths: Any, resets: Any, masks: list[Tensor]) -> passes.Given:
-    return passes.Given(passes.readable(x), list(map(passes.resolved, states)), lengths, resets, masks)
+    return passes.Given(passes.readable(x), list(map(laid_out, states)), lengths, resets, masks)
 
 
 _library.impl("scan", functools.partial(_forward, False), "CPU")

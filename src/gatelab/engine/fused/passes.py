@@ -21,7 +21,7 @@ from torch.nn.functional import pad
 
 from gatelab.engine import team
 from gatelab.engine.fused.calls import Call, Input, New, Pointer, Result, Stage
-from gatelab.engine.fused.expected import Expected
+from gatelab.engine.fused.expected import Expected, laid_out, to_copy
 from gatelab.engine.fused.kernel import Kernel, padded
 from gatelab.engine.fused.source import Source
 from gatelab.errors import GatelabError
@@ -84,13 +84,9 @@ def readable(x: Tensor) -> Tensor:
     """With features that lie side by side, as a kernel reads them; copied only if necessary."""
     if x.dim() != 3:
         raise GatelabError(f"a kernel was given a tensor of shape {tuple(x.shape)}: expected three dimensions")
-    x = resolved(x)
-    return x if x.stride(2) == 1 or x.shape[2] == 1 else x.contiguous()
-
-
-def resolved(values: Tensor) -> Tensor:
-    """With the same sign in memory: `z.conj().imag` has the other one."""
-    return values.resolve_neg() if values.is_neg() else values
+    if x.is_neg():
+        return laid_out(x)
+    return x if x.stride(2) == 1 or x.shape[2] == 1 else to_copy(x).contiguous()
 
 
 _calls: dict[tuple[Any, ...], Call] = {}
@@ -247,8 +243,8 @@ def backward(
     source = kernel.source
     x, masks = _in_vectors(source, readable(given.x), given.masks, H)
     d_output = None if incoming.output is None else readable(incoming.output)
-    d_finals = [None if d_final is None else resolved(d_final).contiguous() for d_final in incoming.finals]
-    d_gates = None if incoming.gates is None else resolved(incoming.gates).contiguous()
+    d_finals = [None if d_final is None else laid_out(d_final) for d_final in incoming.finals]
+    d_gates = None if incoming.gates is None else laid_out(incoming.gates)
     if len(d_finals) != len(source.states) or len(needs) != 1 + len(given.starts) + len(source.has_gradient):
         raise GatelabError(
             f"the backward pass of cell {source.cell.name!r} was given {len(d_finals)} gradients of final states and "
@@ -339,4 +335,4 @@ def _in_vectors(source: Source, x: Tensor, masks: Sequence[Tensor], H: int) -> t
 def whole_rows(values: Tensor, Hp: int) -> Tensor:
     """With contiguous rows of Hp floats; copied only if necessary."""
     missing = Hp - values.shape[-1] if values.dim() else 0
-    return pad(values, (0, missing)) if missing else values.contiguous()
+    return pad(to_copy(values), (0, missing)) if missing else laid_out(values)
