@@ -50,21 +50,21 @@ test-export: $(INSTALLED)
 
 # Long checks that are run before a release: hostile input, broken tensors, random cells, damaged files, killed processes.
 campaigns: $(INSTALLED) test-hostile test-doors test-cells
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/damage.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/kills.py
+	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/damage.py
+	OMP_NUM_THREADS=1 $(BIN)/python tests/campaigns/kills.py
 
 # 600 mutated configs, arguments and data files; `SEED=3` for others.
 SEED ?= 0
 test-hostile: $(INSTALLED)
-	$(BIN)/python benchmarks/hostile.py --seed $(SEED)
+	$(BIN)/python tests/campaigns/hostile.py --seed $(SEED)
 
 # 10,000 calls of the fused engine with tensors that it must not read.
 test-doors: $(INSTALLED)
-	$(BIN)/python benchmarks/doors.py --seed $(SEED)
+	$(BIN)/python tests/campaigns/doors.py --seed $(SEED)
 
 # 240 random cells through every engine and every export; needs gcc and node.
 test-cells: $(INSTALLED)
-	$(BIN)/python benchmarks/cells.py --seed $(SEED)
+	$(BIN)/python tests/campaigns/cells.py --seed $(SEED)
 
 bench: $(INSTALLED)
 	$(BIN)/gatelab bench configs/digits.yaml --output-dir experiments/digits

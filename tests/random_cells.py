@@ -1,8 +1,8 @@
 """Random cells: expression trees over the whole language, as the source of a function that somebody might have written.
 
 `source(chance)` is its text, `made(text)` the cell. `chance` is a `random.Random`, or hypothesis's, which makes failing
-cells smaller. Tests of a part of the language leave out the rest (`Language`); the campaign in benchmarks/cells.py does
-not.
+cells smaller. Tests of a part of the language leave out the rest (`Language`); the campaign does not
+(tests/campaigns/cells.py).
 """
 
 from __future__ import annotations

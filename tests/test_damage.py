@@ -6,15 +6,15 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import CAMPAIGNS
 
 from gatelab import sealed
 from gatelab.errors import DataError
 
-CAMPAIGN = Path(__file__).parents[1] / "benchmarks" / "damage.py"
+CAMPAIGN = CAMPAIGNS / "damage.py"
 
 
 @pytest.mark.skipif(not CAMPAIGN.is_file(), reason="the benchmarks are not here: this is a distribution of the source")

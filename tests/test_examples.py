@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import runpy
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from places import ROOT
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

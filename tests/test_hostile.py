@@ -16,6 +16,7 @@ from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
+from places import CAMPAIGNS
 
 from gatelab import sealed, tasks
 from gatelab.cli import app
@@ -30,7 +31,7 @@ from gatelab.experiments.run_process import last_log_line
 from gatelab.tasks.own.table_files import read_table
 from gatelab.training import config
 
-CAMPAIGN = Path(__file__).parents[1] / "benchmarks" / "hostile.py"
+CAMPAIGN = CAMPAIGNS / "hostile.py"
 
 
 @pytest.fixture(autouse=True)

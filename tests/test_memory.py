@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from places import ROOT
 
 from gatelab import memory, sealed, tasks
 from gatelab.errors import DataError, GatelabError
@@ -118,7 +119,7 @@ def test_a_limit_of_the_process_counts():
 
 
 def test_existing_configs_fit():
-    for path in sorted(Path(__file__).parents[1].glob("configs/*.yaml")):
+    for path in sorted(ROOT.glob("configs/*.yaml")):
         from gatelab.experiments import config as experiments
 
         for study in experiments.load(path).values():

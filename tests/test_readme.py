@@ -6,11 +6,10 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from places import ROOT
 
-ROOT = Path(__file__).parent.parent
 NAMES = (
     "layers", "tasks", "text", "training", "bench", "ablation", "cluster", "inspect", "explore", "use",
     "estimators", "forecasting", "fit",
