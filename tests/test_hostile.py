@@ -351,7 +351,7 @@ def test_a_worker_shows_a_bug_with_its_traceback(tmp_path):
     run.mkdir()
     script = (
         "import sys; sys.argv = ['run', sys.argv[1]]; import gatelab.experiments.run_process as worker\n"
-        "worker.train = lambda *_: 1 / 0\nworker.main()"
+        "worker.train = lambda *_, **more: 1 / 0\nworker.main()"
     )
     claim = Claims(tmp_path).take(Path("run"))
     assert claim is not None
