@@ -76,7 +76,10 @@ def experiment(
 ) -> Experiment:
     """One of these models with so many seeds."""
     training, expected = TrainingSpec(loss=loss, num_epochs=epochs), count_tests(list(models), base, design or {})
-    facts = of_task(tasks.get("adding:size=100,length=10")).replaced(baseline=baseline, classes=("0", "1"))
+    facts = of_task(tasks.get("adding:size=100,length=10")).replaced(baseline=baseline)
+    facts = facts.replaced(
+        preparation=facts.preparation.replaced(classes=("0", "1"), output_size=2, target_scaling=None)
+    )
     specs = {model: built(model) for model in models}
     return Experiment(
         spec=Comparison(

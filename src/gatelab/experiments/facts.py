@@ -8,6 +8,7 @@ from gatelab.experiments.config import resolved
 from gatelab.lang import Option
 from gatelab.record import Record
 from gatelab.tasks import Baseline, Task, summary
+from gatelab.tasks.preparation import Preparation
 from gatelab.training.spec import ModelSpec
 
 
@@ -22,19 +23,13 @@ class Equations:
 
 
 class TaskFacts(Record):
-    """The task in numbers."""
+    """The task: what its inputs and outputs mean, and how much there is of it."""
 
     what: str
-    steps: int
-    input_size: int
-    per_step: bool
-    scaled_targets: bool
-    differenced: bool
+    preparation: Preparation
     sizes: tuple[int, int, int]
     split: str
     source: str
-    classes: tuple[str, ...]
-    vocabulary_size: int  # of tokens
     in_bits: bool  # whether models are compared by the cross-entropy in bits, as for text
     default_bptt: int | None  # steps of truncated back-propagation unless the config says otherwise
     baseline: Baseline | None
@@ -53,19 +48,13 @@ def hyperparameters(model: ModelSpec) -> dict[str, Option]:
 
 
 def of_task(task: Task) -> TaskFacts:
-    """The task in numbers, and its trivial baseline."""
+    """That of a task, with its trivial baseline."""
     return TaskFacts(
         what=summary(type(task)),
-        steps=task.steps,
-        input_size=task.input_size,
-        per_step=task.per_step,
-        scaled_targets=task.preparation.target_scaling is not None,
-        differenced=task.preparation.differenced,
+        preparation=task.preparation,
         sizes=task.sizes,
         split=task.split_text(),
         source=type(task).source,
-        classes=tuple(task.classes or ()),
-        vocabulary_size=len(task.vocabulary),
         in_bits=task.bits_metric is not None,
         default_bptt=task.default_bptt,
         baseline=task.baseline() if task.is_here() else None,

@@ -131,7 +131,7 @@ def gather(experiment: Experiment, directory: Path) -> Results:
     return Results(
         metric=metric,
         seconds=experiment.seconds,
-        classes=experiment.task.classes,
+        classes=experiment.task.preparation.classes or (),
         baseline=experiment.task.baseline,
         base=spec.base,
         design=spec.design,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict
 
 from gatelab.errors import DataError
+from gatelab.tasks.prepared import Prepared
 from gatelab.tasks.scaling import Scaling
-from gatelab.tasks.task import Task
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gatelab.tasks.preparation import Preparation
 
 
-class Recorded(Task):
+class Recorded(Prepared):
     """A task as a run recorded it: what its inputs and outputs mean, and a few examples. No code of it is executed."""
 
     model_config = ConfigDict(extra="allow")  # its options are not known here
@@ -36,41 +36,6 @@ class Recorded(Task):
     def options(self) -> dict[str, Any]:
         """Return all options that were recorded."""
         return {**super().options(), **(self.model_extra or {})}
-
-    @property
-    def input_size(self) -> int:
-        """D: the number of features per step, or the size of the vocabulary."""
-        return self.preparation.input_size
-
-    @property
-    def steps(self) -> int:
-        """T: the number of steps of the longest sequence."""
-        return self.preparation.steps
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """The text of each token."""
-        return self.preparation.vocabulary
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """The class names; None for regression."""
-        return self.preparation.classes
-
-    @property
-    def output_size(self) -> int:
-        """The number of classes, or of target values."""
-        return self.preparation.output_size
-
-    @property
-    def per_step(self) -> bool:  # type: ignore[override]
-        """Whether there is a target at every step."""
-        return self.preparation.per_step
-
-    @property
-    def forecasts(self) -> bool:  # type: ignore[override]
-        """Whether the target at a step is the input at the next step."""
-        return self.preparation.forecasts
 
     @property
     def scored_steps(self) -> slice:

@@ -74,7 +74,8 @@ def search_result(experiment: Experiment, directory: Path) -> SearchResult | Non
     values = {name: _scores(found, trials) for name, found in trials.items()}
     complete = all(len(found) == tune.trials for found in trials.values()) and all(v.size for v in values.values())
     leaders, confidence = _leaders(values, tune) if complete else ((), ())
-    monitor, by_accuracy = experiment.spec.training.monitor, experiment.task.classes and not experiment.task.in_bits
+    task, monitor = experiment.task, experiment.spec.training.monitor
+    by_accuracy = task.preparation.classes is not None and not task.in_bits
     return SearchResult(
         metric=monitor if monitor != "auto" else "accuracy" if by_accuracy else "loss",
         sampler=tune.sampler,

@@ -11,6 +11,7 @@ from gatelab.experiments.results import Results
 from gatelab.experiments.tuning.space import TuneSpec
 from gatelab.formatting import counted, duration
 from gatelab.lang.printing import GREEK
+from gatelab.tasks.preparation import Preparation
 from gatelab.training.manifest import Manifest
 from gatelab.training.spec import ModelSpec, OptimizationSpec, TrainingSpec
 
@@ -66,22 +67,23 @@ def cell(model: ModelSpec) -> str:
 
 def data(facts: TaskFacts) -> list[tuple[str, str]]:
     """Input, target, examples, split and source of a task."""
-    tokens, steps = facts.vocabulary_size, counted(facts.steps, "step")
-    features = f" of {counted(facts.input_size, 'feature')}"
+    tokens, steps = len(facts.preparation.vocabulary), counted(facts.preparation.steps, "step")
+    features = f" of {counted(facts.preparation.input_size, 'feature')}"
     return [
         ("input", f"{steps}, each one of {tokens:,} tokens" if tokens else steps + features),
-        ("target", _target(facts)),
+        ("target", _target(facts.preparation)),
         ("examples", "{:,} training, {:,} validation, {:,} test".format(*facts.sizes)),
         ("split", facts.split.replace("`", "")),
         ("source", facts.source),
     ]
 
 
-def _target(facts: TaskFacts) -> str:
+def _target(prepared: Preparation) -> str:
     """Where targets are, and in which units errors are."""
-    parts = ["one per step" if facts.per_step else "one per sequence"]
-    parts += ["differences from the step before"] if facts.differenced else []
-    return ", ".join([*parts, *(["standardized (errors are in these units)"] if facts.scaled_targets else [])])
+    parts = ["one per step" if prepared.per_step else "one per sequence"]
+    parts += ["differences from the step before"] if prepared.differenced else []
+    parts += ["standardized (errors are in these units)"] if prepared.target_scaling is not None else []
+    return ", ".join(parts)
 
 
 def optimization(o: OptimizationSpec) -> list[tuple[str, str]]:

@@ -19,8 +19,9 @@ from gatelab.tasks.examples import Examples, Floats, Parts, TokenIndices
 from gatelab.tasks.own import figures, overview, splits
 from gatelab.tasks.own.reading import Fill, Reading
 from gatelab.tasks.preparation import Preparation
+from gatelab.tasks.prepared import Prepared
 from gatelab.tasks.scaling import Scaling
-from gatelab.tasks.task import Description, Task
+from gatelab.tasks.task import Description
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 DRIFT = 0.1  # fraction of validation values outside the training range above which a series is differenced
 
 
-class OwnData(Task):
+class OwnData(Prepared):
     """Data of the user's own. A subclass reads it: `content` has it in one form."""
 
     from_disk = True
@@ -115,41 +116,6 @@ class OwnData(Task):
         """The whole series before scaling: levels, or differences of the target columns."""
         content = self.content
         return series.differenced(content.inputs, content.num_targets) if self.is_differenced else content.inputs
-
-    @property
-    def input_size(self) -> int:
-        """D: the number of features per step, or the size of the vocabulary."""
-        return self.preparation.input_size
-
-    @property
-    def steps(self) -> int:
-        """T: the window of a series, or the longest sequence."""
-        return self.preparation.steps
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """The class names; None for regression."""
-        return self.preparation.classes
-
-    @property
-    def output_size(self) -> int:
-        """The number of classes, or of target values."""
-        return self.preparation.output_size
-
-    @property
-    def per_step(self) -> bool:  # type: ignore[override]
-        """Whether there is a target at every step."""
-        return self.preparation.per_step
-
-    @property
-    def forecasts(self) -> bool:  # type: ignore[override]
-        """Whether the data is a series to forecast."""
-        return self.preparation.forecasts
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """The text of each token; empty for numbers."""
-        return self.preparation.vocabulary
 
     def ending(self, steps: int | None = None) -> series.Ending | None:
         """Return the last window of a series in its original units, or as many steps."""
