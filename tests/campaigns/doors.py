@@ -141,16 +141,20 @@ OTHER: tuple[Callable[[Tensor], Any], ...] = (
 )
 
 
+def is_broken(value: Tensor) -> bool:
+    if type(value) not in (Tensor, nn.Parameter) or not value.is_cpu or value.layout != torch.strided:
+        return True
+    try:
+        return not has_memory(value)
+    except RuntimeError:  # a tensor that stands for others
+        return True
+
+
 def spoiled(chance: random.Random, value: Any) -> Any:
     if not isinstance(value, Tensor):
         return chance.choice([None, 1, torch.zeros(2), torch.zeros(2, 3, 4), torch.zeros(2, dtype=torch.long)])
-    if (
-        type(value) not in (Tensor, nn.Parameter)
-        or not value.is_cpu
-        or value.layout != torch.strided
-        or not has_memory(value)
-    ):
-        return value  # broken already: torch itself may crash on more
+    if is_broken(value):
+        return value  # torch itself may crash on more
     try:
         return chance.choice(OTHER if chance.random() < 0.75 else SAME)(value)
     except Exception:  # this cannot be done to this tensor
@@ -369,7 +373,8 @@ def backward(case: Case) -> str:
     number, count = chance.randrange(14), itertools.count()
 
     def unpack(t: Tensor) -> Any:
-        return spoiled(chance, t) if next(count) == number else t
+        is_index = t.dtype == torch.int64 and t.dim() == 3  # of torch's own gather, which believes what it saved
+        return spoiled(chance, t) if next(count) == number and not is_index else t
 
     way = chance.randrange(4)
     unpacks = unpack if way == 0 else (lambda t: t)

@@ -109,7 +109,9 @@ def to_copy(tensor: Tensor) -> Tensor:
 
 
 def has_memory(tensor: Tensor) -> bool:
-    """Whether its storage holds its values: it may have been freed, or made smaller."""
+    """Whether its storage holds its values: it may have been freed, or made smaller. Torch raises an error for tensors
+    that stand for others.
+    """
     values, storage = extent(tensor.shape, tensor.stride()), tensor.untyped_storage()
     reach = (tensor.storage_offset() + values) * tensor.dtype.itemsize
     return values == 0 or (storage.data_ptr() != 0 and storage.nbytes() >= reach)
