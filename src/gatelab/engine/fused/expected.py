@@ -109,12 +109,13 @@ def to_copy(tensor: Tensor) -> Tensor:
 
 
 def has_memory(tensor: Tensor) -> bool:
-    """Whether its storage holds its values: it may have been freed, or made smaller. Torch raises an error for tensors
-    that stand for others.
-    """
+    """Whether its storage holds its values: it may have been freed, or made smaller, or stand for another one."""
     values, storage = extent(tensor.shape, tensor.stride()), tensor.untyped_storage()
     reach = (tensor.storage_offset() + values) * tensor.dtype.itemsize
-    return values == 0 or (storage.data_ptr() != 0 and storage.nbytes() >= reach)
+    try:
+        return values == 0 or (storage.data_ptr() != 0 and storage.nbytes() >= reach)
+    except RuntimeError:  # torch's, for storages that are none
+        return False
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
