@@ -384,60 +384,80 @@ def _begin(
     restarted: str = "",
 ) -> Work:
     """A new run, or an interrupted one at its last checkpoint."""
-    if run.exists() and run.checkpoint_path.is_file():
-        model = run.untrained(run.checkpoint_path)
-    else:
-        model = build.model(spec.model, spec.task, spec.training.seed)
-        if initial_weights is not None:
-            _load(model, initial_weights)
-    model = model.to(device)  # initialized on the CPU: the initial weights do not depend on the device
-    optimizer = optimizers.optimizer(spec.optimization, model)
-    schedule = Schedule(spec.optimization, spec.training.num_epochs)
-    place, carried = Place(), tuple[Tensor, ...]()
-    if not run.exists():
-        parameters = sum(parameter.numel() for parameter in model.parameters())
-        current, frozen = identity(spec, device.type), frozen_values(spec.model, model)
-        run.checkpoint_path.unlink(missing_ok=True)  # of a run that was killed before it had a manifest
-        if initial_weights is not None:  # first, so that a run that is killed from here on resumes with them
-            checkpoint.write(run.checkpoint_path, model, optimizer, schedule, place)
-        weights = None if initial_weights is None else _checksum(initial_weights)
-        manifest = run.begin(spec, current, threads, parameters, frozen, device.type, weights, restarted)
-    else:
-        current = identity(spec, device.type)
-        changed = _changes(spec, run, current, threads)
-        if not accept_changes:
-            refuse(run.path, changed, "to continue anyway; the changes are recorded in manifest.json")
-        if spec.task.preparation != run.preparation:
-            raise GatelabError(
-                f"{run.path} cannot be continued with other data: its preprocessing (scaling, columns or classes) "
-                "follows from the data and would be another, so that its weights would no longer fit; start a new run"
-            )
-        for change in changed:
-            report.note(f"accepted: {change}")
-        if run.checkpoint_path.is_file():
-            place, saved = checkpoint.read(run.checkpoint_path, model, optimizer, schedule)
-            carried = tuple(value.to(device) for value in saved)
-        gradients.read(run.path)
-        manifest = run.resume(spec, current, changed, threads)  # not before all that it needs was read
-        run.write_metrics(place.history)  # it may have run ahead of the checkpoint
+    is_new = not run.exists()
+    model = _model(spec, run, initial_weights).to(device)  # initialized on the CPU: the device does not matter
     task = spec.task if spec.training.chunk_length(spec.task) is None else spec.task.in_streams()
-    objective, state = Objective(task, spec.training), carried[0] if len(carried) == 1 else carried or None
-    return Work(
+    work = Work(
         spec=spec,
         run=run,
-        manifest=manifest,
+        manifest=_new(spec, run, model, threads, device, initial_weights, restarted) if is_new else run.manifest(),
         model=model,
-        optimizer=optimizer,
-        schedule=schedule,
-        objective=objective,
+        optimizer=optimizers.optimizer(spec.optimization, model),
+        schedule=Schedule(spec.optimization, spec.training.num_epochs),
+        objective=Objective(task, spec.training),
         task=task,
-        place=place,
+        place=Place(),
         report=report,
         stop=stop,
         saved=time.perf_counter(),
         device=device,
-        carried=state,
     )
+    if not is_new:
+        _resume(work, threads, accept_changes)
+    return work
+
+
+def _model(spec: RunSpec, run: Run, initial_weights: Mapping[str, Tensor] | None) -> nn.Module:
+    """The model with its initial weights; that of a run with a checkpoint, if the checkpoint fits it."""
+    if run.exists() and run.checkpoint_path.is_file():
+        return run.untrained(run.checkpoint_path)
+    model = build.model(spec.model, spec.task, spec.training.seed)
+    if initial_weights is not None:
+        _load(model, initial_weights)
+    return model
+
+
+def _new(
+    spec: RunSpec,
+    run: Run,
+    model: nn.Module,
+    threads: int,
+    device: torch.device,
+    initial_weights: Mapping[str, Tensor] | None,
+    restarted: str,
+) -> Manifest:
+    """The manifest of a new run, with which it exists."""
+    run.checkpoint_path.unlink(missing_ok=True)  # of a run that was killed before it had a manifest
+    weights = None
+    if initial_weights is not None:  # first, so that a run that is killed from here on resumes with them
+        weights, schedule = _checksum(initial_weights), Schedule(spec.optimization, spec.training.num_epochs)
+        checkpoint.write(run.checkpoint_path, model, optimizers.optimizer(spec.optimization, model), schedule, Place())
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    frozen = frozen_values(spec.model, model)
+    return run.begin(spec, identity(spec, device.type), threads, parameters, frozen, device.type, weights, restarted)
+
+
+def _resume(work: Work, threads: int, accept_changes: bool) -> None:
+    """Go back to the last checkpoint of an interrupted run, if all that it depends on is what it was."""
+    spec, run = work.spec, work.run
+    current = identity(spec, work.device.type)
+    changed = _changes(spec, run, current, threads)
+    if not accept_changes:
+        refuse(run.path, changed, "to continue anyway; the changes are recorded in manifest.json")
+    if spec.task.preparation != run.preparation:
+        raise GatelabError(
+            f"{run.path} cannot be continued with other data: its preprocessing (scaling, columns or classes) follows "
+            "from the data and would be another, so that its weights would no longer fit; start a new run"
+        )
+    for change in changed:
+        work.report.note(f"accepted: {change}")
+    if run.checkpoint_path.is_file():
+        work.place, saved = checkpoint.read(run.checkpoint_path, work.model, work.optimizer, work.schedule)
+        carried = tuple(value.to(work.device) for value in saved)
+        work.carried = carried[0] if len(carried) == 1 else carried or None
+    gradients.read(run.path)
+    work.manifest = run.resume(spec, current, changed, threads)  # not before all that it needs was read
+    run.write_metrics(work.place.history)  # it may have run ahead of the checkpoint
 
 
 def _changes(spec: RunSpec, run: Run, current: Identity, threads: int) -> list[str]:
