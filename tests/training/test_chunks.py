@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from stopping import StopAfter
 from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from gatelab import tasks
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, build, chunks, evaluation, train
 from gatelab.training.objective import Objective
-from gatelab.training.reporter import Reporter
 
 TIMES = ("seconds", "validation_seconds", "samples_per_second")
 SINE = "sine:duration=1200,length=20"
@@ -99,16 +96,6 @@ def test_every_step_is_trained_on_once(text):
     assert torch.equal(seen, task.train.first(1).x[0, : len(seen)])
     assert len(task.train.stored[0]) - len(seen) < 7  # what does not fill a row
     assert [piece.continues for piece in pieces] == [False] + [True] * (len(pieces) - 1)
-
-
-class StopAfter(Reporter):
-    def __init__(self, batches: int) -> None:
-        self.left = batches
-
-    def batch(self, epoch, batch, batches, examples, tally):
-        self.left -= 1
-        if self.left == 0:
-            os.kill(os.getpid(), signal.SIGINT)
 
 
 @pytest.mark.parametrize("kind", ["text", "series", "two layers with dropout", "sequences"])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-
 import numpy as np
 import pytest
 import torch
 from simulated_device import simulated
+from stopping import StopAfter
 
 from gatelab import sealed, tasks
 from gatelab.experiments.bench import bench, checked
@@ -16,7 +15,6 @@ from gatelab.experiments.executors.local import LocalExecutor
 from gatelab.report.words.settings import hardware
 from gatelab.training import Run, RunSpec, TrainingSpec, devices, train
 from gatelab.training.objective import Objective, Tally
-from gatelab.training.reporter import Reporter
 from gatelab.training.run import MANIFEST
 
 DIGITS = {"name": "digits", "limit": 60}
@@ -40,18 +38,6 @@ def a_spec(task=DIGITS, model=None, optimization=None, **training) -> RunSpec:
         optimization=optimization or {},
         training={"num_epochs": 1, "batch_size": 16, "threads": 1, **training},
     )
-
-
-class StopAfter(Reporter):
-    """Asks to stop after a number of batches."""
-
-    def __init__(self, batches):
-        self.left = batches
-
-    def batch(self, *arguments):
-        self.left -= 1
-        if not self.left:
-            signal.raise_signal(signal.SIGINT)
 
 
 CASES = {

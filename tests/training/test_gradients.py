@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from stopping import StopAfter
 
 from gatelab import cell, tanh, tasks
 from gatelab.analysis.subject import in_float64
@@ -19,7 +20,6 @@ from gatelab.models import SequenceClassifier, StepPredictor
 from gatelab.tasks import Batch
 from gatelab.training import ModelSpec, RunSpec, TrainingSpec, config, gradients, train
 from gatelab.training.objective import Objective
-from gatelab.training.reporter import Reporter
 
 MODEL = {"hidden_size": 6, "num_layers": 2, "dropout": 0.2, "head_dropout": 0.3}
 
@@ -154,18 +154,6 @@ def test_the_weights_are_the_same_to_the_bit_with_and_without(tmp_path, cell):
     np.testing.assert_allclose(found.norms[recorded.manifest().best_epoch], best, rtol=1e-6)
 
 
-class After(Reporter):
-    """Does something after so many batches."""
-
-    def __init__(self, batches, act) -> None:
-        self.left, self.act = batches, act
-
-    def batch(self, epoch, batch, batches, examples, tally):
-        self.left -= 1
-        if self.left == 0:
-            self.act()
-
-
 def fail() -> None:
     raise OSError("no space left")
 
@@ -173,9 +161,9 @@ def fail() -> None:
 def test_stopped_failed_and_continued_it_is_the_same_record(tmp_path):
     whole = train(spec(), tmp_path / "whole").run
     with pytest.raises(KeyboardInterrupt):
-        train(spec(), tmp_path / "pieces", After(2, lambda: os.kill(os.getpid(), signal.SIGINT)))
+        train(spec(), tmp_path / "pieces", StopAfter(2, lambda: os.kill(os.getpid(), signal.SIGINT)))
     with pytest.raises(OSError, match="no space"):
-        train(spec(), tmp_path / "pieces", After(7, fail))
+        train(spec(), tmp_path / "pieces", StopAfter(7, fail))
     pieces = train(spec(), tmp_path / "pieces").run
     ours, theirs = gradients.read(pieces.path), gradients.read(whole.path)
     assert np.array_equal(ours.epochs, theirs.epochs)

@@ -16,6 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from sklearn import metrics as sklearn_metrics
+from stopping import StopAfter
 
 import gatelab
 from gatelab import sealed, tasks
@@ -479,18 +480,6 @@ def test_several_reporters_hear_the_same_in_their_order(tmp_path):
     with pytest.raises(OSError, match="full"):
         train(spec(num_epochs=1), tmp_path / "other", Heard("c"), Failing(), Heard("d"))
     assert {name for what, name, _ in heard if what == "close"} == set("abcd")
-
-
-class StopAfter(Reporter):
-    """Presses Ctrl-C after some batches."""
-
-    def __init__(self, batches: int) -> None:
-        self.left = batches
-
-    def batch(self, epoch, batch, batches, examples, tally):
-        self.left -= 1
-        if self.left == 0:
-            os.kill(os.getpid(), signal.SIGINT)
 
 
 HARD = {
@@ -963,24 +952,12 @@ def test_a_run_without_validation_and_test_set(tmp_path):
         assert not (tmp_path / "refused").exists()
 
 
-class InterruptedAt(Reporter):
-    """Ctrl-C in a batch, counted from the start."""
-
-    def __init__(self, number: int) -> None:
-        self.left = number
-
-    def batch(self, *arguments) -> None:
-        self.left -= 1
-        if self.left == 0:
-            os.kill(os.getpid(), signal.SIGINT)
-
-
 @pytest.mark.parametrize("keep", ["best", "last"])
 def test_checkpoints_at_the_end_alone_change_nothing(tmp_path, keep):
     every = train(spec(keep=keep), tmp_path / "every").run
     end = spec(keep=keep, checkpoint="end")
     with pytest.raises(KeyboardInterrupt):
-        train(end, tmp_path / "end", InterruptedAt(4))
+        train(end, tmp_path / "end", StopAfter(4))
     assert all(finding.good for finding in verify(Run(tmp_path / "end")))
     resumed = train(end, tmp_path / "end").run
     assert lines_without_times(resumed) == lines_without_times(every)
@@ -997,7 +974,7 @@ def test_a_run_may_begin_with_the_weights_of_another(tmp_path):
         torch.testing.assert_close(value, first[name])
     assert len(second.manifest().initial_weights) == 64
     with pytest.raises(KeyboardInterrupt):  # the weights are still those of the other run when it is resumed
-        train(slow, tmp_path / "resumed", InterruptedAt(1), initial_weights=first)
+        train(slow, tmp_path / "resumed", StopAfter(1), initial_weights=first)
     for name, value in train(slow, tmp_path / "resumed").run.model().state_dict().items():
         assert torch.equal(value, second.model().state_dict()[name])
     with pytest.raises(ValueError, match="the initial weights do not fit the model"):
