@@ -22,9 +22,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from gatelab.data.formats import ts_files
+from gatelab.data.reading import Reading
 from gatelab.sklearn import RecurrentClassifier
-from gatelab.tasks.own import ts_files
-from gatelab.tasks.own.reading import Reading
 
 HEADING = "## Classification with defaults"
 SETS = {  # and the accuracy to reach with one set of defaults, %

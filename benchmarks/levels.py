@@ -12,7 +12,8 @@ import argparse
 
 import numpy as np
 
-from gatelab.estimators.forecasting import frames, intervals
+from gatelab.data.series import as_given
+from gatelab.estimators.forecasting import intervals
 from gatelab.estimators.forecasting.history import History
 from gatelab.sklearn import RecurrentForecaster
 
@@ -55,7 +56,7 @@ def autoregressive(noise: np.ndarray, weight: float) -> np.ndarray:
 def measured(name: str, values: np.ndarray, seed: int) -> dict[str, np.ndarray]:
     """Return the coverage in percent by level, and the interval score, for each way."""
     horizon, season = HORIZONS.get(name, (6, 1))
-    frame, train = frames.cleaned(frames.as_given(values)), len(values) - round(TEST * len(values))
+    frame, train = as_given(values).regular(), len(values) - round(TEST * len(values))
     forecaster = RecurrentForecaster(
         hidden_size=16, num_networks=1, num_steps=100, season=season, log=False, random_state=seed
     ).fit(values[:train], fh=range(1, horizon + 1))

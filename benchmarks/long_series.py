@@ -34,8 +34,8 @@ from typing import NamedTuple
 import coverages
 import pandas as pd
 
+from gatelab.data.index import Index
 from gatelab.estimators.forecasting import parameters
-from gatelab.estimators.forecasting.stamps import Stamps
 from gatelab.sklearn import RecurrentForecaster
 
 COVERAGE, WITHIN = 0.9, (0.87, 0.93)
@@ -94,7 +94,7 @@ def steps_of(candidate: Candidate) -> int:
 def often(candidate: Candidate) -> float:
     """Return how often exact intervals would be measured within the range: by the length and the frequency only."""
     steps = steps_of(candidate)
-    season = Stamps("dates", steps, freq=candidate.frequency or None).season()
+    season = Index("dates", steps, freq=candidate.frequency or None).season()
     horizon = parameters.horizon(RecurrentForecaster(), season)
     return coverages.exact(round(steps / 4), horizon, "walk", COVERAGE, WITHIN).within
 

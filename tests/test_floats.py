@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from gatelab import floats, tasks
+from gatelab.data import series
+from gatelab.data.formats import read_table
+from gatelab.data.formats.sequence_files import read_sequence
 from gatelab.errors import DataError, GatelabError
-from gatelab.estimators.forecasting import frames
 from gatelab.sklearn import RecurrentClassifier, RecurrentForecaster, RecurrentRegressor
-from gatelab.tasks.own.readers import read_sequence
-from gatelab.tasks.own.recordings import target_column, token_column
-from gatelab.tasks.own.table_files import read_table
 from gatelab.use import inputs
 
 LOST = 2**53 + 1  # the first integer without a float
@@ -78,7 +78,6 @@ def test_missing_labels_are_refused(missing):
 
 @pytest.mark.parametrize("dtype", ["Int64", "UInt8", "boolean"])
 def test_labels_of_pandas_types_come_back_as_they_are(dtype):
-    pd = pytest.importorskip("pandas")
     labels = pd.Series(Y, dtype=dtype)
     found = RecurrentClassifier(**SEQUENCES).fit(X, labels)
     expected = np.dtype({"Int64": "int64", "UInt8": "uint8", "boolean": "bool"}[dtype])
@@ -89,7 +88,6 @@ def test_labels_of_pandas_types_come_back_as_they_are(dtype):
 
 
 def test_estimators_refuse_integers_that_would_change():
-    pd = pytest.importorskip("pandas")
     large = np.full((20, 6), LOST)
     frame = pd.DataFrame({"a": X[:, 0], "b": pd.array([None, *large[1:, 0]], "Int64")})
     for given, what in (
@@ -107,32 +105,31 @@ def test_estimators_refuse_integers_that_would_change():
 
 
 def test_a_forecaster_fills_what_is_masked_and_keeps_the_digits_of_an_index():
-    pd = pytest.importorskip("pandas")
     values = np.ma.array(np.arange(20.0), mask=MASK)
-    with pytest.raises(DataError, match="y has a missing value in row 3"):
-        frames.cleaned(frames.as_given(values))
-    assert frames.cleaned(frames.as_given(values), fill="interpolate").values[:, 0].tolist() == list(range(20))
+    with pytest.raises(DataError, match="y, row 3: missing value"):
+        series.as_given(values).regular()
+    assert series.as_given(values).regular(fill="interpolate").values[:, 0].tolist() == list(range(20))
     with pytest.raises(DataError, match="X has a missing value in row 3"):
         RecurrentForecaster().fit(np.arange(20.0), X=values[:, None])
     for given in (Y + LOST, (Y + LOST).tolist(), pd.Series(Y + LOST), pd.DataFrame({"n": Y + LOST})):
         with pytest.raises(DataError, match=f"y(, column 'n',)? has the integer {SAID}"):
-            frames.as_given(given)
+            series.as_given(given)
     begin = 2**62 + 1
     numbered = pd.Series(np.arange(20.0), np.arange(begin, begin + 40, 2))
     for given in (numbered, numbered.iloc[::-1]):
-        found = frames.cleaned(frames.as_given(given))
-        assert found.stamps.index(2).tolist() == [begin + 40, begin + 42]
-    with pytest.raises(DataError, match=f"y has {begin + 2} in row 1, and then the step {begin + 4} is missing"):
-        frames.cleaned(frames.as_given(numbered.drop(begin + 4)))
-    filled = frames.cleaned(frames.as_given(numbered.drop(begin + 4)), fill="previous")
-    assert filled.stamps.times.tolist() == numbered.index.tolist()
-    gaps = frames.cleaned(frames.as_given(pd.Series(np.arange(5.0), [0, 1, 2, 4, 6])), fill="none")
-    assert gaps.stamps.index(2).tolist() == [7, 8]
+        found = series.as_given(given).regular()
+        assert found.index.ahead(2).tolist() == [begin + 40, begin + 42]
+    with pytest.raises(DataError, match=f"y, row 1: after {begin + 2} the step {begin + 4} is missing"):
+        series.as_given(numbered.drop(begin + 4)).regular()
+    filled = series.as_given(numbered.drop(begin + 4)).regular(fill="previous")
+    assert filled.index.times.tolist() == numbered.index.tolist()
+    gaps = series.as_given(pd.Series(np.arange(5.0), [0, 1, 2, 4, 6])).regular(fill="none")
+    assert gaps.index.ahead(2).tolist() == [7, 8]
     with pytest.raises(DataError, match="y has 9223372036854775808 in its index: expected integers below"):
-        frames.as_given(pd.Series([1.0, 2.0], np.array([2**63, 2**63 - 1], np.uint64)))
-    last = frames.as_given(pd.Series([1.0, 2.0], [2**63 - 3, 2**63 - 2]))
-    assert last.stamps.index(1).tolist() == [2**63 - 1]
-    assert last.stamps.index(2).tolist() == [2, 3]  # there are no such numbers: positions
+        series.as_given(pd.Series([1.0, 2.0], np.array([2**63, 2**63 - 1], np.uint64)))
+    last = series.as_given(pd.Series([1.0, 2.0], [2**63 - 3, 2**63 - 2]))
+    assert last.index.ahead(1).tolist() == [2**63 - 1]
+    assert last.index.ahead(2).tolist() == [2, 3]  # there are no such numbers: positions
 
 
 # Tables, arrays, new data for a model.
@@ -155,7 +152,7 @@ def test_cells_that_would_change_are_refused_and_labels_keep_their_digits(tmp_pa
         table.number_columns(("x", "count"))
     assert table.number_columns(("even", "x"))[:, 0].tolist() == columns["even"]
     assert table.cells("id") == [str(each) for each in columns["id"]]
-    assert target_column(table, "id", True).tolist() == token_column(table, "id").tolist() == columns["id"]
+    assert table.target_column("id", True).tolist() == table.token_column("id").tolist() == columns["id"]
 
 
 def test_cells_between_missing_ones_and_times_keep_their_digits_or_are_refused(tmp_path):
@@ -164,7 +161,7 @@ def test_cells_between_missing_ones_and_times_keep_their_digits_or_are_refused(t
     table = read_table(path)
     with pytest.raises(DataError, match=f"line 2, column 'n': {SAID}"):
         table.number_columns(("n",))
-    assert target_column(table, "label", True).tolist() == [str(2**64), str(LOST), "7"]
+    assert table.target_column("label", True).tolist() == [str(2**64), str(LOST), "7"]
     path.write_text("t,x\n" + "\n".join(f"{LOST + i},{i % 3}" for i in range(30)))
     with pytest.raises(DataError, match=f"line 2, column 't': {SAID}"):
         tasks.get("files", path=path, columns="x", length=4).content  # noqa: B018
@@ -183,7 +180,7 @@ def test_arrays_and_new_data_are_treated_alike(tmp_path):
     with pytest.raises(DataError, match=r"X\[3, 0, 0\] is nan"):
         tasks.from_arrays(masked(X), Y).content  # noqa: B018
     filled = tasks.from_arrays(np.ma.array(X, mask=X > 2), Y, fill="interpolate")
-    assert filled.content.inputs.max() < 2
+    assert filled.content.values.max() < 2
     prepared = tasks.from_arrays(X, Y).preparation
     with pytest.raises(DataError, match=f"X has the integer {SAID}"):
         inputs.read(np.full((2, 6), LOST), prepared)

@@ -194,7 +194,7 @@ def test_probabilities_decisions_and_labels_agree():
 
 
 def test_columns_of_a_data_frame_have_names():
-    frame = pytest.importorskip("pandas").DataFrame(X[..., 0], columns=[f"t{i}" for i in range(24)])
+    frame = pd.DataFrame(X[..., 0], columns=[f"t{i}" for i in range(24)])
     model = RecurrentClassifier(**QUICK).fit(frame, Y)
     assert model.feature_names_in_.tolist() == list(frame.columns)
     with pytest.raises(ValueError, match="feature names should match"):

@@ -11,18 +11,20 @@ import shutil
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import gatelab
 from gatelab import sealed
+from gatelab.data import series
+from gatelab.data.index import Index
 from gatelab.errors import DataError, GatelabError
 from gatelab.estimators.forecasting import (
     baselines,
     calendar_features,
     covariates,
-    frames,
     horizons,
     intervals,
     networks,
@@ -32,13 +34,10 @@ from gatelab.estimators.forecasting import (
 from gatelab.estimators.forecasting.ensemble import Material
 from gatelab.estimators.forecasting.history import History
 from gatelab.estimators.forecasting.intervals import Scores, conformal_rank
-from gatelab.estimators.forecasting.stamps import Stamps
 from gatelab.estimators.forecasting.transforms import KINDS, Combination, Transform
 from gatelab.estimators.forecasting.verify import verify_forecaster
 from gatelab.estimators.forecasting.windows import Windows
 from gatelab.sklearn import RecurrentForecaster
-
-pd = pytest.importorskip("pandas")
 
 STEPS = np.arange(96)
 MONTHLY = pd.Series(
@@ -52,7 +51,7 @@ QUICK = {**SMALL, "transform": "difference", "log": False}
 
 def read(y, **parameters):
     """A series as a fit reads it."""
-    return frames.cleaned(frames.as_given(y), **parameters)
+    return series.as_given(y).regular(**parameters)
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +189,7 @@ def test_the_last_training_step_is_the_first_origin_that_is_judged(never_updated
     more = replace(
         history.frame,
         values=np.concatenate([history.values, [[14.0], [14.5], [15.0]]]),
-        stamps=replace(history.frame.stamps, steps=99, times=np.arange(len(history.values) + 3)),
+        index=replace(history.frame.index, steps=99, times=np.arange(len(history.values) + 3)),
     )
     longer = History(more, np.zeros((len(more.values), 0)), ())
     forecasts, scales = longer.forecasts(never_updated.ensemble_, 5, 0, 96)
@@ -239,7 +238,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(fitted):
 def test_dates_continue(index, following, known):
     given = index if known or isinstance(index, pd.PeriodIndex) else pd.DatetimeIndex(index.to_numpy())
     frame = read(pd.Series(np.arange(5.0), given))
-    found = frame.stamps.index(2)
+    found = frame.index.ahead(2)
     assert [str(stamp) for stamp in found] == [str(type(found[0])(each)) for each in following]
     assert found.freqstr == index.freqstr
     assert found.dtype == index.dtype
@@ -252,9 +251,9 @@ def test_a_series_given_newest_first_is_the_sorted_one(freq, known):
     y = pd.Series(np.arange(12.0), index if known else pd.DatetimeIndex(index.array))
     sorted_, found = read(y), read(y[::-1])
     np.testing.assert_array_equal(found.values, sorted_.values)
-    pd.testing.assert_index_equal(found.stamps.index(3), sorted_.stamps.index(3))
-    assert found.stamps.season() == sorted_.stamps.season()
-    assert found.notes == {"order": "sorted by time"}
+    pd.testing.assert_index_equal(found.index.ahead(3), sorted_.index.ahead(3))
+    assert found.index.season() == sorted_.index.season()
+    assert found.notes == {"rows": "reversed: y has the newest first"}
 
 
 def test_a_fit_to_a_series_given_newest_first_is_that_to_the_sorted_one():
@@ -278,29 +277,29 @@ def test_a_fit_to_a_series_given_newest_first_is_that_to_the_sorted_one():
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_dates_continue_in_their_resolution(unit):
     index = pd.date_range("2021-01-01", periods=5, freq="D", unit=unit)
-    assert read(pd.Series(np.arange(5.0), index)).stamps.index(2).unit == unit
+    assert read(pd.Series(np.arange(5.0), index)).index.ahead(2).unit == unit
 
 
 def test_hours_of_a_time_zone_with_a_gap_are_read_in_utc_newest_first_too():
     hours = pd.date_range("2024-03-30 20:00", periods=60, freq="h", tz="Europe/Berlin").delete(slice(2, 30))
     for index in (hours, hours[::-1]):
-        assert Stamps.of(index, len(index)).utc
+        assert Index.of(index, len(index)).utc
     twice = pd.DatetimeIndex(["2024-03-30", "2024-03-30", "2024-03-31", "2024-04-01"], tz="Europe/Berlin")
-    assert not Stamps.of(twice, 4).utc
+    assert not Index.of(twice, 4).utc
 
 
 def test_numbers_continue_at_their_interval():
-    assert read(pd.Series(np.arange(4.0), [2, 4, 6, 8])).stamps.index(2).tolist() == [10, 12]
-    assert read(pd.Series(np.arange(4.0))).stamps.index(2).tolist() == [4, 5]
-    assert read(pd.Series(np.arange(4.0), [0.0, 0.5, 1.0, 1.5])).stamps.index(2).tolist() == [2.0, 2.5]
+    assert read(pd.Series(np.arange(4.0), [2, 4, 6, 8])).index.ahead(2).tolist() == [10, 12]
+    assert read(pd.Series(np.arange(4.0))).index.ahead(2).tolist() == [4, 5]
+    assert read(pd.Series(np.arange(4.0), [0.0, 0.5, 1.0, 1.5])).index.ahead(2).tolist() == [2.0, 2.5]
 
 
 def test_time_zones_continue_over_the_change_of_the_clock():
     hours = pd.date_range("2024-03-30 20:00", periods=5, freq="h", tz="Europe/Berlin")  # to midnight
-    found = read(pd.Series(np.arange(5.0), hours)).stamps.index(3)
+    found = read(pd.Series(np.arange(5.0), hours)).index.ahead(3)
     assert found.tolist() == pd.date_range(hours[-1], periods=4, freq="h")[1:].tolist()
     days = pd.date_range("2024-03-27", periods=4, freq="D", tz="Europe/Berlin")
-    found = read(pd.Series(np.arange(4.0), days)).stamps.index(2)
+    found = read(pd.Series(np.arange(4.0), days)).index.ahead(2)
     assert found.tolist() == [
         pd.Timestamp("2024-03-31", tz="Europe/Berlin"),
         pd.Timestamp("2024-04-01", tz="Europe/Berlin"),
@@ -315,7 +314,7 @@ def test_time_zones_continue_over_the_change_of_the_clock():
     ],
 )  # fmt: skip
 def test_the_season_is_that_of_the_frequency(freq, season):
-    assert Stamps.of(pd.date_range("2020-01-01", periods=9, freq=freq), 9).season() == season
+    assert Index.of(pd.date_range("2020-01-01", periods=9, freq=freq), 9).season() == season
 
 
 def test_calendar_features_are_phases():
@@ -362,32 +361,34 @@ def test_the_calendar_is_read_if_there_is_one(fitted):
 def test_missing_values_are_refused_or_filled():
     holes = MONTHLY.copy()
     holes.iloc[[0, 5]] = np.nan
-    with pytest.raises(DataError, match=r"missing value in row 0, column 'sales' \(2 such values\).*fill=interpolate"):
+    with pytest.raises(
+        DataError, match=r"y, row 0, column 'sales': missing value \(2 of 96 rows\): fill='interpolate'"
+    ):
         read(holes)
     filled = read(holes, fill="interpolate")
     assert filled.values[5, 0] == pytest.approx((MONTHLY.iloc[4] + MONTHLY.iloc[6]) / 2)
-    assert filled.notes == {"missing values": "2 values filled (interpolate)"}
-    with pytest.raises(DataError, match="fill=previous has no value before it"):
+    assert filled.notes == {"missing values": "2 filled (interpolate)"}
+    with pytest.raises(DataError, match="fill='previous' has no value before it"):
         read(holes, fill="previous")
 
 
 def test_missing_steps_are_refused_or_filled_or_passed_over():
     dates = pd.date_range("2021-03-01", periods=10, freq="D").delete([3])
     gap = pd.Series(np.arange(9.0), dates)
-    with pytest.raises(
-        DataError, match=r"2021-03-03 in row 2, and then the step 2021-03-04 is missing \(1 missing step"
-    ):
+    with pytest.raises(DataError, match=r"row 2: after 2021-03-03 the step 2021-03-04 is missing \(1 missing step"):
         read(gap)
     filled = read(gap, fill="interpolate")
     assert filled.values[:, 0].tolist() == [0, 1, 2, 2.5, 3, 4, 5, 6, 7, 8]
-    assert filled.stamps.index(1)[0] == pd.Timestamp("2021-03-11")
+    assert filled.index.ahead(1)[0] == pd.Timestamp("2021-03-11")
     assert len(read(gap, fill="none").values) == 9
 
 
 def test_duplicate_stamps_are_refused_or_merged():
     dates = pd.DatetimeIndex(["2021-01-01", "2021-01-02", "2021-01-02", "2021-01-03", "2021-01-04"])
     twice = pd.Series([1.0, 2, 4, 5, 6], dates)
-    with pytest.raises(DataError, match=r"y has 2021-01-02 twice in its index \(1 such row\).*aggregate='mean'"):
+    with pytest.raises(
+        DataError, match=r"y, row 2: 2021-01-02 appears twice \(1 such row\): aggregate='mean'.*reset_index"
+    ):
         read(twice)
     for how, value in (("mean", 3), ("first", 2), ("last", 4), ("sum", 6)):
         assert read(twice, aggregate=how).values[:, 0].tolist() == [1, value, 5, 6]
@@ -401,7 +402,7 @@ def test_rows_are_sorted_and_irregular_times_are_consecutive_steps():
     )
     frame = read(irregular)
     assert frame.notes == {"time": "irregular intervals, taken as consecutive steps"}
-    assert frame.stamps.index(2).tolist() == [6, 7]
+    assert frame.index.ahead(2).tolist() == [6, 7]
 
 
 @pytest.mark.parametrize(

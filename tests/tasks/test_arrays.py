@@ -80,8 +80,8 @@ def test_tokens_are_words_or_integers():
     words = [["a", "b"], ["b", "c", "a"], ["c"], ["a", "a"]] * 5
     task = tasks.from_arrays(words, np.arange(20) % 2, tokens=True)
     assert task.preparation.vocabulary == ("a", "b", "c")
-    assert task.content.inputs[1].tolist() == [1, 2, 0]
-    assert task.content.inputs[0].tolist() == [0, 1, 255]
+    assert task.content.values[1].tolist() == [1, 2, 0]
+    assert task.content.values[0].tolist() == [0, 1, 255]
     x = task.train.first(20).x
     assert set(x.unique().tolist()) == {0, 1, 2, 255}  # padding is no token
     numbers = tasks.from_arrays([[5, 900], [900, 7, 5]] * 6, np.arange(12) % 2, tokens=True)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gatelab import tasks
+from gatelab.data.formats import csv_files
 from gatelab.errors import DataError
-from gatelab.tasks.own.table_files import read_csv
 
 
 def series_file(folder: Path, rows: int = 200, header: str = "day,a,b") -> Path:
@@ -49,7 +49,7 @@ def test_separators_and_headers_of_csv(tmp_path, separator, header):
     lines = [separator.join([str(i), f"{i / 3:.4f}"]) for i in range(80)]
     path.write_bytes(("﻿" + "\r\n".join(([f'"time of day"{separator}v'] if header else []) + lines + [""])).encode())
     task = tasks.get("files", path=path, length=3, columns="v" if header else "2")
-    np.testing.assert_allclose(task.content.inputs[:, 0], [float(f"{i / 3:.4f}") for i in range(80)])
+    np.testing.assert_allclose(task.content.values[:, 0], [float(f"{i / 3:.4f}") for i in range(80)])
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_headers_and_separators_are_detected(tmp_path, lines, header, names, fir
     path = tmp_path / "t.csv"
     path.write_text((head + "\n" if head else "") + body + "\n" * lines.endswith("\n\n"))
     content = tasks.get("files", path=path, length=2, header=header).content
-    assert content.names == names
-    assert content.inputs[0].tolist() == first
-    assert len(content.inputs) == count
+    assert content.columns == names
+    assert content.values[0].tolist() == first
+    assert len(content.values) == count
 
 
 def test_ignored_columns_are_named(tmp_path):
@@ -91,7 +91,7 @@ def test_parquet_is_read_too(tmp_path):
     table = pa.table({"when": [f"day {i}" for i in range(90)], "v": list(range(90)), "w": [i / 7 for i in range(90)]})
     pq.write_table(table, tmp_path / "t.parquet")
     task = tasks.get("files", path=tmp_path / "t.parquet", columns="w+v", length=4)
-    np.testing.assert_allclose(task.content.inputs, np.stack([np.arange(90) / 7, np.arange(90)], -1))
+    np.testing.assert_allclose(task.content.values, np.stack([np.arange(90) / 7, np.arange(90)], -1))
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and nothing else")
     with pytest.raises(DataError, match=r"bad\.parquet cannot be read as Parquet"):
         tasks.get("files", path=tmp_path / "bad.parquet").sizes  # noqa: B018
@@ -149,10 +149,10 @@ def test_a_half_empty_column_is_what_its_filled_cells_are(tmp_path, cells, kind)
     path.write_text("a,b\n" + "\n".join(f"{i},{cell}" for i, cell in enumerate(cells)))
     if kind == "a mistake":
         with pytest.raises(DataError, match="line 4, column 'b': 'late': expected a number"):
-            read_csv(path)
+            csv_files.read(path)
     else:
-        table = read_csv(path)
-        assert (list(table.columns), table.others) == ((["a"], ("b",)) if kind == "words" else (["a", "b"], ()))
+        table = csv_files.read(path)
+        assert (table.names, set(table.numbers)) == (("a", "b"), {"a"} if kind == "words" else {"a", "b"})
 
 
 def test_missing_values_in_ignored_columns_are_accepted(tmp_path):
@@ -359,7 +359,7 @@ def test_a_folder_of_class_folders(tmp_path):
     (tmp_path / "right" / "b.csv").write_text("v,u\n20,10\n")
     named = tasks.get("files", path=tmp_path)
     assert sum(named.sizes) == 32
-    assert [10, 20] in named.content.inputs[:, 0].tolist()  # columns are matched by name
+    assert [10, 20] in named.content.values[:, 0].tolist()  # columns are matched by name
     (tmp_path / "right" / "b.csv").write_text("v,w\n20,10\n")
     with pytest.raises(DataError, match=r"b.csv has the columns v, w: expected u, v, as in the first sequence"):
         tasks.get("files", path=tmp_path).load()

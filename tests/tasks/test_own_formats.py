@@ -141,7 +141,7 @@ def test_raw_files_give_the_predictions_of_the_run(tmp_path, name, cli):
     run, task = trained(tmp_path / "run", text), tasks.get(text)
     model = gatelab.load(run.path)
     data = read(tmp_path / name, model.preparation)
-    values, lengths = data.sequences.values, data.sequences.lengths
+    values, lengths = data.values, data.lengths
     saved = run.predictions()["predictions"]
     test = task.indices[2]
     output = model.output(values[test], None if lengths is None else lengths[test])  # a batch as in the run

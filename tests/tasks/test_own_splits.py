@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatelab import tasks
+from gatelab.data.formats import folders
+from gatelab.data.reading import Reading
 from gatelab.errors import DataError
 from gatelab.estimators import holding_out
-from gatelab.tasks.own import folders, splits
-from gatelab.tasks.own.reading import Reading
+from gatelab.tasks.own import division
 from gatelab.tasks.sampling import spared, split_groups, stream
 
 RANDOM = np.random.RandomState(0)
@@ -59,7 +60,7 @@ def test_arrays_named_after_their_part(tmp_path):
     np.savez(path, x_test=X[40:], y_test=Y[40:], x_train=X[:40], y_train=Y[:40])
     task = tasks.get("files", path=path)
     assert (len(task.indices[2]), task.sizes) == (20, (34, 6, 20))
-    np.testing.assert_array_equal(task.content.inputs[task.indices[2]], X[40:])
+    np.testing.assert_array_equal(task.content.values[task.indices[2]], X[40:])
     np.savez(path, X_train=X[:40], X_test=X[40:], y_train=Y[:40])
     with pytest.raises(DataError, match=r"y of train, test has the shapes \(40,\): expected one array for each part"):
         tasks.get("files", path=path).load()
@@ -132,7 +133,7 @@ def test_a_column_called_split_is_understood_refused_or_ignored(tmp_path, layout
         tasks.get("files", path=path, **options).load()
     content = tasks.get("files", path=path, split="none", **options).content
     assert (content.parts, content.ignored) == (None, ("Split",))
-    assert content.names == (("value",) if layout == "wide" else ("v",))
+    assert content.columns == (("value",) if layout == "wide" else ("v",))
     np.savez(tmp_path / "d.npz", X=X, y=Y, split=np.arange(60) % 3)
     assert tasks.get("files", path=tmp_path / "d.npz", split="none").content.parts is None
 
@@ -147,9 +148,9 @@ def series(folder: Path, parts: list[str]) -> Path:
 def test_a_series_has_its_own_boundaries(tmp_path):
     task = tasks.get("files", path=series(tmp_path, ["train"] * 50 + ["val"] * 20 + ["test"] * 30), length=4)
     assert (task.cuts, task.sizes) == ((0, 50, 70, 100), (46, 16, 26))
-    values = task.content.inputs[:50, 0]
+    values = task.content.values[:50, 0]
     np.testing.assert_allclose(task.scaling.mean, values.mean())
-    scaled = (task.content.inputs[50:54, 0] - values.mean()) / values.std()
+    scaled = (task.content.values[50:54, 0] - values.mean()) / values.std()
     np.testing.assert_allclose(task.validation.stored[0, :, 0], scaled, rtol=1e-5)
     assert (
         task.describe().split == "chronological, by the column 'split': validation from 2024-01-01 00:50:00, "
@@ -174,7 +175,7 @@ def test_folders_are_parts(tmp_path):
                 )
     task = tasks.get("files", path=tmp_path)
     assert (task.classes, sum(task.sizes), task.sizes[2]) == (("left", "right"), 26, 8)
-    assert (task.content.inputs[task.indices[2], 0] >= 1).all()
+    assert (task.content.values[task.indices[2], 0] >= 1).all()
     assert "by the folders test and train" in task.describe().split
     for file in (tmp_path / "test" / "left").iterdir():
         file.unlink()
@@ -282,7 +283,7 @@ def test_groups_stay_together_where_classes_get_their_examples_back():
     groups, labels = np.repeat(np.arange(12), 4), np.zeros(48, np.int64)
     labels[[0, 1, 4, 5]] = [1, 1, 2, 2]  # two classes that are in one group each
     for seed in range(20):
-        train, validation, _ = splits.indices(48, labels, None, groups, seed, "file")
+        train, validation, _ = division.indices(48, labels, None, groups, seed, "file")
         assert not set(groups[train]) & set(groups[validation])
 
 

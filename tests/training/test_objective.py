@@ -158,5 +158,5 @@ def test_steps_have_the_weights_of_their_sequences():
     assert found["loss"] == pytest.approx(np.average(losses, weights=weights), rel=1e-5)
     hits = [int(prediction[i, t].argmax()) == labels[i, t] for i, t in each]
     assert found["accuracy"] == pytest.approx(np.average(hits, weights=weights), rel=1e-6)
-    steps = np.array([task.content.inputs[i, t] for i, t in each])
+    steps = np.array([task.content.values[i, t] for i, t in each])
     np.testing.assert_allclose(task.scaling.mean, np.average(steps, 0, weights))

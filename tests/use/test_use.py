@@ -16,12 +16,12 @@ import torch
 import gatelab
 from gatelab import sealed, tasks
 from gatelab.analysis import inspect
+from gatelab.data import intervals, timestamps
 from gatelab.errors import DataError
 from gatelab.experiments import config
 from gatelab.experiments.bench import Watcher, bench
 from gatelab.experiments.executors.local import LocalExecutor
 from gatelab.report.inspection.write import write_inspection
-from gatelab.tasks import timestamps
 from gatelab.tasks.series import cuts as series_cuts
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
 from gatelab.training.verify import verify
@@ -450,7 +450,7 @@ def test_further_inputs_are_asked_for(tmp_path, cli):
 )
 def test_times_are_recognised_and_continued(texts, following):
     known = timestamps.parse(texts)
-    times = None if known is None else timestamps.extrapolate(known, 2)
+    times = None if known is None else intervals.future(known, 2)
     assert (None if times is None else timestamps.format_times(times)) == following
 
 

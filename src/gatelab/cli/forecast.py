@@ -46,8 +46,8 @@ def forecast(
     A forecaster, as `gatelab fit` makes it, also gives prediction intervals.
     """
     from gatelab import style
+    from gatelab.data import timestamps
     from gatelab.report.forecast import figure
-    from gatelab.tasks import timestamps
 
     for output in (out, plot):
         refuse_overwriting(output, data, future)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from typing_extensions import Self
 
 from gatelab import tasks
+from gatelab.data.sequences import Sequences
 from gatelab.errors import GatelabError
 from gatelab.estimators import document, holding_out, inputs, restarting, specs, weighting
 from gatelab.estimators.fitted import FittedRun
@@ -23,7 +24,6 @@ from gatelab.estimators.progress import reporter
 from gatelab.estimators.weighting import Weighted
 from gatelab.training import Run
 from gatelab.training.run import ESTIMATOR
-from gatelab.use.inputs import Sequences
 
 ADVICE = "Try another learning_rate, stem='none', more max_epochs, or sequences that are standardized one by one"
 
@@ -51,15 +51,15 @@ class RecurrentEstimator(NetworkParameters):
     def _train(self, data: Weighted, targets: np.ndarray, labels: np.ndarray | None, initial: FittedRun | None) -> None:
         """Train on distinct examples and keep the run. `targets` are those of the task; `labels` stratify a split."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        count = len(data.values)
+        count = len(data.weights)
         split = np.full(count, "train")
         if self.early_stopping:
             split = holding_out.parts(count, self.validation_fraction, labels, data.groups, seed)
         is_held_out = bool((split == "validation").any())
         are_equal = bool((data.weights == data.weights[0]).all())
         task = tasks.from_arrays(
-            data.values, targets, lengths=data.lengths, split=split, weights=None if are_equal else data.weights,
-            classify=labels is not None, per_sequence=True,
+            data.sequences.values, targets, lengths=data.sequences.lengths, split=split,
+            weights=None if are_equal else data.weights, classify=labels is not None, per_sequence=True,
         )  # fmt: skip
         spec = specs.run_spec(
             self, task, seed=seed, threads=effective_n_jobs(self.n_jobs), test=False, checkpoint="end",

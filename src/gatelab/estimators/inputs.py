@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
 from gatelab import floats
+from gatelab.data.sequences import Sequences, padded
 from gatelab.errors import GatelabError
-from gatelab.tasks.own.recordings import padded
-from gatelab.use.inputs import Sequences, check_finite
+from gatelab.use.inputs import check_finite
 
 EXPECTED = "expected (n, T, D), (n, T), or a list of arrays (T_i, D) or (T_i,)"
 
@@ -41,15 +41,15 @@ def _converted(estimator: BaseEstimator, X: Any, fitting: bool) -> Sequences:
         values = check_array(X, allow_nd=True, estimator=estimator, input_name="X", **checks)
         if values.ndim > 3 or 0 in values.shape:
             raise GatelabError(f"X has the shape {values.shape}: {EXPECTED}, with at least one step and feature")
-        sequences = Sequences(values.transpose(0, 2, 1) if estimator.channels_first else values, None, False)
+        sequences = Sequences(values.transpose(0, 2, 1) if estimator.channels_first else values)
     elif fitting or estimator.fitted_on_columns_:
         values = validate_data(estimator, X, reset=fitting, **checks)
         if fitting:
             estimator.fitted_on_columns_ = True
-        return Sequences(values[..., None], None, False)
+        return Sequences(values[..., None])
     else:
         values = check_array(X, estimator=estimator, input_name="X", **checks)
-        sequences = Sequences(values[..., None], None, False)
+        sequences = Sequences(values[..., None])
     _check_features(estimator, sequences.values.shape[2], fitting)
     return sequences
 
@@ -120,4 +120,4 @@ def _listed(estimator: BaseEstimator, X: Any, checks: dict[str, Any]) -> Sequenc
         sequences.append(array)
     steps = check_array(np.concatenate(sequences), estimator=estimator, input_name="X", **checks)
     ends = np.cumsum([len(sequence) for sequence in sequences])
-    return Sequences(*padded(np.split(steps, ends[:-1])), False)
+    return Sequences(*padded(np.split(steps, ends[:-1])))

@@ -14,15 +14,14 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from gatelab import floats
+from gatelab.data.sequences import Sequences
 from gatelab.errors import GatelabError
-from gatelab.use.inputs import Sequences
 
 
 class Weighted(NamedTuple):
-    """Distinct examples and their weights."""
+    """Distinct sequences with their targets and weights."""
 
-    values: np.ndarray  # (N, T, D)
-    lengths: np.ndarray | None  # (N,)
+    sequences: Sequences
     targets: np.ndarray  # (N, …)
     weights: np.ndarray  # (N,) float64, positive
     groups: np.ndarray | None  # (N,) integers
@@ -50,16 +49,14 @@ def checked(sample_weight: Any, count: int) -> np.ndarray:
 
 def merged(sequences: Sequences, targets: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> Weighted:
     """Return the distinct examples of positive weight, in an order that depends on them alone."""
-    values = sequences.values + 0.0  # -0 becomes 0
-    ends = np.full(len(values), values.shape[1]) if sequences.lengths is None else sequences.lengths
+    values, ends = sequences.values + 0.0, sequences.ends  # -0 becomes 0
     positive = np.flatnonzero(weights)
     keys = np.array([_key(values[i, : ends[i]], targets[i], None if groups is None else groups[i]) for i in positive])
     _, first, member = np.unique(keys, return_index=True, return_inverse=True)
     chosen, totals = positive[first], np.bincount(member, weights[positive])
     longest = int(ends[chosen].max())
     return Weighted(
-        values[chosen, :longest],
-        None if (ends[chosen] == longest).all() else ends[chosen],
+        Sequences(values[chosen, :longest], None if (ends[chosen] == longest).all() else ends[chosen]),
         targets[chosen],
         totals,
         None if groups is None else groups[chosen],

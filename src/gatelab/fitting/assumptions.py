@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from joblib import effective_n_jobs
 
+from gatelab.data import timestamps
+from gatelab.data.advice import spelled
 from gatelab.estimators import defaults
 from gatelab.estimators.forecasting.parameters import BATCH, LARGEST_SEASON
 from gatelab.fitting.series import COVERAGE, HORIZON, LONGEST_TEST, Plan
 from gatelab.fitting.source import as_flags
 from gatelab.formatting import counted, listed, percent
 from gatelab.report.words import settings
-from gatelab.tasks import timestamps
 from gatelab.tasks.own.files import Files
 from gatelab.tasks.own.overview import shortened
 from gatelab.training import RunSpec
@@ -29,14 +30,14 @@ POOLS = {
 def of_sequences(task: Files, spec: RunSpec) -> Facts:
     """What was understood of the sequences, and what the network and its training are."""
     apart = ("source", *CAUTIONS)
-    understood = {name: as_flags(fact) for name, fact in task.describe().facts() if name not in apart}
+    understood = {name: spelled(fact, as_flags) for name, fact in task.describe().facts() if name not in apart}
     return {"file": str(task.path), **understood, **_scaling(task), **_network(task, spec)}
 
 
 def cautions(task: Files) -> list[str]:
     """What may make a result misleading, or was left out: said apart from what is merely so."""
     notes = task.remarks()
-    return [as_flags(notes[name]) for name in CAUTIONS if name in notes]
+    return [spelled(notes[name], as_flags) for name in CAUTIONS if name in notes]
 
 
 def _scaling(task: Files) -> Facts:
@@ -72,19 +73,17 @@ def _network(task: Files, spec: RunSpec) -> Facts:
 
 def of_series(plan: Plan) -> Facts:
     """What was understood of the series, and what the forecaster is given."""
-    task, content = plan.task, plan.task.content
+    task, content = plan.task, plan.series
     facts = {"file": str(task.path), "layout": content.layout, "forecast": listed(list(plan.names))}
     if plan.covariates:
         facts["covariates"] = f"{listed(list(plan.covariates))}: their future values have to be known (--future)"
     if content.ignored:
-        times = (content.notes.get("time") or "").partition(",")[0].split("+")
-        unused = tuple(name for name in content.ignored if name not in times)
         advice = "; --option inputs=… reads columns whose future values are known"
-        facts |= {"ignored columns": shortened(unused) + advice} if unused else {}
+        facts["ignored columns"] = shortened(content.ignored) + advice
     facts["steps"] = f"{len(plan.values):,}"
     if "time" not in content.notes:
         facts["time"] = "no column of times was found: rows are taken as consecutive steps"
-    facts |= {name: as_flags(note) for name, note in content.notes.items() if name not in CAUTIONS}
+    facts |= {name: spelled(note, as_flags) for name, note in content.notes.items() if name not in CAUTIONS}
     return facts | {
         "horizon": _horizon(plan), "season": _season(plan), "networks": _networks(plan), "test": _test(plan)
     }  # fmt: skip

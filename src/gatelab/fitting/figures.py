@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gatelab import style
+from gatelab.data.index import Index
 from gatelab.estimators.forecasting.backtest import OURS as FORECASTER
 from gatelab.fitting.comparison import OURS
 from gatelab.fitting.sequences import SequenceFit
@@ -15,7 +17,6 @@ from gatelab.formatting import percent, visible
 from gatelab.report.figures import confusion_matrix
 from gatelab.report.forecast import figure as forecast_figure
 from gatelab.tasks.own.figures import POINTS, date_axis, draw_values, label_strip, sequence, shortened
-from gatelab.tasks.series import Ending
 from gatelab.use.forecasting import Forecast
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def series_with_split(fit: SeriesFit) -> Figure:
         for column, (axes, name) in enumerate(zip(panels, names, strict=True)):
             for number, (part, a, b) in enumerate((("training", 0, plan.train), ("test", plan.train, len(x)))):
                 every = max(1, (b - a) // POINTS)
-                axes.plot(x[a:b:every], plan.task.content.inputs[a:b:every, column], linewidth=1,
+                axes.plot(x[a:b:every], plan.series.values[a:b:every, column], linewidth=1,
                           color=style.colour(number), label=part)  # fmt: skip
             axes.set_title(f"{name}{' (covariate)' if column >= len(plan.names) else ''}")
             axes.margins(x=0.01)
@@ -193,8 +194,8 @@ def series_with_split(fit: SeriesFit) -> Figure:
 def forecast(fit: SeriesFit, found: Forecast) -> Figure:
     """The end of the series and its forecast, with intervals."""
     plan = fit.plan
-    shown = slice(-max(4 * plan.horizon, 2 * plan.season, 24), None)
-    ending = Ending(plan.values[shown], None if found.stamps is None or plan.stamps is None else plan.stamps[shown])
+    ending = plan.y.last(max(4 * plan.horizon, 2 * plan.season, 24))
+    ending = ending if found.stamps is not None else replace(ending, index=Index.at(None, len(ending.values)))
     return forecast_figure(
         Forecast(found.columns, ending, found.values, found.stamps, found.lower, found.upper, found.coverage)
     )

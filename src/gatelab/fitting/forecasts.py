@@ -7,30 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gatelab import sealed
+from gatelab.data import series_tables, timestamps
+from gatelab.data.reading import Reading
+from gatelab.data.series import Series
 from gatelab.disk import within
 from gatelab.errors import DataError, GatelabError, first_problem
-from gatelab.estimators.forecasting import frames, words
+from gatelab.estimators.forecasting import words
 from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
 from gatelab.estimators.forecasting.history import History
 from gatelab.estimators.forecasting.saving import saved
-from gatelab.fitting.series import COVERAGE, Plan, SeriesFit, framed, save_backtest
+from gatelab.fitting.series import COVERAGE, Plan, SeriesFit, save_backtest
 from gatelab.formatting import counted
-from gatelab.tasks import timestamps
-from gatelab.tasks.own import series_files
-from gatelab.tasks.own.reading import Reading
-from gatelab.tasks.own.series_files import SeriesFile
-from gatelab.tasks.series import Ending
 from gatelab.training.run import FORECASTER
 from gatelab.use.forecasting import MOST_STEPS, Forecast
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 READING = "reading.json"
 
@@ -112,20 +107,17 @@ def continued(forecaster: RecurrentForecaster, steps: int, X: Any = None, covera
     known = forecaster.predict_interval(range(1, calibrated + 1), X=X, coverage=coverage).to_numpy(np.float64)
     bounds = np.full((2, *values.shape), np.nan)
     bounds[:, :calibrated] = known.reshape(calibrated, -1, 2).transpose(2, 0, 1)
-    times, ahead = (frame.stamps.times if frame.stamps.are_dates else None), None
-    if times is not None:
-        ahead = frame.stamps.future(steps)
-    before = Ending(frame.values, None if times is None else timestamps.to_seconds(times))
+    ahead = frame.index.future(steps) if frame.index.are_dates else None
     stamps = None if ahead is None else timestamps.to_seconds(ahead)
-    names = tuple("value" if name is None else str(name) for name in frame.names)
+    names = tuple("value" if name is None else str(name) for name in frame.columns)
     advice = words.unbounded(forecaster, bounds[0], "--lower 0")
-    return Forecast(names, before, values, stamps, bounds[0], bounds[1], coverage, advice)
+    return Forecast(names, frame, values, stamps, bounds[0], bounds[1], coverage, advice)
 
 
 def _reading(path: Path, forecaster: RecurrentForecaster) -> FileReading:
     """Return how files are read; of a forecaster that was saved in Python, by the names of its columns."""
     if not (path / READING).is_file():
-        columns = tuple(str(name) for name in forecaster.history_.frame.names if name is not None)
+        columns = tuple(str(name) for name in forecaster.history_.frame.columns if name is not None)
         return FileReading(columns=columns, inputs=tuple(map(str, forecaster.covariate_names_)))
     return _kept(path)
 
@@ -137,15 +129,10 @@ def _kept(path: Path) -> FileReading:
         raise DataError(f"{path / READING} cannot be read: {first_problem(error)}") from None
 
 
-def _read(how: FileReading, path: Path, columns: tuple[str, ...]) -> SeriesFile:
+def _read(how: FileReading, path: Path, columns: tuple[str, ...]) -> Series:
     if not columns:
         raise GatelabError("the forecaster was fitted without names of columns: no file can be read for it")
-    return series_files.read(path, columns, how.reading.resolved(split=None, header=how.header))
-
-
-def _stamped(steps: SeriesFile, values: np.ndarray, columns: tuple[str, ...]) -> pd.DataFrame:
-    stamps = steps.stamps
-    return framed(values, columns, stamps if stamps is not None and len(stamps) == len(values) else None)
+    return series_tables.read(path, columns, how.reading.resolved(split=None, header=how.header))
 
 
 def _continue(forecaster: RecurrentForecaster, how: FileReading, path: Path) -> None:
@@ -153,31 +140,30 @@ def _continue(forecaster: RecurrentForecaster, how: FileReading, path: Path) -> 
     itself, with newer values at its end.
     """
     given = _read(how, path, (*how.columns, *how.inputs))
-    K, history = len(how.columns), forecaster.history_
-    y, X = _stamped(given, given.values[:, :K], how.columns), _stamped(given, given.values[:, K:], how.inputs)
-    known = history.frame.stamps.times if history.frame.stamps.are_dates else None
-    if known is None:
+    count, history = len(given.values), forecaster.history_
+    y = given.with_columns(list(range(len(how.columns))))
+    X = given.with_columns(list(range(len(how.columns), len(given.columns))))
+    if not history.frame.index.are_dates or history.frame.index.times is None:
         needed = forecaster.ensemble_.combination.context
-        if len(y) < needed:
+        if count < needed:
             raise DataError(
-                f"{path} has {counted(len(y), 'row')}: expected at least {needed}, the steps that the networks read: "
+                f"{path} has {counted(count, 'row')}: expected at least {needed}, the steps that the networks read: "
                 "without times, the file has to hold the series and its newer values"
             )
-        frame = frames.as_given(y, str(path))  # its gaps are filled
-        forecaster.history_ = History(frame, given.values[:, K:], history.cycles)
+        forecaster.history_ = History(y, X.values, history.cycles)  # its gaps are filled
         return
-    if given.stamps is None or len(given.stamps) != len(y):
+    if given.index.times is None or len(given.index.times) != count:
         raise DataError(f"{path} has no times, and the series of the forecaster has: expected a column of times")
-    later = given.stamps > known[-1]
-    if not later.any():
-        first, last = timestamps.format_times(np.array([known[-1], given.stamps[-1]]).astype("datetime64[s]"))
+    known = history.frame.index.times[-1]
+    later = int((given.index.times > known).sum())
+    if not later:
+        first, last = timestamps.format_times(np.array([known, given.index.times[-1]]).astype("datetime64[s]"))
         raise DataError(f"{path} ends at {last}, and the series is known up to {first}: expected later rows")
-    forecaster.update(y[later], X=X[later] if how.inputs else None)
+    forecaster.update(y.part(count - later, count), X=X.part(count - later, count) if how.inputs else None)
 
 
-def _future(forecaster: RecurrentForecaster, how: FileReading, path: Path) -> pd.DataFrame:
+def _future(forecaster: RecurrentForecaster, how: FileReading, path: Path) -> Series:
     """Return the covariates of the steps ahead."""
     if not how.inputs:
         raise GatelabError("--future was given, and the forecaster has no covariates: leave it out")
-    given = _read(how, path, how.inputs)
-    return _stamped(given, given.values, how.inputs)
+    return _read(how, path, how.inputs)

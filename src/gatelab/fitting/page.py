@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gatelab import style
+from gatelab.data import timestamps
 from gatelab.disk import write_text
 from gatelab.estimators.forecasting import words as forecaster_words
 from gatelab.fitting import assumptions, figures, forecasts, peers, words
 from gatelab.fitting.sequences import SequenceFit
 from gatelab.fitting.series import SeriesFit
 from gatelab.report.sections import Section, page
-from gatelab.tasks import timestamps
 from gatelab.tasks.own import overview
 from gatelab.tasks.own.files import Files
 from gatelab.training.run import REPORT

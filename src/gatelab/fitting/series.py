@@ -5,29 +5,27 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from gatelab.data.index import Index
+from gatelab.data.series import Series
 from gatelab.disk import write_text
 from gatelab.errors import GatelabError, unknown
 from gatelab.estimators.forecasting.backtest import Backtest
 from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
 from gatelab.estimators.forecasting.parameters import BATCH, LARGEST_SEASON, recipe
-from gatelab.estimators.forecasting.stamps import Stamps
 from gatelab.formatting import counted
 from gatelab.lang.document import digest
 from gatelab.sealed import sum_of
 from gatelab.tasks.own.files import Files
 from gatelab.training.config import Key
 from gatelab.training.run import BACKTEST
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 HORIZON = 12  # steps ahead by default, for series without a season
 TEST, LONGEST_TEST = 0.25, 1_000  # the last part of a series, and steps at most
@@ -46,21 +44,28 @@ class Plan:
     horizon_given: bool
     test: int  # steps
 
+    @cached_property
+    def series(self) -> Series:
+        """The series, with a time for every step or for none."""
+        assert self.task.series is not None
+        series = self.task.series
+        has_times = series.index.times is not None and len(series.index.times) == len(series.values)
+        return series if has_times else replace(series, index=Index.at(None, len(series.values)))
+
     @property
     def values(self) -> np.ndarray:
         """What is forecast, (S, K)."""
-        content = self.task.content
-        return content.inputs[:, : content.num_targets]
+        return self.y.values
 
     @property
     def names(self) -> tuple[str, ...]:
         """The columns that are forecast."""
-        return self.task.content.names[: self.task.content.num_targets]
+        return self.series.target_names
 
     @property
     def covariates(self) -> tuple[str, ...]:
         """The columns that are read and have to be known in the future."""
-        return self.task.content.names[self.task.content.num_targets :]
+        return self.series.input_names
 
     @property
     def train(self) -> int:
@@ -70,9 +75,9 @@ class Plan:
     @cached_property
     def identity(self) -> str:
         """A checksum of all that the result depends on."""
-        content, parameters = self.task.content, self.forecaster.get_params()
+        parameters = self.forecaster.get_params()
         del parameters["cell"]
-        total = hashlib.sha256(np.ascontiguousarray(content.inputs).tobytes())
+        total = hashlib.sha256(np.ascontiguousarray(self.series.values).tobytes())
         total.update(b"" if self.stamps is None else self.stamps.tobytes())
         cell = digest(recipe(self.forecaster).model.equations())
         return sum_of([parameters, cell, self.names, self.covariates, self.horizon, self.test, total.hexdigest()])
@@ -96,21 +101,20 @@ class Plan:
         )
 
     @cached_property
-    def y(self) -> pd.DataFrame:
-        """The series as pandas has it."""
-        return framed(self.values, self.names, self.stamps)
+    def y(self) -> Series:
+        """What is forecast."""
+        return self.series.with_columns(list(range(len(self.names))))
 
     @cached_property
-    def X(self) -> pd.DataFrame | None:
-        """The covariates as pandas has them."""
-        known = self.task.content.inputs[:, self.task.content.num_targets :]
-        return framed(known, self.covariates, self.stamps) if self.covariates else None
+    def X(self) -> Series | None:
+        """The covariates."""
+        later = range(len(self.names), len(self.series.columns))
+        return self.series.with_columns(list(later)) if self.covariates else None
 
     @property
     def stamps(self) -> np.ndarray | None:
         """The time of every step, datetime64[s]; None if there are none."""
-        stamps = self.task.content.stamps
-        return stamps if stamps is not None and len(stamps) == len(self.values) else None
+        return self.series.stamps
 
 
 @dataclass(frozen=True)
@@ -128,13 +132,6 @@ class SeriesFit(Backtested):
     forecaster: RecurrentForecaster
 
 
-def framed(values: np.ndarray, names: tuple[str, ...], stamps: np.ndarray | None) -> pd.DataFrame:
-    """Return steps with their times as pandas has them; positions without times."""
-    import pandas as pd
-
-    return pd.DataFrame(values, None if stamps is None else pd.DatetimeIndex(stamps), columns=list(names))
-
-
 def plan(
     task: Files,
     horizon: int | None,
@@ -145,23 +142,17 @@ def plan(
     changes: Mapping[Key, Any],
 ) -> Plan:
     """Decide what the forecaster is given; `changes` are its parameters by name."""
-    if find_spec("pandas") is None:
-        raise GatelabError(f"{task.path} is a series, whose forecaster needs pandas: pip install 'gatelab[forecast]'")
-    content = task.content
     forecaster = _forecaster(task, cell, seed, changes)
-    steps = len(content.inputs)
+    steps = len(task.content.values)
     if threads is not None:
         forecaster.set_params(n_jobs=_whole("--threads", threads))
     if epochs is not None:
         if any(key[0] == "num_steps" for key in changes):
             raise GatelabError("--epochs and --set num_steps both say how long networks are trained: leave one out")
         forecaster.set_params(num_steps=math.ceil(_whole("--epochs", epochs) * steps / BATCH))
-    test = steps - task.cuts[2] if content.parts is not None else min(max(2, round(TEST * steps)), LONGEST_TEST)
-    import pandas as pd
-
+    test = steps - task.cuts[2] if task.content.parts is not None else min(max(2, round(TEST * steps)), LONGEST_TEST)
     made = Plan(task, forecaster, 1, 1, horizon is not None, test)
-    index = None if made.stamps is None else pd.DatetimeIndex(made.stamps)
-    season = forecaster.season or Stamps.of(index, steps).season()
+    season = forecaster.season or made.series.index.season()
     usual = season if 1 < season <= LARGEST_SEASON else HORIZON
     chosen = min(usual, max(1, test // 2)) if horizon is None else horizon
     if not 1 <= chosen <= test - bool(made.covariates):

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gatelab.data import layouts, time_columns
+from gatelab.data.advice import Place, RefusalError, Use, options_spelled, use
+from gatelab.data.layouts import Layout
+from gatelab.data.table import Table
+from gatelab.data.timestamps import Times
 from gatelab.errors import DataError, GatelabError, unknown
 from gatelab.formatting import counted, listed
-from gatelab.tasks.own import layouts, signs, time_columns
-from gatelab.tasks.own.files import TABLES, Files
-from gatelab.tasks.own.reading import Reading
-from gatelab.tasks.own.table_files import Table, read_table
-from gatelab.tasks.own.time_columns import Times
+from gatelab.tasks.own.files import Files
 
-OPTION = re.compile(rf"(?<!--option )\b({'|'.join(Files.model_fields)})=([^\s,;:()]*[^\s,;:().])(,(?=[a-z_]+=))?")
 LEAST = 16  # rows of a series; with fewer there is nothing to learn from and nothing to compare with
 OF_FORECASTERS = {"length": "window", "difference": "transform"}  # what a forecaster has in place of these options
+
+
+def as_flags(given: Use) -> str:
+    """Options of the task as flags of this command."""
+    names = dict(given.options)
+    targets = ("label",) if "tokens" in names else ("label", "columns")
+    flags = {"path": "{}", **dict.fromkeys(targets, "--target {}")}
+    return " ".join(flags.get(name, f"--option {name}={{}}").format(value) for name, value in given.options)
 
 
 def read(path: Path, target: str | None, options: dict[str, str]) -> Files:
@@ -26,14 +31,13 @@ def read(path: Path, target: str | None, options: dict[str, str]) -> Files:
     if "path" in options:
         raise GatelabError(f"--option path={options['path']}: the file is the argument FILE: leave the option out")
     given: dict[str, Any] = {**options, "path": path}
-    with options_as_flags():
+    with options_spelled(as_flags):
         task = Files.make(given)
-        if task.path.is_file() and task.path.suffix.lower() in TABLES:
-            table = read_table(task.path, task.header)
-            names = () if target is None else _target_columns(table, target)
-            if _layout(table, task.reading, names, task.columns) == "series":
-                if len(table.lines) < LEAST:
-                    rows = counted(len(table.lines), "row")
+        if task.table is not None:
+            names = () if target is None else _target_columns(task.table, target)
+            if _layout(task, task.table, names) == "series":
+                if len(task.table.lines) < LEAST:
+                    rows = counted(len(task.table.lines), "row")
                     raise DataError(f"{task.path} has {rows}: expected at least {LEAST}, the steps of one series")
                 return _series(task, names)
             task = task.with_options(**({"label": _only(task, "label", target)} if target is not None else {}))
@@ -70,9 +74,9 @@ def _series(task: Files, names: tuple[str, ...]) -> Files:
             )
     if names:
         _only(task, "columns", "+".join(names))
-    task = task.with_options(columns=names or task.columns, length=1)  # the series may be short
-    content = task.content
-    found = content.names[: content.num_targets]
+    task = task.with_options(columns=names or task.columns, layout="series", length=1)  # the series may be short
+    assert task.series is not None
+    found = task.series.target_names
     if len(found) > 1 and not task.columns:
         raise DataError(
             f"{task.path} is a series with the columns {listed(list(found))}, and it is not clear what to forecast: "
@@ -82,40 +86,41 @@ def _series(task: Files, names: tuple[str, ...]) -> Files:
     return task
 
 
-def _layout(table: Table, reading: Reading, names: tuple[str, ...], columns: tuple[str, ...]) -> str:
+def _layout(task: Files, table: Table, names: tuple[str, ...]) -> Layout:
     """Return the layout, given the target; several columns are only ever forecast."""
+    reading, columns = task.reading, task.columns
     if len(names) != 1:
         return layouts.recognise(table, reading, names or columns)
     (target,) = names
+    labelled = layouts.judge(table, reading.resolved(label=target), columns)
     times = time_columns.find(table, reading.time, names) if reading.layout == "auto" else None
-    try:  # columns beside a target are what sequences are read from
-        layout = layouts.recognise(table, reading.resolved(label=target) if columns else reading, columns)
-    except DataError:
-        try:
-            layout = layouts.recognise(table, reading.resolved(label=target), columns)
-        except DataError:
-            # A target may be called like a label, as y after ds, and is forecast all the same.
-            if target not in table.columns or not _is_in_order(times) or signs.sequence_id(table) is not None:
-                raise
+    # Columns beside a target are what sequences are read from.
+    found = labelled if columns else layouts.judge(table, reading, columns)
+    found = labelled if isinstance(found, RefusalError) else found
+    if isinstance(found, RefusalError):
+        # A target may be called like a label, as y after ds, and is forecast all the same.
+        if target in table.numbers and _is_in_order(times) and layouts.many_sequences(table) is None:
             return "series"
-    if layout == "series" and reading.layout == "auto" and times is None:
-        _refuse_doubt(table, reading, target)
-    return layout
+        raise found
+    if found == "series" and reading.layout == "auto" and times is None:
+        _refuse_doubt(table, target, labelled)
+    return found
 
 
-def _refuse_doubt(table: Table, reading: Reading, target: str) -> None:
+def _refuse_doubt(table: Table, target: str, labelled: Layout | RefusalError) -> None:
     """Refuse a table without times that could have one sequence per row, with this target."""
-    is_text = target in table.texts
-    if not is_text:
-        try:
-            if layouts.recognise(table, reading.resolved(label=target), ()) != "wide":
-                return
-        except DataError:
-            return
-    what = "text, which cannot be forecast" if is_text else "one column beside numbered ones"
-    raise DataError(
-        f"{table.path}: --target {target} is {what}, and it is not clear what a row is: layout=wide if each row is one "
-        "sequence, id=COLUMN if the rows are steps of many sequences, layout=series if they are steps of one series"
+    if target in table.numbers and labelled != "wide":
+        return
+    what = "text, which cannot be forecast" if target in table.texts else "one column beside numbered ones"
+    raise RefusalError(
+        Place(table.path),
+        f": --target {target} is {what}, and it is not clear what a row is: ",
+        use(layout="wide"),
+        " if each row is one sequence, ",
+        use(id="COLUMN"),
+        " if the rows are steps of many sequences, ",
+        use(layout="series"),
+        " if they are steps of one series",
     )
 
 
@@ -124,24 +129,3 @@ def _is_in_order(times: Times | None) -> bool:
     if times is None:
         return False
     return bool((times.values[1:] > times.values[:-1]).all() or (times.values[1:] < times.values[:-1]).all())
-
-
-@contextmanager
-def options_as_flags() -> Iterator[None]:
-    """Errors about the data name options as this command has them: id=patient becomes --option id=patient."""
-    try:
-        yield
-    except GatelabError as error:
-        raise type(error)(as_flags(str(error))) from None
-
-
-def as_flags(text: str) -> str:
-    """Return a sentence about options of the task as one about flags."""
-
-    def flag(found: re.Match[str]) -> str:
-        name, value, comma = found.groups()
-        is_target = name == "label" or (name == "columns" and "tokens" not in text)
-        written = f"--target {value}" if is_target else value if name == "path" else f"--option {name}={value}"
-        return written + (" " if comma else "")
-
-    return OPTION.sub(flag, text)

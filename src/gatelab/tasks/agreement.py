@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field, model_validator
 
+from gatelab.data.sequences import PADDING
 from gatelab.errors import GatelabError
 from gatelab.tasks import pictures
-from gatelab.tasks.examples import PADDING
 from gatelab.tasks.synthetic import Drawn, Tokens
 
 if TYPE_CHECKING:

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from gatelab.tasks.scaling import Scaling
 
-PADDING = 255  # the token of steps after the end of a sequence, in bytes; any token beyond the vocabulary is padding
-
 
 class Batch(NamedTuple):
     """Inputs, targets and lengths of some examples."""

@@ -9,10 +9,10 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from gatelab.data.reading import LabelType, Reading
 from gatelab.errors import DataError, GatelabError
 from gatelab.record import Record
 from gatelab.tasks.examples import Differences, Encoding, Floats, Pixels, TokenIndices
-from gatelab.tasks.own.reading import LabelType, Reading
 from gatelab.tasks.sampling import stream
 from gatelab.tasks.scaling import Scaling
 from gatelab.tasks.series import differenced

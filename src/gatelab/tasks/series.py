@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,14 +10,6 @@ import torch
 from gatelab.tasks.examples import Encoding, Examples, Floats, Parts
 
 SPLIT_RULE = "chronological: first 70 % training, next 15 % validation, last 15 % test; no window crosses a boundary"
-
-
-@dataclass(frozen=True)
-class Ending:
-    """The last steps of a series, with their timestamps if known."""
-
-    values: np.ndarray  # (S, D), in the original units
-    stamps: np.ndarray | None = None  # (S,) or fewer, datetime64[s]
 
 
 def cuts(steps: int) -> tuple[int, int, int, int]:

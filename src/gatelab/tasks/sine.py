@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field, model_validator
 
+from gatelab.data.index import Index
+from gatelab.data.series import Series
 from gatelab.errors import GatelabError
 from gatelab.tasks import pictures, series
 from gatelab.tasks.baseline import Baseline, persistence
@@ -93,9 +95,10 @@ class Sine(Task):
             "scaling": self.target_scaling,
         }
 
-    def ending(self, steps: int | None = None) -> series.Ending:
+    def ending(self, steps: int | None = None) -> Series:
         """Return the last window before scaling, or as many steps."""
-        return series.Ending(self.wave[-(steps or self.length) :])
+        values = self.wave[-(steps or self.length) :]
+        return Series(values, ("wave",), Index.at(None, len(values)), num_targets=1)
 
     def baseline(self) -> Baseline:
         """Return the persistence baseline."""

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from torch import Tensor
 
 from gatelab import memory
+from gatelab.data.series import Series
 from gatelab.errors import invalid
 from gatelab.formatting import counted, visible
 from gatelab.numerals import before_validation
@@ -21,7 +22,6 @@ from gatelab.tasks.baseline import Baseline, majority_class, training_mean
 from gatelab.tasks.examples import Examples, Parts, inside
 from gatelab.tasks.preparation import Preparation
 from gatelab.tasks.scaling import Scaling
-from gatelab.tasks.series import Ending
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -195,7 +195,7 @@ class Task(BaseModel):
             "scored_to": self.scored_steps.stop,
         }
 
-    def ending(self, steps: int | None = None) -> Ending | None:
+    def ending(self, steps: int | None = None) -> Series | None:
         """Return the last window of a series in its original units, where a forecast starts, or as many steps; None
         for other tasks.
         """

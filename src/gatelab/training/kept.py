@@ -11,11 +11,12 @@ import numpy as np
 import torch
 
 from gatelab import sealed
+from gatelab.data.index import Index
+from gatelab.data.series import Series
 from gatelab.errors import DataError, GatelabError
 from gatelab.tasks import Examples, Parts, Task
 from gatelab.tasks.examples import NoiseAfter
 from gatelab.tasks.preparation import Preparation
-from gatelab.tasks.series import Ending
 
 FILE = "examples.npz"
 STREAM_END = 2000  # steps, from which a state is built up
@@ -83,7 +84,7 @@ def _part(name: str, arrays: dict[str, np.ndarray], preparation: Preparation) ->
     return part
 
 
-def ending(path: Path, preparation: Preparation) -> Ending:
+def ending(path: Path, preparation: Preparation) -> Series:
     """The last window of the series."""
     arrays = sealed.read_arrays(path) if path.is_file() else {}
     if "ending" not in arrays:
@@ -95,4 +96,5 @@ def ending(path: Path, preparation: Preparation) -> Ending:
         raise sealed.damaged(path, "the end of the series has no steps, or values that are not finite")
     if stamps is not None and (stamps.dtype != np.int64 or stamps.ndim != 1 or len(stamps) > len(values)):
         raise sealed.damaged(path, f"the times of the end of the series are {stamps.dtype} of shape {stamps.shape}")
-    return Ending(values, None if stamps is None else stamps.astype("datetime64[s]"))
+    index = Index.at(None if stamps is None else stamps.astype("datetime64[s]"), len(values))
+    return Series(values, preparation.columns, index, num_targets=preparation.output_size)

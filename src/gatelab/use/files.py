@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 
 from gatelab import floats
+from gatelab.data import series_tables, sources, timestamps, wide_tables
+from gatelab.data.formats import TABLES, read_table
+from gatelab.data.formats.sequence_files import read_npz, read_sequences
+from gatelab.data.learnable import class_order, label_texts
+from gatelab.data.reading import Reading
+from gatelab.data.sequences import Sequences
+from gatelab.data.table import Table
 from gatelab.errors import DataError, GatelabError, first_of
-from gatelab.tasks import timestamps
-from gatelab.tasks.own import files, readers, series_files, table_files, user_data, wide_tables
-from gatelab.tasks.own.files import TABLES
-from gatelab.tasks.own.reading import Reading
-from gatelab.tasks.own.recordings import Recordings
 from gatelab.tasks.preparation import Preparation
 from gatelab.use import inputs, text_files
-from gatelab.use.inputs import Sequences
 from gatelab.use.trained import TrainedModel
-
-
-@dataclass(frozen=True)
-class Data:
-    """The sequences of a file with their names, and their targets if the file has any."""
-
-    sequences: Sequences
-    names: list[str]
-    targets: list[Any] | np.ndarray | None = None  # class names, or numbers
 
 
 @dataclass(frozen=True)
@@ -54,35 +47,48 @@ def predict(trained: TrainedModel, path: Path, proba: bool = False) -> Predictio
         return _predict_series(trained, path)
     data = read(path, trained.preparation)
     try:
-        inputs.check_finite(data.sequences, trained.preparation)
+        inputs.check_finite(data, trained.preparation)
     except GatelabError as error:
         raise DataError(f"{path}: {error}") from None
-    output = trained.output(data.sequences.values, data.sequences.lengths)
-    if trained.preparation.per_step:
-        data, output = _by_step(data, output)
-    return _table(trained, data, output, proba)
+    output = trained.output(data.values, data.lengths)
+    answered = _by_step(data, output) if trained.preparation.per_step else Answered(data.names, data.targets, output)
+    return _table(trained, answered, proba)
 
 
-def read(path: Path, preparation: Preparation) -> Data:
-    """Read the sequences and targets of a file or folder, the way the training data was read."""
+class Answered(NamedTuple):
+    """What a prediction is about, its true value if that is known, and the output of the network."""
+
+    names: Sequence[str]
+    targets: np.ndarray | None
+    output: np.ndarray
+
+
+def read(path: Path, preparation: Preparation) -> Sequences:
+    """Read the sequences of a file or folder the way the training data was read. Targets, if there are any, are names
+    of classes or numbers.
+    """
     if path.suffix.lower() == ".npz" and preparation.kind == "image":
         return _images(path, preparation)
     reading = reading_of(preparation)
     columns = _columns(preparation)
+    table = None
     if path.is_file() and path.suffix.lower() in (*TABLES, ".npy"):
-        table = None if path.suffix.lower() == ".npy" else table_files.read_table(path, preparation.header)
+        table = None if path.suffix.lower() == ".npy" else read_table(path, preparation.header)
         layout = None if table is None else _layout(table, preparation)
         if layout is None:
-            sequences, _ = readers.read_sequences([path], columns, reading.fill)
-            return Data(_checked(str(path), sequences, preparation), [path.name])
+            sequences, _ = read_sequences([path], columns, reading.fill)
+            return replace(_checked(str(path), sequences, preparation), names=[path.name])
         reading = reading.resolved(layout=layout)
     is_tokens = preparation.kind == "tokens"
     if is_tokens and reading.layout == "long":
         columns = preparation.reading.columns if preparation.reading else ()
-    found = files.recordings(path, reading, columns, is_tokens, need_target=False, classes=preparation.classes)
+    if table is None:
+        found = sources.read(path, reading, columns, is_tokens, False, preparation.classes)
+    else:
+        found = sources.from_table(table, reading, columns, is_tokens, False, preparation.classes)
     X, lengths = (found.rows(), None) if is_tokens else (found.values, found.lengths)
-    sequences_read = _checked(found.source, X, preparation, lengths)
-    return Data(sequences_read, found.names, _targets(found, sequences_read, preparation))
+    checked = _checked(found.source, X, preparation, lengths)
+    return replace(checked, names=found.names, targets=_targets(found, checked, preparation))
 
 
 def reading_of(preparation: Preparation) -> Reading:
@@ -91,7 +97,7 @@ def reading_of(preparation: Preparation) -> Reading:
     return reading.resolved(split="none", group=None, header=preparation.header)
 
 
-def _layout(table: table_files.Table, preparation: Preparation) -> str | None:
+def _layout(table: Table, preparation: Preparation) -> str | None:
     """Return the layout of a table with several sequences; None for one with the steps of a single sequence."""
     reading = preparation.reading or Reading()
     if reading.layout == "long":
@@ -120,21 +126,20 @@ def _checked(source: str, X: Any, preparation: Preparation, lengths: Any = None)
         raise DataError(f"{source}: {error}") from None
 
 
-def _images(path: Path, preparation: Preparation) -> Data:
-    arrays = readers.read_npz(path)
+def _images(path: Path, preparation: Preparation) -> Sequences:
+    arrays = read_npz(path)
     if "X" not in arrays:
         raise DataError(f"{path} has the arrays {first_of(arrays) or 'none'}: expected X, and optionally y")
     X = arrays["X"]
-    sequences = _checked(str(path), X, preparation)
-    if sequences.single:
+    images = _checked(str(path), X, preparation)
+    if images.single:
         raise DataError(f"{path}: X has the shape {X.shape}: expected several images, (N, …)")
-    names = [str(i) for i in range(len(X))]
-    found = Recordings(str(path), "", sequences.values, names, (), targets=arrays.get("y"))
-    return Data(sequences, names, _targets(found, sequences, preparation))
+    found = replace(images, source=str(path), targets=arrays.get("y"))
+    return replace(images, names=[str(i) for i in range(len(X))], targets=_targets(found, images, preparation))
 
 
-def _targets(found: Recordings, X: Sequences, preparation: Preparation) -> Any:
-    """Return the targets: class names, or numbers (N, K) or (N, T, K); None if the file has none."""
+def _targets(found: Sequences, X: Sequences, preparation: Preparation) -> np.ndarray | None:
+    """Return the targets: names of classes, or numbers (N, K) or (N, T, K); None if the file has none."""
     y, path = found.targets, found.source
     if y is None or (found.classes is not None and preparation.classes is None):  # subfolders that are not classes
         return None
@@ -153,31 +158,24 @@ def _targets(found: Recordings, X: Sequences, preparation: Preparation) -> Any:
     labels = y.ravel()
     if labels.dtype.kind == "f" and (labels % 1 == 0).all():
         labels = labels.astype(np.int64)  # classes that were written as floats
-    names = user_data.label_texts(labels)
+    names = np.array(label_texts(labels))
     if found.classes is not None:
-        known, order = user_data.class_order(path, found.classes, labels)
-        names = [known[i] for i in order]
-    return [names[i * T : (i + 1) * T] for i in range(N)] if per_step else names
+        known, order = class_order(path, found.classes, labels)
+        names = np.array(known)[order]
+    return names.reshape(y.shape)
 
 
-def _by_step(data: Data, output: np.ndarray) -> tuple[Data, np.ndarray]:
+def _by_step(data: Sequences, output: np.ndarray) -> Answered:
     """Return one row per step."""
-    N, T = output.shape[:2]
-    ends = np.full(N, T) if data.sequences.lengths is None else data.sequences.lengths
-    inside = np.arange(T) < ends[:, None]
-    names = [f"{name}, step {step}" for name, end in zip(data.names, ends, strict=True) for step in range(end)]
-    targets = data.targets
-    if isinstance(targets, list):
-        targets = [label for row, end in zip(targets, ends, strict=True) for label in row[:end]]
-    elif targets is not None:
-        targets = targets[inside]
-    return Data(data.sequences, names, targets), output[inside]
+    names = [f"{name}, step {step}" for name, end in zip(data.names, data.ends, strict=True) for step in range(end)]
+    inside = data.inside
+    return Answered(names, None if data.targets is None else data.targets[inside], output[inside])
 
 
-def _table(trained: TrainedModel, data: Data, output: np.ndarray, proba: bool) -> Predictions:
-    if trained.preparation.classes is None:
+def _table(trained: TrainedModel, data: Answered, proba: bool) -> Predictions:
+    output, classes = data.output, trained.preparation.classes
+    if classes is None:
         return _regression_table(data, trained.preparation.decode(output, np.empty(0)))
-    classes = trained.preparation.classes
     predicted = [classes[index] for index in output.argmax(-1)]
     probabilities = softmax(output.astype(np.float64), -1)
     titles = ["sequence", "predicted", *([f"p({name})" for name in classes] if proba else ["p"])]
@@ -192,12 +190,12 @@ def _table(trained: TrainedModel, data: Data, output: np.ndarray, proba: bool) -
     return Predictions([*titles, "true"], rows, _classification_metrics(true, predicted), note)
 
 
-def _regression_table(data: Data, values: np.ndarray) -> Predictions:
+def _regression_table(data: Answered, values: np.ndarray) -> Predictions:
     count = values.shape[-1]
     suffixes = [""] if count == 1 else [f" {i + 1}" for i in range(count)]
     titles = ["sequence", *(f"predicted{suffix}" for suffix in suffixes)]
     rows = [[name, *row] for name, row in zip(data.names, values, strict=True)]
-    if not isinstance(data.targets, np.ndarray):
+    if data.targets is None:
         return Predictions(titles, rows)
     rows = [[*row, *true] for row, true in zip(rows, data.targets, strict=True)]
     titles += [f"true{suffix}" for suffix in suffixes]
@@ -226,13 +224,13 @@ def _predict_series(trained: TrainedModel, path: Path) -> Predictions:
     if path.suffix.lower() not in TABLES or not path.is_file():
         raise DataError(f"{path} is not a table: expected a series ({', '.join(TABLES)}), as in training")
     prepared = trained.preparation
-    series = series_files.read(path, prepared.columns, reading_of(prepared))
+    series = series_tables.read(path, prepared.columns, reading_of(prepared))
     values = series.values
     if len(values) < 2:
         raise DataError(f"{path} has {len(values)} row: expected at least two, one to read and one to predict")
     K = prepared.output_size
     predicted, true = prepared.decode(_next_values(trained, values[:-1]), values[:-1]), values[1:, :K]
-    names = [str(line) for line in series.lines[1:]]
+    names = [] if series.lines is None else [str(line) for line in series.lines[1:]]
     title = "line"
     if series.stamps is not None and len(series.stamps) == len(values):
         names, title = timestamps.format_times(series.stamps)[1:], "time"

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from gatelab.data import series_tables, timestamps
+from gatelab.data.index import Index
+from gatelab.data.reading import Reading
+from gatelab.data.series import Series
 from gatelab.errors import DataError, GatelabError
 from gatelab.models import StepPredictor
-from gatelab.tasks import timestamps
-from gatelab.tasks.own import series_files
-from gatelab.tasks.own.reading import Reading
-from gatelab.tasks.series import Ending
 from gatelab.training import kept
 from gatelab.training.process import denormals_flushed
 from gatelab.use import inputs
@@ -30,7 +30,7 @@ class Forecast:
     """The forecast values, and the window that they follow."""
 
     columns: tuple[str, ...]  # the target columns
-    before: Ending  # the last window
+    before: Series  # the last window
     values: np.ndarray  # (steps, K)
     stamps: np.ndarray | None  # (steps,) datetime64[s]; None without timestamps, or if they are irregular
     lower: np.ndarray | None = None  # (steps, K) of prediction intervals, if the model has them; NaN where it has none
@@ -48,27 +48,32 @@ def forecast(trained: TrainedModel, steps: int, data: Any = None, future: Any = 
     if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= MOST_STEPS:
         raise GatelabError(f"steps is {steps!r}: expected an integer from 1 to {MOST_STEPS:,}")
     before = kept.ending(trained.run.file(kept.FILE), prepared) if data is None else _last_window(trained, data)
-    times = None if before.stamps is None else timestamps.extrapolate(before.stamps, steps)
+    times = _ahead(before, steps)
     exogenous = _exogenous(trained, steps, future, times)
     values = _iterated(trained, before.values, steps, exogenous)
     return Forecast(prepared.columns[: prepared.output_size], before, values, times)
 
 
-def _last_window(trained: TrainedModel, data: Any) -> Ending:
+def _ahead(before: Series, steps: int) -> np.ndarray | None:
+    """The dates of the next steps; None without dates, or if they are irregular."""
+    times = before.index.future(steps) if before.index.are_dates else None
+    return None if times is None else times.astype("datetime64[s]")
+
+
+def _last_window(trained: TrainedModel, data: Any) -> Series:
     """Return the last window of newer values of the series."""
     prepared = trained.preparation
     if isinstance(data, (str, Path)):
         reading = (prepared.reading or Reading()).resolved(split=None, header=prepared.header)
-        series = series_files.read(Path(data), prepared.columns, reading)
-        values, times = series.values, series.stamps
+        series = series_tables.read(Path(data), prepared.columns, reading)
     else:
         sequences = inputs.read(data, prepared)
         if len(sequences.values) != 1:
             raise GatelabError(f"data has the shape {np.shape(data)}: expected one series, (S, {prepared.input_size})")
-        inputs.check_finite(sequences._replace(single=True), prepared)
-        values, times = sequences.values[0], None
-    steps = len(values) if trained.is_stream else prepared.steps
-    return Ending(values[-steps:], None if times is None else times[-steps:])
+        inputs.check_finite(replace(sequences, single=True), prepared)
+        values = sequences.values[0]
+        series = Series(values, prepared.columns, Index.at(None, len(values)), num_targets=prepared.output_size)
+    return series if trained.is_stream else series.last(prepared.steps)
 
 
 def _exogenous(trained: TrainedModel, steps: int, future: Any, times: np.ndarray | None) -> np.ndarray:
@@ -90,7 +95,7 @@ def _exogenous(trained: TrainedModel, steps: int, future: Any, times: np.ndarray
         return np.empty((0, len(names)))
     if isinstance(future, (str, Path)):
         reading = (prepared.reading or Reading()).resolved(split=None, header=prepared.header)
-        given = series_files.read(Path(future), names, reading)
+        given = series_tables.read(Path(future), names, reading)
         values = given.values
         if times is not None and given.stamps is not None and len(given.stamps) == len(values):
             values = _at(times[: steps - 1], given.stamps, values, str(future))

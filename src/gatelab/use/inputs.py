@@ -2,58 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from gatelab import floats
+from gatelab.data.arrays import by_name, depth, is_table, numbers, plain
+from gatelab.data.sequences import Sequences, padded, token_storage
 from gatelab.errors import GatelabError, first_of, unknown
 from gatelab.tasks.images import permutation
-from gatelab.tasks.own.user_data import token_storage
 from gatelab.tasks.preparation import Preparation
 from gatelab.tasks.text import encode
-
-
-class Sequences(NamedTuple):
-    """Sequences before scaling."""
-
-    values: np.ndarray  # (N, T, D) numbers, or (N, T) tokens
-    lengths: np.ndarray | None  # (N,); None if all are equal
-    single: bool  # whether X was a single sequence
 
 
 def read(X: Any, preparation: Preparation, lengths: Any = None) -> Sequences:
     """Convert X and check it against the preprocessing of the model."""
     convert = {"numbers": _numbers, "image": _image, "tokens": _tokens}[preparation.kind]
-    converted = convert(_as_numpy(X), preparation)
+    converted = convert(plain(X), preparation)
     if not isinstance(converted, list):
         values, single = converted
-        return _with_lengths(Sequences(values, None, single), lengths)
+        return _with_lengths(Sequences(values, single=single), lengths)
     if lengths is not None:
         raise GatelabError("lengths were given with a list of sequences, which have their own lengths: leave them out")
     return _padded(converted, preparation)
-
-
-def _as_numpy(X: Any) -> Any:
-    """Convert tensors and masked arrays to plain ones; return anything else unchanged."""
-    return X.detach().cpu().numpy() if hasattr(X, "detach") else floats.unmasked(X, "X")
 
 
 def _padded(sequences: list[np.ndarray], preparation: Preparation) -> Sequences:
     """Pad sequences of unequal length."""
     if not sequences:
         raise GatelabError("X has no sequences: expected at least one")
-    lengths = np.array([len(sequence) for sequence in sequences], np.int64)
-    if lengths.min() < 1:
-        raise GatelabError(f"sequence {lengths.argmin()} of X has no steps: expected at least one")
+    for index, sequence in enumerate(sequences):
+        if not len(sequence):
+            raise GatelabError(f"sequence {index} of X has no steps: expected at least one")
     tokens = preparation.kind == "tokens"
-    shape = (len(sequences), int(lengths.max()), *sequences[0].shape[1:])
-    dtype, padding = token_storage(preparation.input_size) if tokens else (np.float64, 0)
-    values = np.full(shape, padding, dtype)
-    for row, sequence in zip(values, sequences, strict=True):
-        row[: len(sequence)] = sequence
-    return Sequences(values, None if (lengths == lengths[0]).all() else lengths, False)
+    return Sequences(*padded(sequences, *(token_storage(preparation.input_size) if tokens else (np.float64, 0))))
 
 
 def _with_lengths(sequences: Sequences, lengths: Any) -> Sequences:
@@ -63,22 +46,22 @@ def _with_lengths(sequences: Sequences, lengths: Any) -> Sequences:
         raise GatelabError(f"X has the shape {values.shape}: expected at least one sequence of one step")
     if lengths is None:
         return sequences
-    ends = np.atleast_1d(np.asarray(_as_numpy(lengths)))
+    ends = np.atleast_1d(np.asarray(plain(lengths)))
     N, T = values.shape[:2]
     if ends.shape != (N,) or ends.dtype.kind not in "iu" or ends.min() < 1 or ends.max() > T:
         raise GatelabError(f"lengths are {str(lengths)[:80]}: expected {N} integers from 1 to {T}")
-    return sequences._replace(lengths=ends.astype(np.int64))
+    return replace(sequences, lengths=ends.astype(np.int64))
 
 
 # Numbers.
 
 
 def _numbers(X: Any, preparation: Preparation) -> list[np.ndarray] | tuple[np.ndarray, bool]:
-    if _is_table(X):
+    if is_table(X):
         return _columns(X, preparation)[None], True
-    if isinstance(X, (list, tuple)) and X and any(_is_table(one) or np.ndim(_as_numpy(one)) for one in X):
+    if isinstance(X, (list, tuple)) and X and any(is_table(one) or np.ndim(plain(one)) for one in X):
         return _listed(X, preparation)
-    array, D = _array(X, "X"), preparation.input_size
+    array, D = numbers(X, "X"), preparation.input_size
     if array.ndim == 1 and D == 1:
         return array[None, :, None], True
     if array.ndim == 2:
@@ -90,33 +73,17 @@ def _numbers(X: Any, preparation: Preparation) -> list[np.ndarray] | tuple[np.nd
 def _listed(X: Sequence[Any], preparation: Preparation) -> list[np.ndarray] | tuple[np.ndarray, bool]:
     """Convert a list of sequences; nested lists of numbers may also be a single sequence."""
     D = preparation.input_size
-    if D > 1 and not any(map(_is_table, X)) and all(_depth(_as_numpy(one)) == 1 and len(one) == D for one in X):
-        return _array(X, "X")[None], True  # the steps of a single sequence
+    if D > 1 and not any(map(is_table, X)) and all(depth(plain(one)) == 1 and len(one) == D for one in X):
+        return numbers(X, "X")[None], True  # the steps of a single sequence
     sequences = []
-    for index, one in enumerate(map(_as_numpy, X)):
-        if _is_table(one):
+    for index, one in enumerate(map(plain, X)):
+        if is_table(one):
             sequences.append(_columns(one, preparation))
             continue
         name = f"sequence {index} of X"
-        array = _array(one, name)
+        array = numbers(one, name)
         sequences.append(_fitting(array[:, None] if array.ndim == 1 else array, preparation, name, 2))
     return sequences
-
-
-def _depth(nested: Any) -> int:
-    return 1 + _depth(nested[0]) if isinstance(nested, (list, tuple)) and nested else np.ndim(nested)
-
-
-def _array(values: Any, name: str) -> np.ndarray:
-    values = floats.checked(values, name)
-    try:
-        kind = np.asarray(values).dtype.kind
-        if kind in "cmMSUV":  # NumPy would convert complex numbers, times and text, and lose what they mean
-            raise TypeError
-        array = np.asarray(values, np.float64)
-    except (TypeError, ValueError):
-        raise GatelabError(f"{name} is {str(values)[:80]}: expected numbers, (T, D) or (N, T, D)") from None
-    return array
 
 
 def _fitting(array: np.ndarray, preparation: Preparation, name: str = "X", dimensions: int = 3) -> np.ndarray:
@@ -132,35 +99,27 @@ def _has_column_names(preparation: Preparation) -> bool:
     return bool(preparation.columns) and preparation.columns != tuple(str(i + 1) for i in range(preparation.input_size))
 
 
-def _is_table(X: Any) -> bool:
-    """Return whether X has named columns: a dictionary, or a data frame of any library."""
-    return isinstance(X, Mapping) or (hasattr(X, "columns") and hasattr(X, "__getitem__"))
-
-
 def _columns(table: Any, preparation: Preparation) -> np.ndarray:
     """Return the columns in the order of training, (T, D)."""
-    names = [str(name) for name in (table if isinstance(table, Mapping) else table.columns)]
-    keys = dict(zip(names, table if isinstance(table, Mapping) else table.columns, strict=True))
-    expected = preparation.columns
+    given = by_name(table)
+    names, expected = tuple(given), preparation.columns
     if not _has_column_names(preparation):
         if len(names) != preparation.input_size:
             raise GatelabError(f"X has {len(names)} columns ({first_of(names)}): expected {preparation.input_size}")
-        expected = tuple(names)
+        expected = names
     for name in names:
         if name not in expected:
             raise unknown("column of X:", name, expected)
     if missing := [name for name in expected if name not in names]:
         raise GatelabError(f"X has no column {missing[0]!r}: expected {first_of(expected)}")
-    return np.stack([_array(table[keys[name]], f"the column {name!r}") for name in expected], -1)
+    return np.stack([numbers(given[name], f"the column {name!r}") for name in expected], -1)
 
 
 def check_finite(sequences: Sequences, preparation: Preparation | None = None) -> None:
     """Raise an error if X has NaN or infinity; padding is not checked."""
     if sequences.values.dtype.kind != "f":
         return
-    N, T = sequences.values.shape[:2]
-    inside = np.ones((N, T), bool) if sequences.lengths is None else np.arange(T) < sequences.lengths[:, None]
-    invalid = np.argwhere(inside[..., None] & ~np.isfinite(sequences.values))
+    invalid = np.argwhere(sequences.inside[..., None] & ~np.isfinite(sequences.values))
     if len(invalid):
         sequence, step, column = invalid[0]
         names = () if preparation is None or not _has_column_names(preparation) else preparation.columns
@@ -179,7 +138,7 @@ def check_finite(sequences: Sequences, preparation: Preparation | None = None) -
 
 def _image(X: Any, preparation: Preparation) -> list[np.ndarray] | tuple[np.ndarray, bool]:
     """Convert images to sequences in the order that the model reads; accept sequences in that order."""
-    side, array = preparation.side, _array(X, "X")
+    side, array = preparation.side, numbers(X, "X")
     assert side is not None
     by_rows = preparation.order == "rows"
     channels = preparation.input_size // (side if by_rows else 1)
@@ -222,7 +181,7 @@ def _tokens(X: Any, preparation: Preparation) -> list[np.ndarray] | tuple[np.nda
             return _words(list(X), preparation)[None], True
         return [_words(str(sentence).split(), preparation) for sentence in X]
     if isinstance(X, (list, tuple)) and X and np.ndim(X[0]):
-        rows = [list(_as_numpy(row)) for row in X]
+        rows = [list(plain(row)) for row in X]
         return [(_words if row and isinstance(row[0], str) else _indices)(row, preparation) for row in rows]
     array = np.asarray(X)
     if array.dtype.kind == "f" and array.ndim in (2, 3) and array.shape[-1] == preparation.input_size:

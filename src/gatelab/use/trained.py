@@ -23,6 +23,7 @@ from gatelab.use import inputs
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from gatelab.data.sequences import Sequences
     from gatelab.engine.recurrent import State
     from gatelab.use.streaming import Streamed
 
@@ -131,7 +132,7 @@ class TrainedModel:
         names = ", ".join(map(visible, prepared.classes[:10])) + (", …" if len(prepared.classes) > 10 else "")
         return f"one label per {scope}, {len(prepared.classes)} classes: {names}"
 
-    def _output(self, X: Any, lengths: Any) -> tuple[inputs.Sequences, np.ndarray]:
+    def _output(self, X: Any, lengths: Any) -> tuple[Sequences, np.ndarray]:
         """Return the checked sequences and the model's raw output, (N, K) or (N, T, K)."""
         sequences = inputs.read(X, self.preparation, lengths)
         inputs.check_finite(sequences, self.preparation)
@@ -181,7 +182,7 @@ class TrainedModel:
                 outputs.append(output[0].numpy())
         return np.concatenate(outputs)
 
-    def _shaped(self, sequences: inputs.Sequences, predictions: np.ndarray) -> ArrayOrList:
+    def _shaped(self, sequences: Sequences, predictions: np.ndarray) -> ArrayOrList:
         if self.preparation.per_step and sequences.lengths is not None:
             return [row[:end] for row, end in zip(predictions, sequences.lengths, strict=True)]
         return predictions[0] if sequences.single else predictions

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
+from gatelab.data.series import as_given
 from gatelab.errors import DataError, GatelabError
-from gatelab.estimators.forecasting import baselines, covariates, frames, parameters, words
+from gatelab.estimators.forecasting import baselines, covariates, parameters, words
 from gatelab.estimators.forecasting.ensemble import naive_error
 from gatelab.estimators.forecasting.history import History
 from gatelab.formatting import counted
@@ -147,12 +148,12 @@ def backtest(
     """
     if not isinstance(test, float) or not 0 < test < 1:
         raise GatelabError(f"test is {test!r}: expected the fraction of the series that is forecast, as 0.25")
-    as_given = frames.as_given(y, "y")
-    frame = frames.cleaned(as_given, "y", forecaster.fill, forecaster.aggregate)
-    rows, names = covariates.past(X, frame, as_given.stamps)
+    given_y = as_given(y, "y")
+    frame = given_y.regular("y", forecaster.fill, forecaster.aggregate)
+    rows, names = covariates.past(X, frame, given_y.index)
     train = len(frame.values) - max(1, round(test * len(frame.values)))
     part = clone(forecaster)
-    given = frames.part(frame, 0, train)
+    given = frame.part(0, train)
     part.fit(given, X=rows[:train] if names else None, fh=fh)
     H, season, values = part.horizon_, part.season_, frame.values
     origins = np.arange(train - 1, len(values) - max(1, part.behind_))
@@ -178,7 +179,7 @@ def backtest(
     at = steps - 1
     lower, upper, plain_lower, plain_upper = (each[:, at] for each in (*bounds, *plain))
     return Backtest(
-        frame.names, steps, observed, {name: each[:, at] for name, each in forecasts.items()}, lower, upper,
+        frame.columns, steps, observed, {name: each[:, at] for name, each in forecasts.items()}, lower, upper,
         plain_lower, plain_upper, naive_error(values[:train], season), season, coverage, train, part,
     )  # fmt: skip
 

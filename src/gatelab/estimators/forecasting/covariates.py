@@ -7,32 +7,31 @@ from typing import Any
 
 import numpy as np
 
+from gatelab.data.index import Index
+from gatelab.data.series import Series, as_given
 from gatelab.errors import DataError
-from gatelab.estimators.forecasting import frames
-from gatelab.estimators.forecasting.frames import Frame
-from gatelab.estimators.forecasting.stamps import Stamps
 
 EXPECTED = "covariates have to be known in the future"
 
 
-def past(X: Any, y: Frame, rows: Stamps) -> tuple[np.ndarray, tuple[Any, ...]]:
+def past(X: Any, y: Series, rows: Index) -> tuple[np.ndarray, tuple[Any, ...]]:
     """Return the covariates at the steps of the series, (S, E), and their names; without any (S, 0).
 
     `rows` are the times of y as it was given, row by row: those of an X that has none.
     """
     if X is None:
         return np.empty((len(y.values), 0)), ()
-    given = frames.as_given(X, "X")
-    if given.stamps.times is None and len(given.values) == rows.steps:
-        given = replace(given, stamps=rows)
-    if given.stamps.times is not None and y.stamps.times is not None:
-        return _at(y.stamps.times, given, "y"), given.names
+    given = as_given(X, "X")
+    if given.index.times is None and len(given.values) == rows.steps:
+        given = replace(given, index=rows)
+    if given.index.times is not None and y.index.times is not None:
+        return _at(y.index.times, given, "y"), given.columns
     if len(given.values) != len(y.values):
         raise DataError(f"X has {len(given.values):,} rows and y {len(y.values):,}: expected a row of X for each of y")
-    return _finite(given.values), given.names
+    return _finite(given.values), given.columns
 
 
-def later(X: Any, y: Frame, rows: Stamps, names: tuple[Any, ...]) -> np.ndarray:
+def later(X: Any, y: Series, rows: Index, names: tuple[Any, ...]) -> np.ndarray:
     """Return the covariates of steps that continue a series, (S, E): those of fit. `rows` as for `past`."""
     if not names:
         return np.empty((len(y.values), 0))
@@ -42,7 +41,7 @@ def later(X: Any, y: Frame, rows: Stamps, names: tuple[Any, ...]) -> np.ndarray:
     return past(given, y, rows)[0]
 
 
-def future(X: Any, y: Frame, names: tuple[Any, ...], horizon: int) -> np.ndarray:
+def future(X: Any, y: Series, names: tuple[Any, ...], horizon: int) -> np.ndarray:
     """Return the covariates of the steps ahead, (horizon, E)."""
     if not names:
         if X is not None:
@@ -55,8 +54,8 @@ def future(X: Any, y: Frame, names: tuple[Any, ...], horizon: int) -> np.ndarray
             "ahead"
         )
     given = _same_columns(X, names)
-    times = y.stamps.future(horizon)
-    if given.stamps.times is not None and times is not None:
+    times = y.index.future(horizon)
+    if given.index.times is not None and times is not None:
         return _at(times, given, "the forecast")
     if len(given.values) < horizon:
         raise DataError(
@@ -65,20 +64,20 @@ def future(X: Any, y: Frame, names: tuple[Any, ...], horizon: int) -> np.ndarray
     return _finite(given.values[:horizon])
 
 
-def _same_columns(X: Any, names: tuple[Any, ...]) -> Frame:
+def _same_columns(X: Any, names: tuple[Any, ...]) -> Series:
     """Read X, and put the columns of a DataFrame in the order of fit."""
-    given = frames.as_given(X, "X")
+    given = as_given(X, "X")
     listed = ", ".join(map(str, names))
-    if len(given.names) != len(names) or (given.form == "frame" and set(given.names) != set(names)):
-        raise DataError(f"X has the columns {', '.join(map(str, given.names))}: expected {listed}")
-    return frames.with_columns(given, [given.names.index(name) for name in names]) if given.form == "frame" else given
+    if len(given.columns) != len(names) or (given.form == "frame" and set(given.columns) != set(names)):
+        raise DataError(f"X has the columns {', '.join(map(str, given.columns))}: expected {listed}")
+    return given.with_columns([given.columns.index(name) for name in names]) if given.form == "frame" else given
 
 
-def _at(times: np.ndarray, given: Frame, whose: str) -> np.ndarray:
+def _at(times: np.ndarray, given: Series, whose: str) -> np.ndarray:
     """Return the rows of these times."""
-    assert given.stamps.times is not None
+    assert given.index.times is not None
     row = dict[Any, int]()
-    for i, time in enumerate(given.stamps.times.tolist()):
+    for i, time in enumerate(given.index.times.tolist()):
         first = row.setdefault(time, i)
         if not np.array_equal(given.values[i], given.values[first], equal_nan=True):
             raise DataError(f"X has different rows for {time}, {first} and {i}: expected one row per time; merge them")

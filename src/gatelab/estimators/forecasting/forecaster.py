@@ -10,15 +10,16 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
+from gatelab.data.reading import Aggregate, Fill
+from gatelab.data.series import as_given
 from gatelab.errors import GatelabError
-from gatelab.estimators.forecasting import calendar_features, covariates, frames, horizons, parameters, selection, words
+from gatelab.estimators.forecasting import calendar_features, covariates, horizons, parameters, selection, words
 from gatelab.estimators.forecasting.ensemble import Ensemble, Material
 from gatelab.estimators.forecasting.history import History
 from gatelab.estimators.forecasting.intervals import Scores
 from gatelab.estimators.forecasting.selection import Choice
 from gatelab.estimators.forecasting.transforms import Kind
 from gatelab.lang import Cell
-from gatelab.tasks.own.reading import Aggregate, Fill
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,16 +128,16 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         X: covariates that are known in the future, a row for each row of y. fh: the steps ahead, as 12 or range(1, 13).
         """
         recipe = parameters.recipe(self)
-        given = frames.as_given(y, "y")
-        frame = frames.cleaned(given, "y", self.fill, self.aggregate)
+        given = as_given(y, "y")
+        frame = given.regular("y", self.fill, self.aggregate)
         parameters.refuse_outside(self, frame.values)
-        self.season_ = parameters.whole("season", self.season) or frame.stamps.season()
+        self.season_ = parameters.whole("season", self.season) or frame.index.season()
         steps = np.arange(1, parameters.horizon(self, self.season_) + 1)
-        self.fh_ = steps if fh is None else horizons.relative(fh, frame.stamps)
+        self.fh_ = steps if fh is None else horizons.relative(fh, frame.index)
         self.horizon_ = int(self.fh_[-1])
-        rows, self.covariate_names_ = covariates.past(X, frame, given.stamps)
-        is_regular = frame.stamps.are_dates and frame.stamps.future(1) is not None
-        cycles = calendar_features.chosen(frame.stamps.times) if is_regular and self.calendar else ()
+        rows, self.covariate_names_ = covariates.past(X, frame, given.index)
+        is_regular = frame.index.are_dates and frame.index.future(1) is not None
+        cycles = calendar_features.chosen(frame.index.times) if is_regular and self.calendar else ()
         history = History(frame, rows, cycles)
         self.notes_ = dict(frame.notes)
         material = Material(frame.values, history.known(self.horizon_), rows.shape[1], self.horizon_, recipe)
@@ -146,7 +147,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         self.validation_ = choice.errors
         self._calibrate(material, choice, seeds)
         self.ensemble_ = material.trained(choice.combination.transforms, len(frame.values), seeds)
-        self.fitted_steps_, self.lowest_ = frame.stamps.steps, float(frame.values.min())
+        self.fitted_steps_, self.lowest_ = frame.index.steps, float(frame.values.min())
         self._keep(history)
         return self
 
@@ -173,11 +174,11 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         The networks stay as they are; `fit` trains new ones.
         """
         self._check_fitted()
-        before, given = self.history_, frames.as_given(y, "y")
-        frame = frames.cleaned(frames.joined(before.frame, given), "y", self.fill, self.aggregate)
+        before, given = self.history_, as_given(y, "y")
+        frame = before.frame.followed_by(given).regular("y", self.fill, self.aggregate)
         parameters.refuse_outside(self, frame.values)
         added = len(frame.values) - len(before.values)
-        rows = covariates.later(X, frame.last(added), given.stamps, self.covariate_names_)
+        rows = covariates.later(X, frame.last(added), given.index, self.covariate_names_)
         history = History(frame, np.concatenate([before.covariates, rows]), before.cycles)
         forecasts, scales = history.forecasts(self.ensemble_, added, self.behind_, self.fitted_steps_)
         values = self.ensemble_.combination.first.forwards(frame.values)
@@ -216,7 +217,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         names = self._variables()
         columns = [(name, level, side) for name in names for level in levels for side in ("lower", "upper")]
         table = [bounds[level][side][:, k] for k, _ in enumerate(names) for level in levels for side in (0, 1)]
-        index = self.history_.frame.stamps.index(int(steps[-1]))[steps - 1]
+        index = self.history_.frame.index.ahead(int(steps[-1]))[steps - 1]
         return pd.DataFrame(np.stack(table, 1)[steps - 1], index, columns=pd.MultiIndex.from_tuples(columns))
 
     def predict_quantiles(self, fh: Any = None, X: Any = None, alpha: Any = (0.05, 0.95)) -> pd.DataFrame:
@@ -229,7 +230,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         names = self._variables()
         columns = [(name, each) for name in names for each in alphas]
         table = [bounds[levels[each]][int(each > 0.5)][:, k] for k, _ in enumerate(names) for each in alphas]
-        index = self.history_.frame.stamps.index(int(steps[-1]))[steps - 1]
+        index = self.history_.frame.index.ahead(int(steps[-1]))[steps - 1]
         return pd.DataFrame(np.stack(table, 1)[steps - 1], index, columns=pd.MultiIndex.from_tuples(columns))
 
     def _forecast(self, fh: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -237,7 +238,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         history = self.history_
         parameters.refuse_outside(self, history.values)
-        steps = self.fh_ if fh is None else horizons.relative(fh, history.frame.stamps)
+        steps = self.fh_ if fh is None else horizons.relative(fh, history.frame.index)
         ahead, last = int(steps[-1]), np.array([len(history.values) - 1])
         known = history.known(ahead, covariates.future(X, history.frame, self.covariate_names_, ahead))
         forecasts, scales = self.ensemble_.iterated(history.values, known, last, ahead)
@@ -271,7 +272,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
 
     def _variables(self) -> list[Any]:
         """The names of the series; 0 for one without, as in sktime."""
-        names = self.history_.frame.names
+        names = self.history_.frame.columns
         return [0] if names == (None,) else list(names)
 
     # Judging, keeping.

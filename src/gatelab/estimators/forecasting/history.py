@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gatelab.data.series import Series
 from gatelab.estimators.forecasting import calendar_features
 from gatelab.estimators.forecasting.ensemble import Ensemble
-from gatelab.estimators.forecasting.frames import Frame
 
 
 @dataclass(frozen=True)
 class History:
     """A series up to now, or its last steps."""
 
-    frame: Frame
+    frame: Series
     covariates: np.ndarray  # (S, E)
     cycles: tuple[str, ...]  # of the calendar
 
@@ -33,9 +33,9 @@ class History:
 
         `later` are the covariates of the steps ahead, (ahead, E); by default they are NaN, not known yet.
         """
-        times = self.frame.stamps.times
+        times = self.frame.index.times
         if times is not None and self.cycles:
-            future = self.frame.stamps.future(ahead)
+            future = self.frame.index.future(ahead)
             assert future is not None  # or there would be no cycles
             times = np.concatenate([times, future])
         later = np.full((ahead, self.covariates.shape[1]), np.nan) if later is None else later
@@ -52,7 +52,7 @@ class History:
         """
         S, K = self.values.shape
         origins = np.arange(S - steps, S) - behind
-        judged = origins >= S - (self.frame.stamps.steps - fitted_steps) - 1
+        judged = origins >= S - (self.frame.index.steps - fitted_steps) - 1
         forecasts, scales = np.full((steps, ensemble.horizon, K), np.nan), np.ones((steps, 1, K))
         forecasts[judged], scales[judged] = ensemble.forecasts(
             self.values, self.known(ensemble.horizon), origins[judged]

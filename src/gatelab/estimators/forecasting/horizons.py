@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from gatelab.data.index import Index
 from gatelab.errors import GatelabError, short
-from gatelab.estimators.forecasting.stamps import Stamps
 
 EXPECTED = "expected steps ahead, as fh=12 or fh=[1, 2, 3], or the stamps of future steps"
 FARTHEST = 10_000  # steps ahead
@@ -30,7 +30,7 @@ def read(fh: Any) -> np.ndarray:
     return np.unique(steps.astype(np.int64))
 
 
-def relative(fh: Any, stamps: Stamps) -> np.ndarray:
+def relative(fh: Any, stamps: Index) -> np.ndarray:
     """Return the steps ahead, from steps or from future stamps."""
     import pandas as pd
 
@@ -39,7 +39,7 @@ def relative(fh: Any, stamps: Stamps) -> np.ndarray:
         given = pd.Index([given])
     if not isinstance(given, (pd.DatetimeIndex, pd.PeriodIndex)):
         return read(given)
-    ahead = stamps.index(FARTHEST)
+    ahead = stamps.ahead(FARTHEST)
     steps = np.sort(ahead.get_indexer(given)) + 1
     if not len(steps) or steps[0] == 0:
         absent = next((str(stamp) for stamp in given if stamp not in ahead), "no stamp")

@@ -8,12 +8,12 @@ import numpy as np
 from joblib import effective_n_jobs
 from pydantic import ValidationError
 
+from gatelab.data.reading import Aggregate, Fill
 from gatelab.errors import DataError, GatelabError, invalid
 from gatelab.estimators.forecasting import selection
 from gatelab.estimators.forecasting.ensemble import Recipe
 from gatelab.estimators.forecasting.transforms import Transform
 from gatelab.formatting import counted
-from gatelab.tasks.own.reading import Aggregate, Fill
 from gatelab.training import ModelSpec, OptimizationSpec
 
 if TYPE_CHECKING:

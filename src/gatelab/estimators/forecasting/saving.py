@@ -19,16 +19,16 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from gatelab import sealed
+from gatelab.data.index import Index, Kind
+from gatelab.data.series import Form, Series
 from gatelab.disk import whole_folder, within
 from gatelab.errors import DataError, GatelabError, first_problem, short
 from gatelab.estimators.forecasting import parameters as checks
 from gatelab.estimators.forecasting.ensemble import Ensemble
-from gatelab.estimators.forecasting.frames import Form, Frame
 from gatelab.estimators.forecasting.history import History
 from gatelab.estimators.forecasting.horizons import FARTHEST
 from gatelab.estimators.forecasting.intervals import Scores
 from gatelab.estimators.forecasting.networks import Network
-from gatelab.estimators.forecasting.stamps import Kind, Stamps
 from gatelab.estimators.forecasting.transforms import Transform
 from gatelab.training.run import BACKTEST, BEST, FORECASTER, MODEL
 
@@ -96,7 +96,7 @@ def saved(forecaster: RecurrentForecaster, path: Path) -> Iterator[Path]:
 
 def _write(forecaster: RecurrentForecaster, path: Path) -> None:
     history, scores = forecaster.history_, forecaster.scores_
-    frame, stamps = history.frame, history.frame.stamps
+    frame, stamps = history.frame, history.frame.index
     ensemble = forecaster.ensemble_
     parameters = forecaster.get_params()
     if not isinstance(parameters["cell"], str):
@@ -106,7 +106,7 @@ def _write(forecaster: RecurrentForecaster, path: Path) -> None:
     record = {
         "version": SCHEMA,
         "parameters": json.loads(json.dumps(parameters, default=_plain)),
-        "names": [_name(name) for name in frame.names],
+        "names": [_name(name) for name in frame.columns],
         "form": frame.form,
         "stamps": {key: value for key, value in vars(stamps).items() if key != "times"},
         "transforms": [asdict(each) for each in ensemble.networks],
@@ -165,9 +165,9 @@ def load(path: Path) -> RecurrentForecaster:
     times = arrays.get("times")
     if times is not None and record.stamps.kind in ("dates", "periods"):
         times = times.astype("datetime64[us]")
-    stamps = Stamps(times=times, **record.stamps.model_dump())
+    stamps = Index(times=times, **record.stamps.model_dump())
     _check_stamps(path / RECORD, stamps, record)
-    frame = Frame(arrays["values"], record.names, record.form, stamps)
+    frame = Series(arrays["values"], record.names, stamps, record.form, num_targets=len(record.names))
     forecaster.history_ = History(frame, arrays["covariates"], record.cycles)
     forecaster.covariate_names_, forecaster.season_ = record.covariates, record.season
     forecaster.fitted_steps_ = record.fitted_steps
@@ -204,14 +204,14 @@ def _check_parameters(path: Path, forecaster: RecurrentForecaster) -> None:
         raise sealed.damaged(path, f"adaptive is {short(forecaster.adaptive)}: expected true or false")
 
 
-def _check_stamps(path: Path, stamps: Stamps, record: Record) -> None:
+def _check_stamps(path: Path, stamps: Index, record: Record) -> None:
     """Refuse times that cannot be continued as far as forecasts go: pandas has its own errors for each reason."""
     farthest = max(record.horizon, *record.fh)
     try:
         ahead = stamps.future(farthest)
         if ahead is not None and stamps.times is not None and not (np.diff(ahead, prepend=stamps.times[-1:]) > 0).all():
             raise ValueError(f"with the frequency {short(stamps.freq)} they do not increase")
-        stamps.index(farthest)
+        stamps.ahead(farthest)
     except sealed.UNREADABLE as error:
         raise sealed.damaged(path, f"its times do not continue: {error}") from None
     if record.cycles and not (stamps.are_dates and ahead is not None):

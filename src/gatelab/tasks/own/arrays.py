@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -13,13 +13,17 @@ from pydantic import Field
 from typing_extensions import Self
 
 from gatelab import floats
-from gatelab.errors import DataError, first_of, short
+from gatelab.data import gaps, splits
+from gatelab.data.arrays import columns_of, is_table, numbers_or_text, plain
+from gatelab.data.formats import npz_files
+from gatelab.data.index import Index
+from gatelab.data.learnable import learnable
+from gatelab.data.reading import Fill, Reading
+from gatelab.data.sequences import Sequences, padded
+from gatelab.data.series import Series
+from gatelab.errors import DataError, first_of
 from gatelab.tasks import series
-from gatelab.tasks.own import gaps, npz_files, splits
 from gatelab.tasks.own.data import OwnData
-from gatelab.tasks.own.reading import Fill, Reading
-from gatelab.tasks.own.recordings import Recordings, padded
-from gatelab.tasks.own.user_data import UserData, assembled
 
 SOURCE = "the arrays"
 
@@ -58,28 +62,26 @@ class Arrays(OwnData):
         return task
 
     @cached_property
-    def content(self) -> UserData:
+    def content(self) -> Sequences | Series:
         """The data in one form."""
-        arrays, reading = self.arrays, Reading(fill=self.fill)
+        arrays = self.arrays
         if "y" not in arrays:
-            return self._series_content(arrays)
+            return self._series(arrays)
         count = len(arrays["X"])
         split, groups = (
             None if name not in arrays else npz_files.labels_of_sequences(SOURCE, name, arrays[name], count)
             for name in ("split", "groups")
         )
         read = npz_files.from_arrays(
-            SOURCE, arrays["X"], arrays["y"], arrays.get("lengths"), reading, tokens=self.tokens, split=split,
-            groups=groups, columns=self.columns,
+            SOURCE, arrays["X"], arrays["y"], arrays.get("lengths"), Reading(fill=self.fill), tokens=self.tokens,
+            split=split, groups=groups, columns=self.columns,
         )  # fmt: skip
-        data = assembled(self._with_arguments(read), self.classify)
-        return replace(data, weights=_checked_weights(arrays.get("weights"), count))
-
-    def _with_arguments(self, read: Recordings) -> Recordings:
         per_step = read.per_step and not self.per_sequence
-        return replace(read, split_by="by the argument split", needs_test=False, per_step=per_step)
+        read = replace(read, split_by="by the argument split", needs_test=False, per_step=per_step)
+        weights = _checked_weights(arrays.get("weights"), count)
+        return replace(learnable(read, self.classify), weights=weights)
 
-    def _series_content(self, arrays: dict[str, np.ndarray]) -> UserData:
+    def _series(self, arrays: dict[str, np.ndarray]) -> Series:
         """Return a series to forecast."""
         X = arrays["X"]
         X = X[:, None] if X.ndim == 1 else X
@@ -108,9 +110,9 @@ class Arrays(OwnData):
                 f"X has {len(values):,} steps: expected at least {series.least_steps(self.length)} for windows of "
                 f"{self.length} steps in training, validation and test set; choose a smaller length"
             )
-        return UserData(
-            values, None, True, names, num_targets=len(names), source=SOURCE, layout="series: one row per step",
-            parts=parts, split_by="by the argument split", reading=Reading(fill=self.fill),
+        return Series(
+            values, names, Index("positions", len(values)), num_targets=len(names), source=SOURCE, parts=parts,
+            split_by="by the argument split", reading=Reading(fill=self.fill),
         )  # fmt: skip
 
 
@@ -153,7 +155,7 @@ def from_arrays(
     given = {"lengths": ends if ends is not None else lengths, "split": split, "groups": groups, "weights": weights}
     for name, values in given.items():
         if values is not None:
-            arrays[name] = _array(values, name)
+            arrays[name] = numbers_or_text(values, name)
     task = Arrays.make(
         {
             "sha256": _digest(arrays), "columns": tuple(columns) or names, "classify": classify, "tokens": tokens,
@@ -166,12 +168,12 @@ def from_arrays(
 
 def _inputs(X: Any, are_sequences: bool, tokens: bool) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
     """Return X as one array, the lengths of a list of sequences, and the names of the columns of data frames."""
-    if _is_table(X):
-        values, names = _columns(X)
+    if is_table(X):
+        values, names = columns_of(X)
         return values, None, names
     if are_sequences and isinstance(X, (list, tuple)) and len(X):
-        if all(_is_table(one) for one in X):
-            read = [_columns(one) for one in X]
+        if all(is_table(one) for one in X):
+            read = [columns_of(one) for one in X]
             different = [names for _, names in read if names != read[0][1]]
             if different:
                 raise DataError(
@@ -179,8 +181,8 @@ def _inputs(X: Any, are_sequences: bool, tokens: bool) -> tuple[np.ndarray, np.n
                     "expected the same in all"
                 )
             return *_listed([values for values, _ in read], tokens), read[0][1]
-        return *_listed([_array(one, f"sequence {i} of X") for i, one in enumerate(X)], tokens), ()
-    return _array(X, "X"), None, ()
+        return *_listed([numbers_or_text(one, f"sequence {i} of X") for i, one in enumerate(X)], tokens), ()
+    return numbers_or_text(X, "X"), None, ()
 
 
 def _listed(sequences: list[np.ndarray], tokens: bool) -> tuple[np.ndarray, np.ndarray | None]:
@@ -199,15 +201,15 @@ def _listed(sequences: list[np.ndarray], tokens: bool) -> tuple[np.ndarray, np.n
 
 def _targets(y: Any, X: np.ndarray) -> np.ndarray:
     """Return y as one array; a list with the targets of each step is padded."""
-    if isinstance(y, (list, tuple)) and len(y) and not isinstance(y[0], (str, bytes)) and np.ndim(_numpy(y[0])):
-        rows = [_array(one, f"y[{i}]") for i, one in enumerate(y)]
+    if isinstance(y, (list, tuple)) and len(y) and not isinstance(y[0], (str, bytes)) and np.ndim(plain(y[0])):
+        rows = [numbers_or_text(one, f"y[{i}]") for i, one in enumerate(y)]
         if any(len(row) > X.shape[1] for row in rows):
             raise DataError(f"y has {max(map(len, rows))} targets in a sequence: expected at most {X.shape[1]} steps")
-        values = padded(rows)[0] if all(row.shape[1:] == rows[0].shape[1:] for row in rows) else _array(y, "y")
+        values = padded(rows)[0] if all(row.shape[1:] == rows[0].shape[1:] for row in rows) else numbers_or_text(y, "y")
         if len({len(row) for row in rows}) > 1 and values.shape[1] < X.shape[1]:
             values = np.concatenate([values, np.zeros_like(values[:, :1]).repeat(X.shape[1] - values.shape[1], 1)], 1)
         return values
-    return _array(y, "y")
+    return numbers_or_text(y, "y")
 
 
 def _checked_weights(weights: np.ndarray | None, count: int) -> np.ndarray | None:
@@ -220,44 +222,6 @@ def _checked_weights(weights: np.ndarray | None, count: int) -> np.ndarray | Non
     if not np.isfinite(values).all() or values.min() < 0:
         raise DataError(f"weights are from {values.min():g} to {values.max():g}: expected finite numbers from 0 up")
     return values
-
-
-def _numpy(values: Any) -> Any:
-    return values.detach().cpu().numpy() if hasattr(values, "detach") else values
-
-
-def _array(values: Any, name: str) -> np.ndarray:
-    """Return anything array-like as a plain array of numbers or text."""
-    try:
-        array = np.asarray(floats.unmasked(_numpy(values), name))
-    except ValueError:
-        raise DataError(f"{name} is {str(values)[:60]}: expected an array of numbers or text") from None
-    if name == "X" and array.ndim == 0:
-        raise DataError(
-            f"X is {short(values, 60)}: expected an array or a list of sequences, or of the steps of a series"
-        )
-    if array.dtype.kind == "O":  # as data frames store text
-        items = array.ravel().tolist()
-        if not all(isinstance(item, (str, bytes)) for item in items):
-            raise DataError(f"{name} has objects of different kinds: expected numbers or text")
-        array = np.array(items).reshape(array.shape)
-    return array
-
-
-def _is_table(X: Any) -> bool:
-    return isinstance(X, Mapping) or (hasattr(X, "columns") and hasattr(X, "__getitem__"))
-
-
-def _columns(table: Any) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the columns of a data frame or dictionary as (T, D), and their names."""
-    keys = list(table if isinstance(table, Mapping) else table.columns)
-    columns = [_array(table[key], f"the column {key!r}") for key in keys]
-    if not columns or any(column.ndim != 1 or len(column) != len(columns[0]) for column in columns):
-        raise DataError(f"X has the columns {first_of(map(str, keys)) or 'none'}: expected columns of equal length")
-    for key, column in zip(keys, columns, strict=True):
-        if column.dtype.kind not in "iufb":
-            raise DataError(f"the column {key!r} of X is not numeric: leave it out")
-    return np.stack(columns, -1), tuple(map(str, keys))
 
 
 def _digest(arrays: dict[str, np.ndarray]) -> str:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from gatelab.data import splits
+from gatelab.data.reading import Fill, Reading
+from gatelab.data.sequences import Sequences
+from gatelab.data.series import Series
 from gatelab.errors import DataError
 from gatelab.tasks import series
 from gatelab.tasks.baseline import Baseline, persistence
 from gatelab.tasks.examples import Examples, Floats, Parts, TokenIndices
-from gatelab.tasks.own import figures, overview, splits
-from gatelab.tasks.own.reading import Fill, Reading
+from gatelab.tasks.own import division, figures, overview
 from gatelab.tasks.preparation import Preparation
 from gatelab.tasks.prepared import Prepared
 from gatelab.tasks.scaling import Scaling
@@ -25,8 +28,6 @@ from gatelab.tasks.task import Description
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from gatelab.tasks.own.user_data import UserData
 
 DRIFT = 0.1  # fraction of validation values outside the training range above which a series is differenced
 
@@ -54,54 +55,77 @@ class OwnData(Prepared):
     )
 
     @cached_property
-    def content(self) -> UserData:
+    def content(self) -> Sequences | Series:
         """The data in one form, read on first use."""
         raise NotImplementedError
 
     # Shapes and classes come from the data, or from the record of a run.
 
+    @property
+    def series(self) -> Series | None:
+        """The data, if it is a series to forecast."""
+        return self.content if isinstance(self.content, Series) else None
+
+    @property
+    def sequences(self) -> Sequences:
+        """The data, if it is sequences with targets."""
+        assert isinstance(self.content, Sequences)
+        return self.content
+
     @cached_property
     def preparation(self) -> Preparation:
         """The preprocessing, fitted on the training set."""
         content = self.content
-        values = content.num_targets if content.targets is None else content.targets.shape[-1]
+        common: dict[str, Any] = {
+            "header": getattr(self, "header", None),
+            "target_scaling": self.target_scaling,
+            "reading": content.reading if content.reading != Reading() else None,
+        }
+        if isinstance(content, Series):
+            return Preparation(
+                kind="numbers",
+                input_size=len(content.columns),
+                steps=self.length,
+                columns=content.columns,
+                scaling=self.scaling,
+                per_step=True,
+                forecasts=True,
+                output_size=content.num_targets,
+                differenced=self.is_differenced,
+                **common,
+            )
+        assert content.targets is not None
         is_tokens = bool(content.vocabulary)
-        reading = content.reading if content.reading != Reading() else None
         return Preparation(
             kind="tokens" if is_tokens else "numbers",
-            input_size=len(content.vocabulary) if is_tokens else content.inputs.shape[-1],
-            steps=self.length if content.is_series else content.inputs.shape[1],
-            header=getattr(self, "header", None),
-            columns=() if is_tokens else content.names,
+            input_size=len(content.vocabulary) if is_tokens else content.values.shape[-1],
+            steps=content.values.shape[1],
+            columns=() if is_tokens else content.columns,
             vocabulary=content.vocabulary,
             scaling=None if is_tokens else self.scaling,
             per_step=content.per_step,
-            forecasts=content.is_series,
             classes=content.classes,
             label_type=content.label_type,
-            output_size=values if content.classes is None else len(content.classes),
-            target_scaling=self.target_scaling,
-            differenced=self.is_differenced,
-            reading=reading,
+            output_size=content.targets.shape[-1] if content.classes is None else len(content.classes),
+            **common,
         )
 
     @cached_property
     def is_differenced(self) -> bool:
         """Whether differences are forecast: as the option says, or by default if the validation values drift."""
-        if not self.content.is_series:
+        if self.series is None:
             return False
-        return self._drift > DRIFT if self.difference is None else self.difference
+        return self._drift(self.series) > DRIFT if self.difference is None else self.difference
 
-    @property
-    def _drift(self) -> float:
-        return series.outside_training_range(self.content.inputs, self.content.num_targets, self.cuts)
+    def _drift(self, given: Series) -> float:
+        return series.outside_training_range(given.values, given.num_targets, self.cuts)
 
     @cached_property
     def cuts(self) -> tuple[int, int, int, int]:
         """The boundaries of the parts of a series: its own, or 70 / 15 / 15 %."""
         content = self.content
         if content.parts is None:
-            return series.cuts(len(content.inputs))
+            return series.cuts(len(content.values))
         cuts = splits.boundaries(content.parts, np.arange(len(content.parts)) + 1, content.source)
         shortest = min(b - a for a, b in itertools.pairwise(cuts))
         if shortest <= self.length:
@@ -111,23 +135,18 @@ class OwnData(Prepared):
             )
         return cuts
 
-    @cached_property
-    def _series(self) -> np.ndarray:
+    def _levels(self, given: Series) -> np.ndarray:
         """The whole series before scaling: levels, or differences of the target columns."""
-        content = self.content
-        return series.differenced(content.inputs, content.num_targets) if self.is_differenced else content.inputs
+        return series.differenced(given.values, given.num_targets) if self.is_differenced else given.values
 
-    def ending(self, steps: int | None = None) -> series.Ending | None:
+    def ending(self, steps: int | None = None) -> Series | None:
         """Return the last window of a series in its original units, or as many steps."""
-        content, last = self.content, slice(-(steps or self.length), None)
-        if content.targets is not None:
-            return None
-        return series.Ending(content.inputs[last], None if content.stamps is None else content.stamps[last])
+        return None if self.series is None else self.series.last(steps or self.length)
 
     @property
     def sizes(self) -> tuple[int, int, int]:
         """The number of training, validation and test examples."""
-        if self.content.is_series:
+        if self.series is not None:
             train, validation, test = (b - a - self.length for a, b in itertools.pairwise(self.cuts))
         else:
             train, validation, test = map(len, self.indices)
@@ -136,18 +155,18 @@ class OwnData(Prepared):
     @cached_property
     def scaling(self) -> Scaling:
         """The scaling of the inputs, fitted on the training set."""
-        if self.content.is_series:
-            return Scaling.of(self._series[: self.cuts[1]])
-        return Scaling.of(*self._training_steps(self.content.inputs))
+        if self.series is not None:
+            return Scaling.of(self._levels(self.series)[: self.cuts[1]])
+        return Scaling.of(*self._training_steps(self.content.values))
 
     @cached_property
     def target_scaling(self) -> Scaling | None:
         """The scaling of regression targets, fitted on the training set; a series uses that of its inputs."""
-        content = self.content
-        if content.classes is not None:
+        if self.series is not None:
+            return self.scaling.first(self.series.num_targets)
+        content = self.sequences
+        if content.classes is not None or content.targets is None:
             return None
-        if content.targets is None:
-            return self.scaling.first(content.num_targets)
         if not content.per_step:
             return Scaling.of(content.targets[self.indices[0]], self._weights(self.indices[0]))
         return Scaling.of(*self._training_steps(content.targets))
@@ -155,23 +174,25 @@ class OwnData(Prepared):
     def _training_steps(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the steps of all training sequences without padding, (M, D), and their weights, (M,)."""
         train, steps, weights = self.indices[0], np.arange(values.shape[1]), self._weights(self.indices[0])
-        ends = self.content.ends[train]
+        ends = self.sequences.ends[train]
         return values[train][steps < ends[:, None]], None if weights is None else np.repeat(weights, ends)
 
     @cached_property
     def indices(self) -> list[np.ndarray]:
         """The sequences of training, validation and test set."""
-        content = self.content
+        content = self.sequences
         labels = content.targets if content.classes is not None and not content.per_step else None
-        return splits.indices(len(content.inputs), labels, content.parts, content.groups, self.seed, content.source)
+        return division.indices(len(content), labels, content.parts, content.groups, self.seed, content.source)
 
     def load(self) -> Parts:
         """Scale, pad and split the data."""
-        content = self.content
-        if content.targets is None:
-            scaled = self._scaled(self.scaling, self._series)
-            return series.windows(scaled, self.length, content.num_targets, self.preparation.encoding, self.cuts)
+        if self.series is not None:
+            scaled = self._scaled(self.scaling, self._levels(self.series))
+            prepared = self.preparation
+            return series.windows(scaled, self.length, prepared.output_size, prepared.encoding, self.cuts)
+        content = self.sequences
         targets = content.targets
+        assert targets is not None
         if self.target_scaling is not None:
             targets = self._scaled(self.target_scaling, targets)
         x, y = torch.from_numpy(self._stored()), torch.from_numpy(targets)
@@ -189,9 +210,9 @@ class OwnData(Prepared):
 
     def _weights(self, indices: np.ndarray) -> np.ndarray | None:
         """Return the weights of some sequences, of mean 1."""
-        if self.content.weights is None or not len(indices):
+        if self.sequences.weights is None or not len(indices):
             return None
-        weights = self.content.weights[indices]
+        weights = self.sequences.weights[indices]
         if not weights.any():
             raise DataError(
                 f"{self.content.source}: all weights of the training or validation set are zero: expected some that "
@@ -202,24 +223,24 @@ class OwnData(Prepared):
 
     def streams(self) -> Parts | None:
         """For a series: return each part as one sequence."""
-        content = self.content
-        if not content.is_series:
+        if self.series is None:
             return None
-        return series.streams(self._scaled(self.scaling, self._series), content.num_targets, self.cuts)
+        scaled = self._scaled(self.scaling, self._levels(self.series))
+        return series.streams(scaled, self.series.num_targets, self.cuts)
 
     def first_levels(self, index: int) -> np.ndarray:
         """For a series: return its target columns (K,) at the first step of a test window."""
-        levels: np.ndarray = self.content.inputs[self.cuts[2] + index, : self.content.num_targets]
+        levels: np.ndarray = self.content.values[self.cuts[2] + index, : self.output_size]
         return levels
 
     def _stored(self) -> np.ndarray:
         """Return the inputs of all sequences: tokens, or scaled numbers padded with zeros."""
-        content = self.content
+        content = self.sequences
         if content.vocabulary:
-            return content.inputs
-        inputs = self._scaled(self.scaling, content.inputs)
+            return content.values
+        inputs = self._scaled(self.scaling, content.values)
         if content.lengths is not None:
-            inputs[np.arange(inputs.shape[1]) >= content.lengths[:, None]] = 0
+            inputs[~content.inside] = 0
         return inputs
 
     def _scaled(self, scaling: Scaling, values: np.ndarray) -> np.ndarray:
@@ -235,7 +256,8 @@ class OwnData(Prepared):
 
     def describe(self) -> Description:
         """Return the description of the base class, which says whether sequences are of unequal length."""
-        ends = self.content.ends if self.is_here() and not self.content.is_series else np.zeros(1)
+        is_whole = not self.is_here() or self.series is not None
+        ends = np.zeros(1) if is_whole else self.sequences.ends
         return replace(super().describe(), varies=bool((ends != ends[0]).any()))
 
     def split_text(self) -> str:
@@ -246,12 +268,12 @@ class OwnData(Prepared):
         """Return what was understood: layout, columns, lengths, classes, times and gaps."""
         return overview.remarks(self)
 
-    def drift_remark(self) -> str:
+    def drift_remark(self, given: Series) -> str:
         """Return whether levels or differences of a series are forecast, and why."""
         quantity = "differences" if self.is_differenced else "levels"
         quantity += "" if self.difference is None else ", as set by the option difference"
-        reason = f"{100 * self._drift:.0f} % of the validation values are outside the range of the training values"
-        return f"{quantity} ({reason})"
+        outside = f"{100 * self._drift(given):.0f} % of the validation values"
+        return f"{quantity} ({outside} are outside the range of the training values)"
 
     def persistence_forecast(self, x: Tensor) -> Tensor:
         """Return the current values, or a difference of 0."""
@@ -261,7 +283,7 @@ class OwnData(Prepared):
 
     def baseline(self) -> Baseline:
         """Return the persistence baseline of a series, or that of the base class."""
-        return persistence(self) if self.content.is_series else super().baseline()
+        return persistence(self) if self.series is not None else super().baseline()
 
     def picture(self) -> Figure:
         """Draw windows of a series, or examples of each class."""

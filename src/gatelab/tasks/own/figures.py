@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from gatelab.data.series import Series
     from gatelab.tasks.own.data import OwnData
 
 PANELS = 6  # columns of a series that are drawn
@@ -26,36 +27,36 @@ ROWS = 16  # of a heat map that are named
 
 def draw(task: OwnData) -> Figure:
     """Draw a series with its parts, examples of each class, or examples with their targets."""
-    if task.content.is_series:
-        return _series(task)
-    if task.content.vocabulary:
+    if task.series is not None:
+        return _series(task, task.series)
+    content = task.sequences
+    if content.vocabulary:
         return _tokens(task)
-    if task.classes is None:
+    if content.classes is None:
         return _targets(task)
-    return _labels_by_step(task) if task.content.per_step else _classes(task)
+    return _labels_by_step(task) if content.per_step else _classes(task)
 
 
-def _series(task: OwnData) -> Figure:
-    content = task.content
-    names = content.names[:PANELS]
-    has_times = content.stamps is not None and len(content.stamps) == len(content.inputs)
-    x: Any = content.stamps if has_times else np.arange(len(content.inputs))
+def _series(task: OwnData, series: Series) -> Figure:
+    names = series.columns[:PANELS]
+    has_times = series.stamps is not None and len(series.stamps) == len(series.values)
+    x: Any = series.stamps if has_times else np.arange(len(series.values))
     with style.house():
         figure = style.new_figure(9, 0.9 + 1.7 * max(2, len(names)))
         panels = np.atleast_1d(figure.subplots(len(names), 1, sharex=True))
         for column, (axes, name) in enumerate(zip(panels, names, strict=True)):
             for number, (part, a, b) in enumerate(part_sizes(task)):
                 every = max(1, (b - a) // POINTS)
-                axes.plot(x[a:b:every], content.inputs[a:b:every, column], linewidth=0.9, color=style.colour(number),
+                axes.plot(x[a:b:every], series.values[a:b:every, column], linewidth=0.9, color=style.colour(number),
                           label=part)  # fmt: skip
-            role = "" if column < content.num_targets else " (exogenous input)"
+            role = "" if column < series.num_targets else " (exogenous input)"
             axes.set_title(f"{name}{role}")
             axes.margins(x=0.01)
         panels[-1].set_xlabel("time" if has_times else "step")
         if has_times:
             date_axis(panels[-1])
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=3)
-        more = f", {PANELS} of {len(content.names)} columns" if len(content.names) > PANELS else ""
+        more = f", {PANELS} of {len(series.columns)} columns" if len(series.columns) > PANELS else ""
         figure.suptitle(f"{_file(task)}: the series and its split{more}", x=0.01, ha="left", weight="bold")
     return figure
 
@@ -75,16 +76,16 @@ def _file(task: OwnData) -> str:
 
 def sequence(task: OwnData, index: int) -> np.ndarray:
     """Return a sequence (T, D) in its own units."""
-    content = task.content
-    return content.inputs[index, : content.ends[index]]
+    content = task.sequences
+    return content.values[index, : content.ends[index]]
 
 
 def _classes(task: OwnData) -> Figure:
     """Draw examples of up to ten classes: three if there is one feature, otherwise one, as lines or a heat map."""
-    content = task.content
+    content = task.sequences
     assert content.classes is not None
     assert content.targets is not None
-    count, size = min(MOST_CLASSES, len(content.classes)), len(content.names)
+    count, size = min(MOST_CLASSES, len(content.classes)), len(content.columns)
     width = min(5, count)
     rows = -(-count // width)
     train = task.indices[0]
@@ -100,10 +101,10 @@ def _classes(task: OwnData) -> Figure:
             _examples(task, axes, np.sort(members)[: 3 if size == 1 else 1])
         for axes in grid[-1]:
             axes.set_xlabel("step")
-        grid[0, 0].set_ylabel(_axis(content.names))
+        grid[0, 0].set_ylabel(_axis(content.columns))
         if size > pictures.LINES:
             for axes in grid[:, 0]:
-                _name_rows(axes, content.names)
+                _name_rows(axes, content.columns)
         if 1 < size <= pictures.LINES and (handles := grid[0, 0].get_legend_handles_labels())[0]:
             figure.legend(*handles, loc="outside upper right", ncols=size)
         more = f", {count} of {len(content.classes)} classes" if count < len(content.classes) else ""
@@ -123,7 +124,7 @@ def _examples(task: OwnData, axes: Axes, members: np.ndarray) -> None:
 
 def draw_values(task: OwnData, axes: Axes, values: np.ndarray) -> None:
     """Draw all features: a few as lines in their units, many as a heat map of scaled values."""
-    names = task.content.names
+    names = task.sequences.columns
     if len(names) > pictures.LINES:
         values = task.scaling.apply(values)
     labels = [f"feature {name}" if name.isdigit() else name for name in names]
@@ -163,7 +164,7 @@ def _axis(names: tuple[str, ...]) -> str:
 
 def _labels_by_step(task: OwnData) -> Figure:
     """Draw three training examples, and above each the classes of its steps."""
-    content = task.content
+    content = task.sequences
     assert content.classes is not None
     assert content.targets is not None
     members = np.sort(task.indices[0])[np.linspace(0, len(task.indices[0]) - 1, 3).astype(int)]
@@ -195,7 +196,7 @@ def label_strip(axes: Axes, labels: np.ndarray, classes: tuple[str, ...], bottom
 
 def _targets(task: OwnData) -> Figure:
     """Draw three training examples with the values that belong to them."""
-    content = task.content
+    content = task.sequences
     assert content.targets is not None
     members = np.sort(task.indices[0])[np.linspace(0, len(task.indices[0]) - 1, 3).astype(int)]
     with style.house():
@@ -217,7 +218,7 @@ def _targets(task: OwnData) -> Figure:
 
 def _tokens(task: OwnData) -> Figure:
     """Draw the first tokens of some training examples, with their targets."""
-    content = task.content
+    content = task.sequences
     assert content.targets is not None
     members = np.sort(task.indices[0])[:9]
     with style.house():
@@ -239,7 +240,7 @@ def _tokens(task: OwnData) -> Figure:
 
 
 def _target_text(task: OwnData, index: int) -> str:
-    content = task.content
+    content = task.sequences
     assert content.targets is not None
     target = content.targets[index]
     if content.classes is None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from gatelab.data import timestamps
+from gatelab.data.advice import Place, RefusalError, use
+from gatelab.data.roles import column
+from gatelab.data.table import Table
+from gatelab.data.timestamps import Times
 from gatelab.errors import DataError, short
-from gatelab.tasks import timestamps
-from gatelab.tasks.own.roles import column
-from gatelab.tasks.own.table_files import Table
 
 TIMES = (
     "t", "time", "times", "step", "timestep", "time_step", "timestamp", "time_index", "index", "idx", "tick",
@@ -19,44 +19,11 @@ DATES = ("date", "time", "times", "timestamp", "datetime", "ds")  # of text that
 EPOCHS = ("timestamp", "epoch", "unix", "unix_time", "time")
 MOST = 0.5  # fraction of times in a column above which the others are mistakes
 FIELDS = ("year", "month", "day", "hour", "minute")
-
-
-@dataclass(frozen=True)
-class Times:
-    """The times of all rows, and the columns that they come from."""
-
-    names: tuple[str, ...]
-    values: np.ndarray  # (N,) datetime64[us], float64 or int64
-
-    @property
-    def name(self) -> str:
-        """The columns, as the option `time` names them."""
-        return "+".join(self.names)
-
-    @property
-    def are_dates(self) -> bool:
-        """Whether the times are dates, not numbers."""
-        return self.values.dtype.kind == "M"
-
-    def text(self, row: int) -> str:
-        """Return one time as text."""
-        return self.format(self.values[row])
-
-    def format(self, time: np.generic) -> str:
-        """Return any time of the series as text, as short as the times of the first and last rows allow."""
-        if isinstance(time, np.integer):
-            return str(time)
-        if not isinstance(time, np.datetime64):
-            return f"{float(time):.10g}"
-        seconds = timestamps.to_seconds(np.array([time, *self.values[:3], *self.values[-3:]]))
-        if seconds is None:
-            return str(time).replace("T", " ").rstrip("0").rstrip(".")
-        text = timestamps.format_times(seconds[:1], seconds)[0]
-        return text.removesuffix(":00") if text.count(":") == 2 else text
+AS_THEY_ARE = (use(time="none"), " takes the rows as they are")
 
 
 def find(table: Table, option: str | None, values: tuple[str, ...] = ()) -> Times | None:
-    """Return the times of the rows: of the named columns, or of columns that clearly are times; "none" is no times.
+    """The times of the rows: of the named columns, or of columns that clearly are times; "none" is no times.
 
     `values` are columns that are used as values, whatever they are called.
     """
@@ -67,14 +34,14 @@ def find(table: Table, option: str | None, values: tuple[str, ...] = ()) -> Time
     years = _year_and_so_on(table)
     if years and not set(years) & set(values):
         return _combined(table, years)
-    for name in table.columns:
+    for name in table.numbers:
         if is_time(table, name) and name not in values:
             return named(table, name)
     return None
 
 
 def _dates(table: Table) -> Times | None:
-    """Return the times of a column of text: one that is called so, or else the first of times only.
+    """The times of a column of text: one that is called so, or else the first of times only.
 
     A column that is called so, or that mostly has times, is refused at its first other cell: it would be ignored, and
     with it the order and the gaps of the rows.
@@ -82,7 +49,7 @@ def _dates(table: Table) -> Times | None:
     named = [name for name in table.texts if _field(name) in DATES]
     for some in (named, [name for name in table.texts if name not in named]):
         for name in some:
-            times = table.times(name)
+            times = table.columns[name].times
             if times is None and name.startswith("(column"):
                 times = _unnamed_years(table.texts[name])
             if times is not None:
@@ -99,21 +66,22 @@ def _dates(table: Table) -> Times | None:
 
 
 def _not_times(table: Table, name: str) -> DataError:
-    """Return the error for a column that has other cells than times of one format."""
+    """The error for a column that has other cells than times of one format."""
     cells = table.texts[name]
     row = timestamps.first_misfit(cells)
     problem = "day and month cannot be told apart, or some times have an offset from UTC and some have none"
     if row is not None:
         problem = f"no time in {'the format of the other rows' if timestamps.share(cells) else 'a known format'}"
-    return DataError(
-        f"{table.path}, line {table.lines[row or 0]}, column {name!r}: {short(cells[row or 0], 60)}: {problem}: "
-        "expected one format throughout, as 2026-01-31 or 2026-01-31 12:00; correct or remove the row, or time=none "
-        "takes the rows as they are"
+    return RefusalError(
+        table.place(row or 0, name),
+        f": {short(cells[row or 0], 60)}: {problem}: expected one format throughout, as 2026-01-31 or ",
+        "2026-01-31 12:00; correct or remove the row, or ",
+        *AS_THEY_ARE,
     )
 
 
 def named(table: Table, option: str) -> Times:
-    """Return the times of the columns that the option names."""
+    """The times of the columns that the option names."""
     names = (option,) if option in table.names else tuple(option.split("+"))
     for name in names:
         column(table, name, "time")
@@ -121,18 +89,18 @@ def named(table: Table, option: str) -> Times:
         return _combined(table, names)
     (name,) = names
     if name in table.texts:
-        times = table.times(name)
+        times = table.columns[name].times
         if times is None:
             raise _not_times(table, name)
         return Times(names, times)
-    values = table.columns[name]
+    values = table.numbers[name]
     if not np.isfinite(values).all():
         raise _missing(table, name)
     return Times(names, _numeric(table, name))
 
 
 def counts(values: np.ndarray) -> bool:
-    """Return whether numbers only increase, or only decrease, with few repetitions."""
+    """Whether numbers only increase, or only decrease, with few repetitions."""
     if len(values) < 2 or not np.isfinite(values).all():
         return False
     changes = np.diff(values)
@@ -141,52 +109,28 @@ def counts(values: np.ndarray) -> bool:
 
 
 def time_like(table: Table) -> tuple[str, ...]:
-    """Return the numeric columns that are times by name and values; they are never forecast by default."""
-    names = [name for name in table.columns if is_time(table, name)]
+    """The numeric columns that are times by name and values; they are never forecast by default."""
+    names = [name for name in table.numbers if is_time(table, name)]
     years = _year_and_so_on(table)
     return (*names, *years)
 
 
-def restart(table: Table) -> tuple[str, np.ndarray] | None:
-    """Return the time column that starts again, and the rows where it does: a sign of many sequences."""
-    columns: dict[str, np.ndarray] = {
-        name: values
-        for name, values in table.columns.items()
-        if name.strip().lower() in (*TIMES, "year") and np.isfinite(values).all()
-    }
-    for name in table.texts:
-        times = table.times(name)
-        if times is not None:
-            columns[name] = times.astype(np.int64)
-    for name, values in columns.items():
-        changes = np.diff(values)
-        drops = np.flatnonzero(changes < 0)
-        if len(drops) and 3 * (changes > 0).sum() >= 2 * len(changes) and (values[drops + 1] < values[drops]).all():
-            returns = values[drops + 1] <= values[0] + np.abs(np.median(changes))
-            if returns.all():
-                return name, drops + 1
-    return None
-
-
 def is_time(table: Table, name: str) -> bool:
-    """Return whether a column of numbers is called time, and counts or has dates, as far as it has values."""
+    """Whether a column of numbers is called time, and counts or has dates, as far as it has values."""
     if name.strip().lower() not in TIMES:
         return False
-    values = table.columns[name]
+    values = table.numbers[name]
     known = values[np.isfinite(values)]
     return len(known) > MOST * len(values) and (counts(known) or _are_dates(name, known))
 
 
 def _missing(table: Table, name: str) -> DataError:
-    row = int(np.flatnonzero(~np.isfinite(table.columns[name]))[0])
-    return DataError(
-        f"{table.path}, line {table.lines[row]}, column {name!r}: the time is missing: correct or remove the row, or "
-        "time=none takes the rows as they are"
-    )
+    row = int(np.flatnonzero(~np.isfinite(table.numbers[name]))[0])
+    return RefusalError(table.place(row, name), ": the time is missing: correct or remove the row, or ", *AS_THEY_ARE)
 
 
 def _epoch_unit(name: str, values: np.ndarray) -> float | None:
-    """Return how many microseconds the numbers count since 1970, for columns that are called timestamp and so on."""
+    """How many microseconds the numbers count since 1970, for columns that are called timestamp and so on."""
     if name.strip().lower() in EPOCHS and len(values):
         for unit in (1e6, 1e3, 1.0, 1e-3):  # seconds, milliseconds, microseconds, nanoseconds
             if values.min() * unit >= 5e14 and values.max() * unit < 5e15:
@@ -195,7 +139,7 @@ def _epoch_unit(name: str, values: np.ndarray) -> float | None:
 
 
 def _are_dates(name: str, values: np.ndarray) -> bool:
-    """Return whether numbers are dates whatever their order: seconds since 1970, or 20260131."""
+    """Whether numbers are dates whatever their order: seconds since 1970, or 20260131."""
     if _epoch_unit(name, values) is not None:
         return True
     is_date = name.strip().lower() in ("date", "day", "ds", "datetime") and len(values) > 0
@@ -204,7 +148,7 @@ def _are_dates(name: str, values: np.ndarray) -> bool:
 
 def _numeric(table: Table, name: str) -> np.ndarray:
     """Return numbers as they are, or as dates: since 1970, or 20260131."""
-    values = table.columns[name]
+    values = table.numbers[name]
     if (unit := _epoch_unit(name, values)) is not None:
         return (values * unit).astype(np.int64).astype("datetime64[us]")
     if not _are_dates(name, values):
@@ -214,15 +158,16 @@ def _numeric(table: Table, name: str) -> np.ndarray:
     dates = [f"{text[:4]}-{text[4:6]}-{text[6:]}" for text in texts]
     times = timestamps.parse_column(dates)
     if times is None and (row := timestamps.first_misfit(dates)) is not None:
-        raise DataError(
-            f"{table.path}, line {table.lines[row]}, column {name!r}: {texts[row]} is not a valid date: expected dates "
-            "as 20260131; correct or remove the row, or time=none takes the rows as they are"
+        raise RefusalError(
+            table.place(row, name),
+            f": {texts[row]} is not a valid date: expected dates as 20260131; correct or remove the row, or ",
+            *AS_THEY_ARE,
         )
     return values if times is None else times
 
 
 def _unnamed_years(cells: list[str]) -> np.ndarray | None:
-    """Return the years of an index without a name, as data frames write it."""
+    """The years of an index without a name, as data frames write it."""
     if len(cells) < 2 or not all(cell.strip().isdigit() and len(cell.strip()) == 4 for cell in cells):
         return None
     years = np.array([int(cell) for cell in cells])
@@ -235,8 +180,8 @@ def _field(name: str) -> str:
 
 
 def _year_and_so_on(table: Table) -> tuple[str, ...]:
-    """Return the columns year, month, day, hour, minute, as far as they follow each other without a gap."""
-    by_field = {_field(name): name for name in reversed(list(table.columns))}
+    """The columns year, month, day, hour, minute, as far as they follow each other without a gap."""
+    by_field = {_field(name): name for name in reversed(list(table.numbers))}
     found = []
     for field in FIELDS:
         if field not in by_field:
@@ -244,20 +189,18 @@ def _year_and_so_on(table: Table) -> tuple[str, ...]:
         found.append(by_field[field])
     if not found:
         return ()
-    years = table.columns[found[0]]
+    years = table.numbers[found[0]]
     whole = np.isfinite(years).all() and (years % 1 == 0).all() and years.min() >= 1000 and years.max() < 3000
     ordered = len(years) > 1 and ((np.diff(years) >= 0).all() or (np.diff(years) <= 0).all())
     return tuple(found) if whole and ordered else ()
 
 
 def _combined(table: Table, names: tuple[str, ...]) -> Times:
-    """Return the dates of the columns year, month, …"""
+    """The dates of the columns year, month, …"""
     fields = [_field(name) for name in names]
     if fields != list(FIELDS[: len(fields)]):
-        raise DataError(
-            f"{table.path}: time={'+'.join(names)}: expected one column, or year+month, year+month+day, "
-            "year+month+day+hour"
-        )
+        found = (": ", use(time="+".join(names)), ": expected one column, or year+month, year+month+day, ")
+        raise RefusalError(Place(table.path), *found, "year+month+day+hour")
     numbers = table.pick(names)
     lowest, highest = np.array([1, 1, 1, 0, 0]), np.array([9999, 12, 31, 24, 59])
     wrong = (numbers % 1 != 0) | (numbers < lowest[: len(names)]) | (numbers > highest[: len(names)])
@@ -269,9 +212,11 @@ def _combined(table: Table, names: tuple[str, ...]) -> Times:
         wrong[:, -1] |= days.astype("datetime64[M]") != months
     if wrong.any():
         row, field = np.argwhere(wrong)[0]
-        raise DataError(
-            f"{table.path}, line {table.lines[row]}, column {names[field]!r}: {numbers[row, field]:g} is not a valid "
-            f"{fields[field]}: time=none takes the rows as consecutive steps"
+        raise RefusalError(
+            table.place(row, names[field]),
+            f": {numbers[row, field]:g} is not a valid {fields[field]}: ",
+            use(time="none"),
+            " takes the rows as consecutive steps",
         )
     times = days.astype("datetime64[us]")
     for index, size in ((3, 3600), (4, 60)):

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from gatelab.data import gaps
+from gatelab.data.formats.csv_files import CSV_FACTOR
+from gatelab.data.reading import Reading
+from gatelab.data.sequences import Sequences, padded
 from gatelab.disk import read_regular
 from gatelab.errors import DataError, first_of
 from gatelab.formatting import counted
-from gatelab.tasks.own import gaps
-from gatelab.tasks.own.reading import Reading
-from gatelab.tasks.own.recordings import Recordings, padded
-from gatelab.tasks.own.table_files import CSV_FACTOR
 
 COMMENTS = ("#", "%")
 
@@ -31,7 +31,7 @@ class _Header:
     other: dict[str, str] = field(default_factory=dict)
 
 
-def read(path: Path, reading: Reading, need_label: bool) -> Recordings:
+def read(path: Path, reading: Reading, need_label: bool) -> Sequences:
     """Read the cases of a .ts file."""
     try:
         lines = read_regular(path, factor=CSV_FACTOR).decode("utf-8-sig").splitlines()
@@ -68,14 +68,14 @@ def read(path: Path, reading: Reading, need_label: bool) -> Recordings:
         )
     data, filled = gaps.fill_sequences(data, lengths, reading.fill, str(path), places)
     columns = ("value",) if data.shape[2] == 1 else tuple(f"dimension {i + 1}" for i in range(data.shape[2]))
-    return Recordings(
-        str(path),
-        ".ts file: one case per line",
+    return Sequences(
         data,
-        places,
-        columns,
         lengths,
-        _targets(path, labels, places, header),
+        source=str(path),
+        layout=".ts file: one case per line",
+        names=places,
+        columns=columns,
+        targets=_targets(path, labels, places, header),
         are_labels=header.has_label if labelled else None,
         classes=header.classes,
         notes={"missing values": f"{filled:,} filled ({reading.fill})"} if filled else {},
@@ -95,7 +95,7 @@ def _targets(path: Path, labels: list[str], places: list[str], header: _Header) 
 
 
 def _header(path: Path, lines: list[str]) -> tuple[_Header, int]:
-    """Return the header, and the number of lines up to @data."""
+    """The header, and the number of lines up to @data."""
     header = _Header()
     for index, line in enumerate(lines):
         text = line.strip()
@@ -117,7 +117,7 @@ def _entry(path: Path, line: int, header: _Header, key: str, rest: str) -> None:
     if key == "@timestamps" and _boolean(where, words):
         raise DataError(
             f"{where}: cases with a time for every value are not supported: expected @timeStamps false; write the "
-            "values at regular steps, or use a long table with id= and time="
+            "values at regular steps, or use a long table with a column of ids and one of times"
         )
     if key in ("@classlabel", "@targetlabel"):
         if key == "@classlabel":
@@ -145,7 +145,7 @@ def _boolean(where: str, words: list[str]) -> bool:
 
 
 def _case(path: Path, line: int, text: str, header: _Header, labelled: bool) -> tuple[np.ndarray, str]:
-    """Return the values (T, D) of a case, and its label."""
+    """The values (T, D) of a case, and its label."""
     pieces = text.split(":")
     label = pieces.pop().strip() if labelled else ""
     if "(" in text:

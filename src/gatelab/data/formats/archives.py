@@ -10,7 +10,7 @@ FORMATS = (".ts", ".tsv", ".txt", ".csv")  # the first that is there counts
 
 
 def published_pair(path: Path) -> tuple[Path, Path] | None:
-    """Return the training and test file of a folder, or of a path without _TRAIN and ending; None if there are none."""
+    """The training and test file of a folder, or of a path without _TRAIN and ending; None if there are none."""
     if path.is_dir():
         names = {name for file in path.iterdir() if (name := _stem(file)) is not None}
         stems = [name for name in sorted(names) if _pair(path, name) is not None]
@@ -23,7 +23,7 @@ def published_pair(path: Path) -> tuple[Path, Path] | None:
 
 
 def other_half(path: Path) -> Path | None:
-    """Return the test file that belongs to a training file."""
+    """The test file that belongs to a training file."""
     if not path.stem.upper().endswith("_TRAIN"):
         return None
     return _file(path.parent, f"{path.stem[:-6]}_TEST", path.suffix)
@@ -43,6 +43,6 @@ def _pair(folder: Path, name: str) -> tuple[Path, Path] | None:
 
 
 def _file(folder: Path, stem: str, suffix: str) -> Path | None:
-    """Return the file with this name, in any case of _TRAIN and the ending."""
+    """The file with this name, in any case of _TRAIN and the ending."""
     wanted = f"{stem}{suffix}".lower()
     return next((file for file in sorted(folder.iterdir()) if file.name.lower() == wanted), None)

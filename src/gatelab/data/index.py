@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from gatelab.data import intervals, timestamps
 from gatelab.errors import DataError
-from gatelab.tasks import timestamps
-from gatelab.tasks.own import calendars
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +23,8 @@ SEASONS = {
 
 
 @dataclass(frozen=True)
-class Stamps:
-    """The times of the steps of a series, or only their number."""
+class Index:
+    """When the steps of a series are, or only their number."""
 
     kind: Kind
     steps: int  # S, of the whole series
@@ -37,7 +36,7 @@ class Stamps:
     name: str | None = None
 
     @classmethod
-    def of(cls, index: pd.Index | None, steps: int) -> Stamps:
+    def of(cls, index: pd.Index | None, steps: int) -> Index:
         """Read an index; None for an array, whose steps have positions only."""
         import pandas as pd
 
@@ -68,13 +67,20 @@ class Stamps:
             )
         return cls("numbers", steps, index.to_numpy().astype(np.int64 if integers else np.float64), name=name)
 
+    @classmethod
+    def at(cls, seconds: np.ndarray | None, steps: int) -> Index:
+        """The dates of the last steps, or of all, datetime64[s]; positions without them."""
+        if seconds is None:
+            return cls("positions", steps)
+        return cls("dates", steps, seconds.astype("datetime64[us]"), unit="s")
+
     @property
     def are_dates(self) -> bool:
         """Whether steps have dates."""
         return self.kind in ("dates", "periods")
 
     def season(self) -> int:
-        """Return the usual season of the frequency: 12 for months, 7 for days, 24 for hours, 1 if there is none."""
+        """The usual season of the frequency: 12 for months, 7 for days, 24 for hours, 1 if there is none."""
         found = re.fullmatch(r"(\d*)([A-Za-z]+?)([SE](?=-|$))?(-\w+)?", self.frequency() or "")
         if found is None:
             return 1
@@ -84,7 +90,7 @@ class Stamps:
         return steps // every if steps % every == 0 else 1
 
     def frequency(self) -> str | None:
-        """Return the frequency as pandas writes it: that of the index, or what its times show."""
+        """The frequency as pandas writes it: that of the index, or what its times show."""
         import pandas as pd
 
         if self.freq is not None or self.kind != "dates" or self.times is None or len(self.times) < 3:
@@ -94,27 +100,25 @@ class Stamps:
             found = pd.infer_freq(pd.DatetimeIndex(self.times))
         return None if found is None else str(getattr(found, "freqstr", found))
 
-    def regular(self) -> Stamps:
-        """Return the same with the frequency that the times show."""
+    def regular(self) -> Index:
+        """The same with the frequency that the times show."""
         return replace(self, freq=self.frequency())
 
+    @property
+    def seconds(self) -> np.ndarray | None:
+        """The dates of the steps, datetime64[s]; None if there are none, or if they have fractions of seconds."""
+        return timestamps.to_seconds(self.times) if self.times is not None and self.are_dates else None
+
     def future(self, steps: int) -> np.ndarray | None:
-        """Return the times of the next steps; None if there are none, or if they are irregular."""
+        """The times of the next steps; None if there are none, or if they are irregular."""
         if self.times is None:
             return None
         if self.are_dates and self.freq is not None:
             return self._continued(steps)
-        if self.are_dates:
-            last = timestamps.to_seconds(self.times)
-            ahead = None if last is None else timestamps.extrapolate(last, steps)
-            return None if ahead is None else ahead.astype("datetime64[us]")
-        if calendars.regular(self.times) is None:
+        found = intervals.regular(self.times)
+        if found is None or (self.are_dates and found.missing):
             return None
-        number = self.times.dtype.type  # integers stay exact: floats have 16 digits
-        interval = number(calendars.typical_interval(np.diff(self.times)))
-        if self.times.dtype.kind == "i" and int(self.times[-1]) + steps * int(interval) > np.iinfo(np.int64).max:
-            return None
-        return np.asarray(self.times[-1] + np.arange(1, steps + 1) * interval)
+        return found.future(steps)
 
     def _continued(self, steps: int) -> np.ndarray:
         import pandas as pd
@@ -127,17 +131,17 @@ class Stamps:
         dates = pd.date_range(pd.Timestamp(self.times[-1]), periods=steps + 1, freq=self.freq)
         return np.asarray(dates[-steps:].to_numpy().astype("datetime64[us]"))
 
-    def extended(self, new: Stamps) -> Stamps:
-        """Return the stamps with those of later steps at the end."""
+    def extended(self, new: Index) -> Index:
+        """The index with that of later steps at the end."""
         times = None if self.times is None or new.times is None else np.concatenate([self.times, new.times])
         return replace(self, steps=self.steps + new.steps, times=times)
 
-    def last(self, steps: int) -> Stamps:
-        """Return the same with the times of the last steps only."""
+    def last(self, steps: int) -> Index:
+        """The same with the times of the last steps only."""
         return replace(self, times=None if self.times is None else self.times[-steps:])
 
-    def index(self, steps: int) -> pd.Index:
-        """Return the index of the next steps, as pandas has it; positions if times are irregular."""
+    def ahead(self, steps: int) -> pd.Index:
+        """The index of the next steps, as pandas has it; positions if times are irregular."""
         import pandas as pd
 
         times = self.future(steps)
@@ -159,7 +163,7 @@ class Stamps:
         return numbers
 
 
-def _dates(index: Any, steps: int, name: str | None) -> Stamps:
+def _dates(index: Any, steps: int, name: str | None) -> Index:
     """Read an index of dates. In a time zone, hours are regular in UTC, and days in local time."""
     between = np.diff(np.unique(index.asi8)) / 10 ** {"s": 0, "ms": 3, "us": 6, "ns": 9}[index.unit]
     utc = index.tz is not None and bool((between < 23 * 3600).any())
@@ -167,4 +171,4 @@ def _dates(index: Any, steps: int, name: str | None) -> Stamps:
     zone = None if index.tz is None else str(index.tz)
     times = naive.to_numpy().astype("datetime64[us]")
     freq = index.freq if index.freq is None or index.freq.n > 0 else -index.freq  # newest first: it counts back
-    return Stamps("dates", steps, times, None if freq is None else freq.freqstr, index.unit, zone, utc, name)
+    return Index("dates", steps, times, None if freq is None else freq.freqstr, index.unit, zone, utc, name)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gatelab import tasks
+from gatelab.data.series import Series
 from gatelab.errors import DataError
 
 
@@ -33,7 +34,7 @@ def rows(head: str, line: str, count: int = 90) -> str:
         (rows("t,a,b", "{i},{v[0]},{v[1]}"), {}, ("a", "b"), ()),  # a counter is time
         (rows("t,a,b", "{i},{v[0]},{v[1]}"), {"columns": "t"}, ("t",), ("a", "b")),  # unless it is asked for
         (rows("Year,a", "{i},{v[0]}"), {}, ("Year", "a"), ()),  # 0 to 89 are no years
-        (rows("id,note,a", "{i},x{i},{v[0]}"), {}, ("a",), ("note", "id")),
+        (rows("id,note,a", "{i},x{i},{v[0]}"), {}, ("a",), ("id", "note")),
         (rows("time,a", "{v[1]},{v[0]}"), {}, ("time", "a"), ()),  # a value that happens to be called time
         (rows("a,label", "{v[0]},{c}"), {"columns": "a"}, ("a",), ("label",)),
         (rows("a,label,b", "{v[0]},{r},{v[1]}"), {"layout": "series"}, ("a", "b"), ("label",)),
@@ -54,7 +55,7 @@ def rows(head: str, line: str, count: int = 90) -> str:
 )
 def test_a_series_forecasts_its_values_only(tmp_path, text, options, columns, ignored):
     content = tasks.get("files", path=write(tmp_path, text), length=3, **options).content
-    assert (content.names, content.ignored, content.is_series) == (columns, ignored, True)
+    assert (content.columns, content.ignored) == (columns, ignored)
 
 
 def test_years_are_times_and_are_continued(tmp_path):
@@ -64,7 +65,7 @@ def test_years_are_times_and_are_continued(tmp_path):
         assert task.ending().stamps.astype("datetime64[Y]").astype(str).tolist() == ["2018", "2019", "2020"]
     months = [f"{2000 + i // 12},{i % 12 + 1},{i}" for i in range(60)]
     task = tasks.get("files", path=write(tmp_path, "\n".join(["Year,Month,v", *months])), length=3)
-    assert task.content.names == ("v",)
+    assert task.content.columns == ("v",)
     assert str(task.ending().stamps[-1]) == "2004-12-01T00:00:00"
     assert "Year+Month, 2000-01-01 to 2004-12-01, one step per month" in str(task.describe())
 
@@ -72,39 +73,57 @@ def test_years_are_times_and_are_continued(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (rows("t,a", "{r},{v[0]}"), "line 11, column 't': the times start again: .* id=COLUMN; if 't' is a value"),
-        (rows("run,t,a", "r{q},{r},{v[0]}"), "the times start again: if the rows are steps of many sequences, id=run;"),
+        (
+            rows("t,a", "{r},{v[0]}"),
+            "line 11, column 't': the times start again, .* id=COLUMN,label=COLUMN if .* layout=series,time=none if",
+        ),
+        (
+            rows("run,t,a", "r{q},{r},{v[0]}"),
+            "the times start again, and it is not clear .* id=run,label=COLUMN if the rows are steps of many seq",
+        ),
         (
             rows("a,label", "{v[0]},{c}"),
-            "column 'label', and it is not clear .* id=COLUMN; .* layout=wide; .*columns=a$",
+            "column 'label', and it is not clear .* id=COLUMN,label=label if .* layout=wide,label=label .*=a if",
         ),
-        (rows("ds,y", "2024-01-{r},{v[0]}"), "a column 'y', and it is not clear what a row is: .* columns=y$"),
-        (rows("t,value,is_anomaly", "{i},{v[0]},0"), "column 'is_anomaly', and it is not clear .* columns=value$"),
+        (rows("ds,y", "2024-01-{r},{v[0]}"), "a column 'y', and it is not clear what a row is: .* columns=y if they"),
+        (
+            rows("t,value,is_anomaly", "{i},{v[0]},0"),
+            "column 'is_anomaly', and it is not clear .* columns=value if they",
+        ),
         (
             rows("1,5,7,8,9,10", "{r},{v[0]},7,8,9,10"),
-            "no header, few distinct values in its first column and 5 further columns: layout=wide if .* layout=series",
+            "no header, few distinct values in its first column and 5 further columns, .* layout=wide if .* layout=ser",
         ),
         (rows("id,a", "{q},{v[0]}"), "is a long table without a label: name the column of the targets, label=COLUMN"),
         ("a,b\n1,2\n", "choose a smaller length"),
         # Other names: a number that starts again, a name that is one of ids, labels within blocks.
         (
             rows("patient,day,bp,diagnosis", "{q},{r},{v[0]},{c}"),
-            "many sequences: 'day' starts again with each value of 'patient': id=patient,label=diagnosis reads them; "
-            "if .* one series all the same, layout=series",
+            "'day' starts again with each value of 'patient', and it is not clear what a row is: "
+            "id=patient,label=diagnosis if the rows are .*many sequences; .* layout=series if",
         ),
-        (rows("walk,n,a", "w{q},{r},{v[0]}"), "'n' starts again with each value of 'walk': id=walk,label=COLUMN reads"),
-        (rows("9,0,5.5,x", "{q},{r},{v[0]},{c}", 27), "'2' starts again with each value of '1': id=1,label=4 reads"),
-        (rows("patient,a,ill", "{r},{v[0]},{r}"), "'patient' has 9 values, which repeat: id=patient,label=COLUMN"),
-        (rows("store_no,a", "{q},{v[0]}"), "'store_no' has 10 values, which repeat: id=store_no,label=COLUMN"),
+        (
+            rows("walk,n,a", "w{q},{r},{v[0]}"),
+            "'n' starts again with each value of 'walk', and .*: id=walk,label=COLUMN if",
+        ),
+        (
+            rows("9,0,5.5,x", "{q},{r},{v[0]},{c}", 27),
+            "'2' starts again with each value of '1', and .*: id=1,label=4 if",
+        ),
+        (
+            rows("patient,a,ill", "{r},{v[0]},{r}"),
+            "'patient' has 9 values, which repeat, and .*: id=patient,label=COLUMN",
+        ),
+        (rows("store_no,a", "{q},{v[0]}"), "'store_no' has 10 values, which repeat, and .*: id=store_no,label=COLUMN"),
         (
             rows("word,a,vowel", "w{q},{v[0]},{c}"),
-            "'vowel' is constant within each value of 'word': id=word,label=vowel",
+            "'vowel' is constant within each value of 'word', and .*: id=word,label=vowel",
         ),
-        (rows("run,t,a,kind", "r{q},{r},{v[0]},{c}"), "the times start again: .* sequences, id=run,label=kind;"),
+        (rows("run,t,a,kind", "r{q},{r},{v[0]},{c}"), "the times start again, .* id=run,label=kind if"),
         # Numbered columns beside one that may be a label.
         (
             rows("gesture,t0,t1,t2", "{c},{v[0]},{v[1]},{v[2]}"),
-            "layout=wide,label=gesture if each row .* layout=series",
+            "layout=wide,label=gesture if each row .* layout=series if",
         ),
         (
             rows("outcome,0,1,2", "{v[5]},{v[0]},{v[1]},{v[2]}"),
@@ -185,8 +204,8 @@ def test_a_long_table_has_its_sequences_whatever_the_order_of_its_rows(tmp_path,
     path = write(tmp_path, f"id,{'t,' if has_time else ''}u,v,label\n" + "\n".join(lines))
     content = tasks.get("files", path=path, id="id").content
     names = list(dict.fromkeys(line.split(",")[0] for line in lines))
-    assert content.names == ("u", "v")
-    for row, end, target, name in zip(content.inputs, content.ends, content.targets, names, strict=True):
+    assert content.columns == ("u", "v")
+    for row, end, target, name in zip(content.values, content.ends, content.targets, names, strict=True):
         np.testing.assert_array_equal(row[:end], expected[name])
         assert (row[end:] == 0).all()
         if labels == "float":
@@ -208,7 +227,7 @@ def test_a_wide_table_with_a_header(tmp_path, head):
     text = rows(head, "{c},{v[0]},{v[1]},{v[2]},", 30) + "\ny,1,2,3,4\nx,5"
     text = text.rsplit("\n", 1)[0]
     content = tasks.get("files", path=write(tmp_path, text)).content
-    assert content.inputs.shape == (31, 4, 1)
+    assert content.values.shape == (31, 4, 1)
     assert content.ends.tolist() == [3] * 30 + [4]
     assert content.classes == ("x", "y")
 
@@ -217,10 +236,10 @@ def test_the_options_of_a_refusal_read_the_table(tmp_path):
     path = write(tmp_path, rows("patient,day,bp,diagnosis", "{q},{r},{v[0]},{c}"))
     content = tasks.get("files", path=path, id="patient", label="diagnosis").content
     assert (content.classes, content.ends.tolist()) == (("x", "y"), [9] * 10)
-    assert tasks.get("files", path=path, layout="series", length=3).content.names == ("day", "bp")
+    assert tasks.get("files", path=path, layout="series", length=3).content.columns == ("day", "bp")
     path = write(tmp_path, rows("gesture,speaker,t0,t1,t2", "{c},{r},{v[0]},{v[1]},{v[2]}"))
     content = tasks.get("files", path=path, layout="wide", label="gesture").content
-    assert (content.inputs.shape, content.classes, content.ignored) == ((90, 3, 1), ("x", "y"), ("speaker",))
+    assert (content.values.shape, content.classes, content.ignored) == ((90, 3, 1), ("x", "y"), ("speaker",))
 
 
 @pytest.mark.parametrize(("separator", "name"), [("\t", "A_TRAIN.tsv"), ("  ", "a.txt"), (",", "a.csv")])
@@ -230,7 +249,7 @@ def test_a_table_of_the_archive(tmp_path, separator, name):
     lines = [separator.join([f"{i % 2 * 2 - 1:.7e}", *(f"{v:.7e}" for v in row)]) for i, row in enumerate(values)]
     content = tasks.get("files", path=write(tmp_path, "\n".join(lines), name)).content
     assert (content.classes, content.label_type) == (("-1", "1"), "integer")
-    np.testing.assert_allclose(content.inputs[..., 0], values, rtol=1e-6)
+    np.testing.assert_allclose(content.values[..., 0], values, rtol=1e-6)
     spelled = [line.replace("-1.0000000e+00", "low", 1).replace("1.0000000e+00", "high", 1) for line in lines]
     if separator == ",":
         assert tasks.get("files", path=write(tmp_path, "\n".join(spelled), name)).classes == ("high", "low")
@@ -300,7 +319,7 @@ def test_the_description_says_what_was_understood(tmp_path, cli):
     assert (tmp_path / "t.png").stat().st_size > 5000
     drawn = task.picture().axes[0].lines[0].get_ydata()
     first = next(index for index in np.sort(task.indices[0]) if task.content.targets[index] == 0)
-    np.testing.assert_array_equal(drawn, task.content.inputs[first, :, 0])  # in the units of the file
+    np.testing.assert_array_equal(drawn, task.content.values[first, :, 0])  # in the units of the file
 
 
 def test_the_description_uses_the_names_of_the_file(tmp_path):
@@ -348,7 +367,7 @@ def test_an_id_that_repeats_makes_a_table_with_numbered_columns_long(tmp_path):
     path = write(tmp_path, rows("name,t0,t1,t2,label", "n{q},{v[0]},{v[1]},{v[2]},{c}"))
     content = tasks.get("files", path=path, id="name").content
     assert content.layout.startswith("long table")
-    assert content.names == ("t0", "t1", "t2")
+    assert content.columns == ("t0", "t1", "t2")
     once = write(tmp_path, rows("name,t0,t1,t2,label", "n{i},{v[0]},{v[1]},{v[2]},{c}"), "once.csv")
     assert tasks.get("files", path=once, id="name").content.layout.startswith("wide table")
 
@@ -360,20 +379,20 @@ def test_a_column_that_comes_back_to_a_value_is_not_suggested_as_the_id(tmp_path
         path = write(tmp_path, f"{column},t,v\n" + "\n".join(f"{name},{t},0.{t}" for name, t in cells))
         with pytest.raises(DataError, match="the times start again") as refused:
             tasks.get("files", path=path, length=2).load()
-        assert (suggested or "name the column that tells these apart, id=COLUMN") in str(refused.value)
+        assert (suggested or "id=COLUMN,label=COLUMN") in str(refused.value)
 
 
 def test_an_id_that_never_changes_is_that_of_one_series(tmp_path):
     path = write(tmp_path, rows("id,a,b", "1,{v[0]},{v[1]}"))
     content = tasks.get("files", path=path, length=5).content
-    assert content.is_series
-    assert content.names[-2:] == ("a", "b")
+    assert isinstance(content, Series)
+    assert content.columns[-2:] == ("a", "b")
 
 
 @pytest.mark.parametrize("line", ["{i}", "-{i}"])
 def test_rows_that_are_counted_up_or_down_are_no_feature(tmp_path, line):
     path = write(tmp_path, rows("id,obs,a,label", "{q}," + line + ",{v[0]},{k}".replace("{k}", "{c}")))
-    assert tasks.get("files", path=path).content.names == ("a",)
+    assert tasks.get("files", path=path).content.columns == ("a",)
 
 
 def test_rows_that_are_sorted_are_remarked_if_one_sequence_was_not_in_order(tmp_path):
@@ -381,4 +400,4 @@ def test_rows_that_are_sorted_are_remarked_if_one_sequence_was_not_in_order(tmp_
     lines = [f"{name},{t},0.{t},{len(name)}" for name, steps in times.items() for t in steps]
     content = tasks.get("files", path=write(tmp_path, "id,time,v,label\n" + "\n".join(lines))).content
     assert content.notes["rows"] == "sorted by time within each sequence"
-    assert (np.diff(content.inputs[..., 0]) > 0).all()
+    assert (np.diff(content.values[..., 0]) > 0).all()

@@ -32,5 +32,5 @@ class Reading(BaseModel):
     columns: tuple[str, ...] = ()  # of tokens in a table: their column
 
     def resolved(self, **found: object) -> Reading:
-        """Return the same with what was found in the file."""
+        """The same with what was found in the file."""
         return self.model_copy(update=found)

@@ -6,9 +6,8 @@ import re
 
 import numpy as np
 
-from gatelab.errors import DataError, unknown
-from gatelab.tasks.own import splits
-from gatelab.tasks.own.table_files import Table
+from gatelab.data import splits
+from gatelab.data.table import Table
 
 LABELS = ("label", "labels", "class", "class_label", "classlabel", "target", "category", "anomaly", "is_anomaly", "y")
 IDS = (
@@ -34,36 +33,33 @@ NUMBERED = re.compile(r"(?:|t|ts|time|step|timestep|value|v)[_ .-]?(\d+)", re.IG
 
 
 def column(table: Table, name: str, option: str) -> str:
-    """Return the name if the table has such a column, or raise an error that names the option."""
-    if name not in table.names:
-        raise DataError(f"{table.path}: {option}={name}: {unknown('column', name, table.names)}")
-    return name
+    """The name if the table has such a column; the error names the option."""
+    return table.column(name, f"{option}={name}").name
 
 
 def named_as(table: Table, known: tuple[str, ...]) -> str | None:
-    """Return the column with the first of these names that there is, in any case."""
+    """The column with the first of these names that there is, in any case."""
     spelled = {name.strip().lower(): name for name in reversed(table.names)}
     return next((spelled[name] for name in known if name in spelled), None)
 
 
 def label_column(table: Table, option: str | None) -> str | None:
-    """Return the column of the labels, as named or by its usual name."""
+    """The column of the labels, as named or by its usual name."""
     return named_as(table, LABELS) if option is None else column(table, option, "label")
 
 
 def id_column(table: Table, option: str | None) -> str | None:
-    """Return the column that says which sequence a row belongs to: it repeats its values."""
+    """The column that says which sequence a row belongs to: it repeats its values."""
     if option is not None:
         return column(table, option, "id")
     name = named_as(table, IDS)
     if name is None:
         return None
-    distinct = len(set(table.cells(name)))
-    return name if 1 < distinct < len(table.lines) else None
+    return name if 1 < table.column(name).distinct < len(table.lines) else None
 
 
 def split_column(table: Table, option: str | None) -> str | None:
-    """Return the column that says which part a row belongs to: named, called split, or with a usual name and such
+    """The column that says which part a row belongs to: named, called split, or with a usual name and such
     values; "none" is no column. Values that name no part are refused.
     """
     if option is not None and option.lower() == "none":
@@ -78,15 +74,15 @@ def split_column(table: Table, option: str | None) -> str | None:
 
 
 def is_value(name: str) -> bool:
-    """Return whether a column may have values: it is not called split, and not as groups are."""
+    """Whether a column may have values: it is not called split, and not as groups are."""
     return name.strip().lower() not in (SPLIT, *GROUPS)
 
 
 def numbered_columns(
     table: Table, without: tuple[str | None, ...], pattern: re.Pattern[str] = NUMBERED
 ) -> tuple[str, ...]:
-    """Return the columns t0, t1, … or 0, 1, … of a table with one sequence per row, if all others are known."""
-    names = tuple(name for name in table.columns if name not in without and is_value(name))
+    """The columns t0, t1, … or 0, 1, … of a table with one sequence per row, if all others are known."""
+    names = tuple(name for name in table.numbers if name not in without and is_value(name))
     matches = [pattern.fullmatch(name) for name in names]
     numbers = [int(match[1]) for match in matches if match]
     if len(numbers) < max(3, len(names)) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
@@ -95,13 +91,13 @@ def numbered_columns(
 
 
 def empty_columns(table: Table) -> set[str]:
-    """Return the columns without a single value."""
-    return {name for name, values in table.columns.items() if np.isnan(values).all()}
+    """The columns without a single value."""
+    return {name for name, values in table.numbers.items() if np.isnan(values).all()}
 
 
 def is_index(table: Table, name: str) -> bool:
-    """Return whether a column only counts the rows: it has a usual name, and its values only increase or decrease."""
-    if name.strip().lower() not in INDEXES or name not in table.columns:
+    """Whether a column only counts the rows: it has a usual name, and its values only increase or decrease."""
+    if name.strip().lower() not in INDEXES or name not in table.numbers:
         return False
-    changes = np.diff(table.columns[name])
+    changes = np.diff(table.numbers[name])
     return len(changes) > 0 and bool((changes > 0).all() or (changes < 0).all())

@@ -8,16 +8,19 @@ from pathlib import Path
 import numpy as np
 
 from gatelab import floats, memory
+from gatelab.data import gaps, splits
+from gatelab.data.advice import Place, RefusalError, use
+from gatelab.data.formats.sequence_files import read_npz
+from gatelab.data.learnable import read_as_quantities
+from gatelab.data.reading import Reading
+from gatelab.data.sequences import COPIES, Sequences, texts, token_type
+from gatelab.data.splits import VALUES
 from gatelab.errors import DataError, first_of
-from gatelab.tasks.own import gaps, readers, splits
-from gatelab.tasks.own.reading import Reading
-from gatelab.tasks.own.recordings import COPIES, Recordings, token_type
-from gatelab.tasks.own.splits import VALUES
 
 
-def read(path: Path, reading: Reading, tokens: bool, need_target: bool) -> Recordings:
+def read(path: Path, reading: Reading, tokens: bool, need_target: bool) -> Sequences:
     """Read the sequences of an .npz."""
-    arrays = readers.read_npz(path)
+    arrays = read_npz(path)
     split_by = f"by the array {reading.split or 'split'!r}"
     if "X" not in arrays and (parts := _part_names(arrays)):
         arrays = _joined(path, arrays, parts)
@@ -47,13 +50,13 @@ def read(path: Path, reading: Reading, tokens: bool, need_target: bool) -> Recor
 
 
 def _part_names(arrays: dict[str, np.ndarray]) -> list[str]:
-    """Return the parts of X_train, X_val, X_test, or x_train, …; the first is for training."""
+    """The parts of X_train, X_val, X_test, or x_train, …; the first is for training."""
     names = [name[2:] for name in arrays if name[:2] in ("X_", "x_") and name[2:].lower() in VALUES]
     return sorted(names, key=lambda name: VALUES[name.lower()])
 
 
 def _joined(path: Path, arrays: dict[str, np.ndarray], parts: list[str]) -> dict[str, np.ndarray]:
-    """Return the arrays of all parts in one, with their split."""
+    """The arrays of all parts in one, with their split."""
     joined: dict[str, np.ndarray] = {}
     for name in ("X", "y", "lengths"):
         spelled = [next((key for key in (f"{name}_{p}", f"{name.lower()}_{p}") if key in arrays), None) for p in parts]
@@ -77,7 +80,7 @@ def _joined(path: Path, arrays: dict[str, np.ndarray], parts: list[str]) -> dict
 def _array(
     path: Path, arrays: dict[str, np.ndarray], option: str | None, usual: str | None, needed: bool, count: int
 ) -> np.ndarray | None:
-    """Return the array of the split or the groups."""
+    """The array of the split or the groups."""
     name = usual if option is None else option
     if name is None or name.lower() == "none" or (name not in arrays and (option is None or not needed)):
         return None
@@ -87,7 +90,7 @@ def _array(
 
 
 def labels_of_sequences(source: str, name: str, values: np.ndarray, count: int) -> np.ndarray:
-    """Return one text per sequence."""
+    """One text per sequence."""
     if values.shape != (count,) or values.dtype.kind not in "iubUS":
         raise DataError(
             f"{source}: {name} is {values.dtype} of shape {values.shape}: expected text or integers of shape ({count},)"
@@ -108,7 +111,7 @@ def from_arrays(
     classes: tuple[str, ...] | None = None,
     columns: tuple[str, ...] = (),
     layout: str = "arrays in memory",
-) -> Recordings:
+) -> Sequences:
     """Check sequences X with targets y, and fill missing values."""
     if tokens:
         if X.ndim != 2 or 0 in X.shape or X.dtype.kind not in "iuUS":
@@ -117,45 +120,47 @@ def from_arrays(
     else:
         values = X[..., None] if X.ndim == 2 else X
         if values.ndim != 3 or 0 in values.shape or values.dtype.kind not in "iufb":
-            advice = "; tokens=true reads text as tokens" if X.dtype.kind in "US" else ""
-            raise DataError(
-                f"{source}: X is {X.dtype} of shape {X.shape}: expected numbers (N, T, D) or (N, T){advice}"
-            )
+            advice = ("; ", use(tokens="true"), " reads text as tokens") if X.dtype.kind in "US" else ()
+            found = f": X is {X.dtype} of shape {X.shape}: expected numbers (N, T, D) or (N, T)"
+            raise RefusalError(Place(source), found, *advice)
     ends = checked_lengths(source, lengths, values)
     memory.refuse(8 * COPIES * values.size, f"{source} with X of shape {X.shape}", "split it")
-    filled, notes = 0, {}
+    filled = 0
+    notes: dict[str, str] = {}
     if not tokens:
         if X.ndim == 2 and X.dtype.kind in "iu":
-            notes["steps"] = f"{len(np.unique(X)):,} distinct integers, read as quantities; tokens=true reads tokens"
+            notes["steps"] = read_as_quantities(len(np.unique(X)))
         values, filled = gaps.fill_sequences(floats.floats(values, f"{source}: X"), ends, reading.fill, source)
     names = columns or (("token",) if tokens else tuple(str(i + 1) for i in range(values.shape[2])))
     if not tokens and len(names) != values.shape[2]:
         raise DataError(f"{source}: {len(names)} names of columns: expected {values.shape[2]}, one per feature of X")
-    return Recordings(
-        source,
-        layout,
+    if filled:
+        notes["missing values"] = f"{filled:,} filled ({reading.fill})"
+    return Sequences(
         values,
-        [str(i) for i in range(len(values))],
-        names,
         ends,
-        y,
-        is_per_step(y, values),
+        source=source,
+        layout=layout,
+        names=[str(i) for i in range(len(values))],
+        columns=names,
+        targets=y,
+        per_step=is_per_step(y, values),
         split=split,
         groups=groups,
         classes=classes,
         are_labels=True if classes is not None else None,
-        notes=notes | ({"missing values": f"{filled:,} filled ({reading.fill})"} if filled else {}),
+        notes=notes,
         reading=reading.resolved(tokens=token_type(X) if tokens else None),
     )
 
 
 def is_per_step(y: np.ndarray | None, X: np.ndarray) -> bool:
-    """Return whether targets have one value, or several, for each step of X."""
+    """Whether targets have one value, or several, for each step of X."""
     return y is not None and (y.ndim == 3 or (y.ndim == 2 and y.shape[1] == X.shape[1]))
 
 
 def checked_lengths(source: str, lengths: np.ndarray | None, X: np.ndarray) -> np.ndarray | None:
-    """Return the lengths of the sequences, if there are any."""
+    """The lengths of the sequences, if there are any."""
     if lengths is None:
         return None
     if lengths.shape != (len(X),) or lengths.dtype.kind not in "iu" or lengths.min() < 1 or lengths.max() > X.shape[1]:
@@ -164,8 +169,3 @@ def checked_lengths(source: str, lengths: np.ndarray | None, X: np.ndarray) -> n
             f"{X.shape[1]}"
         )
     return lengths.astype(np.int64)
-
-
-def texts(values: np.ndarray) -> list[str]:
-    """Return labels as text."""
-    return [v.decode(errors="replace") if isinstance(v, bytes) else str(v) for v in values.tolist()]

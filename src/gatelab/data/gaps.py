@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gatelab.errors import DataError
-from gatelab.tasks.own.reading import Aggregate, Fill
+from gatelab.data.advice import Advice, Place, RefusalError, use
+from gatelab.data.reading import Aggregate, Fill
 
-FILLS = "fill=interpolate or fill=previous fills them"
+FILLS = Advice(use(fill="interpolate"), " or ", use(fill="previous"), " fills them")
 
 
 def fill_missing(values: np.ndarray, fill: Fill | None) -> np.ndarray:
@@ -33,13 +33,14 @@ def fill_missing(values: np.ndarray, fill: Fill | None) -> np.ndarray:
     return filled
 
 
-def unfilled(fill: Fill | None) -> str:
-    """Return what to do about a missing value, given the option."""
+def unfilled(fill: Fill | None) -> Advice:
+    """What to do about a missing value, given the option."""
     if fill == "previous":
-        return "fill=previous has no value before it; fill=interpolate repeats the first one"
+        first = use(fill="interpolate")
+        return Advice(use(fill="previous"), " has no value before it; ", first, " repeats the first one")
     if fill == "interpolate":
-        return "there is no value to interpolate from: leave out this column or sequence"
-    return f"{FILLS}; or remove these rows"
+        return Advice("there is no value to interpolate from: leave out this column or sequence")
+    return Advice(FILLS, "; or remove these rows")
 
 
 def with_missing_steps(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
@@ -89,9 +90,10 @@ def fill_sequences(
         index = np.argwhere(rest)[0]
         value = values[tuple(index)]
         advice = unfilled(fill) if np.isnan(value) else "infinite values cannot be filled"
-        where = f"{source}: X[{', '.join(map(str, index))}]"
+        where = f": X[{', '.join(map(str, index))}]"
         if places is not None:
             dimension = f", dimension {index[2] + 1}" if values.shape[2] > 1 else ""
-            where = f"{source}, {places[index[0]]}{dimension}: the value of step {index[1]}"
-        raise DataError(f"{where} is {value} ({int(rest.sum()):,} such values): expected finite numbers; {advice}")
+            where = f", {places[index[0]]}{dimension}: the value of step {index[1]}"
+        count = f"({int(rest.sum()):,} such values)"
+        raise RefusalError(Place(source), f"{where} is {value} {count}: expected finite numbers; ", advice)
     return values, int(missing.sum())

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
+from gatelab.data.formats.sequence_files import SEQUENCES, read_sequences, sequence_files
+from gatelab.data.reading import Reading
+from gatelab.data.sequences import Sequences, padded
+from gatelab.data.splits import VALUES
 from gatelab.errors import DataError, first_of
 from gatelab.formatting import listed
-from gatelab.tasks.own.readers import SEQUENCES, read_sequences, sequence_files
-from gatelab.tasks.own.reading import Reading
-from gatelab.tasks.own.recordings import Recordings, padded
-from gatelab.tasks.own.splits import VALUES
 
 AUDIO = {".wav", ".flac", ".mp3", ".ogg", ".m4a", ".aif", ".aiff"}
 
 
-def read(path: Path, reading: Reading, columns: tuple[str, ...] = (), need_label: bool = True) -> Recordings:
+def read(path: Path, reading: Reading, columns: tuple[str, ...] = (), need_label: bool = True) -> Sequences:
     """Read one sequence per file. For predictions, files may also lie in the folder itself, without classes."""
     files = [(None, None, file) for file in sequence_files(path)] if not need_label else []
     members = files or _members(path, need_label)
@@ -32,14 +32,14 @@ def read(path: Path, reading: Reading, columns: tuple[str, ...] = (), need_label
     labels = [name for _, name, _ in members if name is not None]
     classes = tuple(sorted(set(labels))) if len(labels) == len(members) else ()
     parts = [part for part, _, _ in members if part is not None]
-    return Recordings(
-        str(path),
-        "folder: one file per sequence, one subfolder per class",
+    return Sequences(
         data,
-        [str(file.relative_to(path)) for _, _, file in members],
-        names,
         lengths,
-        np.array(labels) if classes else None,
+        source=str(path),
+        layout="folder: one file per sequence, one subfolder per class",
+        names=[str(file.relative_to(path)) for _, _, file in members],
+        columns=names,
+        targets=np.array(labels) if classes else None,
         are_labels=True if classes else None,
         classes=classes or None,
         split=np.array(parts) if parts else None,
@@ -49,7 +49,7 @@ def read(path: Path, reading: Reading, columns: tuple[str, ...] = (), need_label
 
 
 def subfolders(path: Path) -> list[Path]:
-    """Return the visible subfolders in alphabetical order. Their names are those of parts and classes."""
+    """The visible subfolders in alphabetical order. Their names are those of parts and classes."""
     folders = sorted(f for f in path.iterdir() if f.is_dir() and not f.name.startswith("."))
     for folder in folders:
         try:
@@ -116,7 +116,7 @@ def _files(folder: Path, least: int) -> list[Path]:
 
 
 def _others(folder: Path) -> str:
-    """Return what else is in a folder, and what to do with it."""
+    """What else is in a folder, and what to do with it."""
     files = [f for f in folder.iterdir() if f.is_file() and not f.name.startswith(".")]
     kinds = Counter(f.suffix.lower() for f in files if f.suffix.lower() not in SEQUENCES)
     if not kinds:

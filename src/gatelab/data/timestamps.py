@@ -1,14 +1,15 @@
-"""Timestamps of a series: parsing, extrapolation and formatting."""
+"""Times: how people write them, and how they are written here."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 
 import numpy as np
 
-from gatelab.tasks.own import calendars
+from gatelab.data import intervals
 
 DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y-%m", "%d-%m-%Y")
 TIMES = ("", " %H:%M", " %H:%M:%S")
@@ -28,7 +29,7 @@ def parse(texts: Sequence[str]) -> np.ndarray | None:
     """
     last = texts[-CHECKED:]
     candidates = {form: times for form in FORMATS if (times := _increasing(last, form)) is not None}
-    regular = {form: times for form, times in candidates.items() if extrapolate(times, 1) is not None}
+    regular = {form: times for form, times in candidates.items() if intervals.future(times, 1) is not None}
     possible = regular or candidates
     if len(possible) != 1:
         return None
@@ -67,18 +68,18 @@ def parse_column(texts: Sequence[str]) -> np.ndarray | None:
         disorder = [int((np.diff(times) < np.timedelta64(0, "us")).sum()) for times in candidates]
         candidates = [times for times, count in zip(candidates, disorder, strict=True) if count == min(disorder)]
     if len(candidates) > 1:
-        candidates = [times for times in candidates if calendars.regular(np.unique(times)) is not None]
+        candidates = [times for times in candidates if intervals.regular(np.unique(times)) is not None]
     return candidates[0] if len(candidates) == 1 else None
 
 
 def share(texts: Sequence[str]) -> float:
-    """Return the fraction of the texts that are times, in whatever format, by the first and the last of them."""
+    """The fraction of the texts that are times, in whatever format, by the first and the last of them."""
     some = [*texts[:CHECKED], *texts[-CHECKED:]]
     return sum(any(_fits(text, form) for form in FORMATS) for text in some) / max(1, len(some))
 
 
 def first_misfit(texts: Sequence[str]) -> int | None:
-    """Return the position of the first text that is not a time in the format of most of them."""
+    """The position of the first text that is not a time in the format of most of them."""
     some = [*texts[:CHECKED], *texts[-CHECKED:]]
     usual = max(FORMATS, key=lambda form: sum(_fits(text, form) for text in some))
     return next((i for i, text in enumerate(texts) if not _fits(text, usual)), None)
@@ -95,7 +96,7 @@ def _fits(text: str, form: str | None) -> bool:
 
 
 def is_ordered(texts: Sequence[str]) -> bool:
-    """Return whether the times increase in some format: then it does not matter which one they have."""
+    """Whether the times increase in some format: then it does not matter which one they have."""
     found = (_times(texts, form) for form in FORMATS)
     return any(times is not None and (np.diff(times) > np.timedelta64(0, "us")).all() for times in found)
 
@@ -125,31 +126,6 @@ def _zoned(text: str, form: str | None) -> datetime:
     return datetime(int(match[1]), 3 * int(match[2]) - 2, 1)
 
 
-def extrapolate(stamps: np.ndarray, steps: int) -> np.ndarray | None:
-    """Return the times of the next steps, (steps,); None if the intervals are irregular."""
-    if len(stamps) < 2:
-        return None
-    intervals = np.diff(stamps)
-    if (intervals == intervals[0]).all():
-        return np.asarray(stamps[-1] + intervals[0] * np.arange(1, steps + 1))
-    days = stamps.astype("datetime64[D]")
-    # Business days, Monday to Friday.
-    if (days == stamps).all() and np.is_busday(days).all() and (np.busday_count(days[:-1], days[1:]) == 1).all():
-        return np.asarray(np.busday_offset(days[-1], np.arange(1, steps + 1)).astype("datetime64[s]"))
-    months = stamps.astype("datetime64[M]")
-    between = np.diff(months).astype(int)
-    within = stamps - months.astype("datetime64[s]")
-    if not ((between == between[0]).all() and between[0] > 0):
-        return None
-    following = months[-1] + between[0] * np.arange(1, steps + 1)
-    if (within == within[0]).all():  # the same day of every month, quarter or year
-        return np.asarray(following.astype("datetime64[s]") + within[0])
-    ends = (months + 1).astype("datetime64[s]") - stamps
-    if (ends == ends[0]).all():  # the last day of every month, quarter or year
-        return np.asarray((following + 1).astype("datetime64[s]") - ends[0])
-    return None
-
-
 def to_seconds(times: np.ndarray) -> np.ndarray | None:
     """Return times in seconds, as forecasts have them; None if there are fractions of seconds."""
     seconds = times.astype("datetime64[s]")
@@ -168,3 +144,38 @@ def format_times(stamps: np.ndarray, others: np.ndarray | None = None) -> list[s
         if len(known) > 1 and (known == known.astype("datetime64[Y]")).all():
             unit = "Y"
     return [str(stamp).replace("T", " ") for stamp in stamps.astype(f"datetime64[{unit}]")]
+
+
+@dataclass(frozen=True)
+class Times:
+    """The times of all rows, and the columns that they come from."""
+
+    names: tuple[str, ...]
+    values: np.ndarray  # (N,) datetime64[us], float64 or int64
+
+    @property
+    def name(self) -> str:
+        """The columns, as the option `time` names them."""
+        return "+".join(self.names)
+
+    @property
+    def are_dates(self) -> bool:
+        """Whether the times are dates, not numbers."""
+        return self.values.dtype.kind == "M"
+
+    @property
+    def seconds(self) -> np.ndarray | None:
+        """Dates in seconds; None for numbers, and for dates with fractions of seconds."""
+        return to_seconds(self.values) if self.are_dates else None
+
+    def format(self, time: np.generic) -> str:
+        """Any time as text, as short as the times of the first and last rows allow."""
+        if isinstance(time, np.integer):
+            return str(time)
+        if not isinstance(time, np.datetime64):
+            return f"{float(time):.10g}"
+        seconds = to_seconds(np.array([time, *self.values[:3], *self.values[-3:]]))
+        if seconds is None:
+            return str(time).replace("T", " ").rstrip("0").rstrip(".")
+        text = format_times(seconds[:1], seconds)[0]
+        return text.removesuffix(":00") if text.count(":") == 2 else text

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from gatelab.data import gaps, roles
+from gatelab.data.advice import Part, Place, RefusalError, use
+from gatelab.data.reading import Reading
+from gatelab.data.sequences import Sequences
+from gatelab.data.table import Table
 from gatelab.errors import DataError, first_of
-from gatelab.tasks.own import gaps, roles
-from gatelab.tasks.own.reading import Reading
-from gatelab.tasks.own.recordings import Recordings, target_column
-from gatelab.tasks.own.table_files import Table
 
 
-def read(table: Table, reading: Reading, need_label: bool, classes: tuple[str, ...] | None = None) -> Recordings:
+def read(table: Table, reading: Reading, need_label: bool, classes: tuple[str, ...] | None = None) -> Sequences:
     """Read all rows. Missing values at the end of a row mean that its sequence is shorter.
 
     For predictions a label is not needed; without a header, the first column is one if it has names of the `classes`.
     """
     if reading.tokens is not None:
-        raise DataError(f"{table.path}: tokens are for long tables and arrays, not for layout=wide: leave tokens out")
+        found = ": tokens are for long tables and arrays, not for "
+        raise RefusalError(Place(table.path), found, use(layout="wide"), ": leave tokens out")
     label = _label(table, reading.label, need_label, classes)
     split = roles.split_column(table, reading.split)
     group = reading.group
@@ -29,19 +31,19 @@ def read(table: Table, reading: Reading, need_label: bool, classes: tuple[str, .
     values, lengths = _lengths(table, table.number_columns(columns))
     places = [f"line {line}" for line in table.lines]
     values, filled = gaps.fill_sequences(values[..., None], lengths, reading.fill, str(table.path), places)
-    targets = None if label is None else target_column(table, label, need_label)
+    targets = None if label is None else table.target_column(label, need_label)
     is_ucr = not table.has_header and reading.label is None
     if is_ucr and targets is not None and targets.dtype.kind == "f" and (targets % 1 == 0).all():
         targets = targets.astype(np.int64)  # the archive writes 1.0000000e+00
-    return Recordings(
-        str(table.path),
-        f"wide table: one sequence per row, the label in column {label!r}"
-        + (f", its name in {name!r}" if name else ""),
+    named = "" if name is None else f", its name in {name!r}"
+    return Sequences(
         values,
-        table.cells(name) if name is not None else places,
-        ("value",),
         lengths,
-        targets,
+        source=str(table.path),
+        layout=f"wide table: one sequence per row, the label in column {label!r}{named}",
+        names=places if name is None else table.cells(name),
+        columns=("value",),
+        targets=targets,
         split=None if split is None else np.array(table.cells(split)),
         groups=None if group is None else np.array(table.cells(group)),
         split_by=f"by the column {split!r}",
@@ -57,7 +59,7 @@ def read(table: Table, reading: Reading, need_label: bool, classes: tuple[str, .
 
 
 def _label(table: Table, option: str | None, needed: bool, classes: tuple[str, ...] | None) -> str | None:
-    """Return the label column: named, by its usual name, or the first of a table without a header."""
+    """The label column: named, by its usual name, or the first of a table without a header."""
     if option is not None and (needed or option in table.names):
         return roles.column(table, option, "label")
     label = roles.named_as(table, roles.LABELS)
@@ -65,18 +67,16 @@ def _label(table: Table, option: str | None, needed: bool, classes: tuple[str, .
         return "1" if needed or classes is None or set(table.cells("1")) <= set(classes) else None
     if label is None and needed:
         others = tuple(name for name in table.names if not roles.NUMBERED.fullmatch(name) and roles.is_value(name))
-        advice = (
-            f"label={others[0]}"
-            if len(others) == 1
-            else f"label=COLUMN; its columns: {first_of(others or table.names)}"
-        )
-        raise DataError(f"{table.path} has one sequence per row and no label: name its column, {advice}")
+        advice: tuple[Part, ...] = (use(label="COLUMN"), f"; its columns: {first_of(others or table.names)}")
+        if len(others) == 1:
+            advice = (use(label=others[0]),)
+        raise RefusalError(Place(table.path), " has one sequence per row and no label: name its column, ", *advice)
     return label
 
 
 def _columns(table: Table, special: tuple[str | None, ...]) -> tuple[str, ...]:
-    """Return the columns of the steps, in the order of the file."""
-    columns = tuple(n for n in table.columns if n not in special and roles.is_value(n))
+    """The columns of the steps, in the order of the file."""
+    columns = tuple(n for n in table.numbers if n not in special and roles.is_value(n))
     if numbered := roles.numbered_columns(table, special):
         return numbered
     if not columns:
@@ -85,7 +85,7 @@ def _columns(table: Table, special: tuple[str | None, ...]) -> tuple[str, ...]:
 
 
 def _lengths(table: Table, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the values without trailing NaN, and the lengths of the rows."""
+    """The values without trailing NaN, and the lengths of the rows."""
     known = ~np.isnan(values)
     lengths = values.shape[1] - known[:, ::-1].argmax(1)
     if not known.any(1).all():
@@ -99,19 +99,19 @@ def _lengths(table: Table, values: np.ndarray) -> tuple[np.ndarray, np.ndarray |
 
 
 def looks_like_ucr(table: Table) -> bool:
-    """Return whether a table without a header has a class in its first column and a sequence in the others."""
+    """Whether a table without a header has a class in its first column and a sequence in the others."""
     if table.has_header or set(table.texts) - {"1"} or len(table.names) < 6 or len(table.lines) < 2:
         return False
-    distinct = len(set(table.cells("1")))
-    is_label = "1" in table.texts or bool((table.columns["1"] % 1 == 0).all())
-    return is_label and distinct >= 2 and 2 * distinct <= len(table.lines)
+    first = table.columns["1"]
+    is_label = first.numbers is None or bool((first.numbers % 1 == 0).all())
+    return is_label and first.distinct >= 2 and 2 * first.distinct <= len(table.lines)
 
 
 def is_clearly_ucr(table: Table) -> bool:
-    """Return whether such a table also is named like the archive's, or has rows that are standardized or end early."""
+    """Whether such a table also is named like the archive's, or has rows that are standardized or end early."""
     if table.path.stem.upper().endswith(("_TRAIN", "_TEST")):
         return True
-    values = np.stack([column for name, column in table.columns.items() if name != "1"], -1)
+    values = np.stack([column for name, column in table.numbers.items() if name != "1"], -1)
     if np.isnan(values[:, -1]).any():
         return True
     if not np.isfinite(values).all():

@@ -26,7 +26,7 @@ def test_values_labels_and_order_of_the_classes(tmp_path):
     assert content.classes == ("b", "a")
     assert content.targets.tolist() == [0, 1, 0]
     assert content.ends.tolist() == [3, 2, 1]
-    np.testing.assert_array_equal(content.inputs[..., 0], [[1, 2, 3], [4.5, -1e-3, 0], [7, 0, 0]])
+    np.testing.assert_array_equal(content.values[..., 0], [[1, 2, 3], [4.5, -1e-3, 0], [7, 0, 0]])
 
 
 def test_dimensions_missing_values_and_targets(tmp_path):
@@ -35,9 +35,9 @@ def test_dimensions_missing_values_and_targets(tmp_path):
     with pytest.raises(DataError, match=r"line \d+, dimension 1: the value of step 1 is nan .*fill=interpolate"):
         tasks.get("files", path=path).load()
     content = tasks.get("files", path=path, fill="interpolate").content
-    assert content.inputs[0].tolist() == [[1, 4], [2, 5], [3, 6]]
+    assert content.values[0].tolist() == [[1, 4], [2, 5], [3, 6]]
     assert (content.targets[:, 0].tolist(), content.classes) == ([0.5, 2, 3], None)
-    assert content.names == ("dimension 1", "dimension 2")
+    assert content.columns == ("dimension 1", "dimension 2")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
@@ -57,7 +57,7 @@ def test_what_is_written_is_read(tmp_path, cases):
     lines = [":".join([*(",".join(map(repr, values)) for values in case), "ab"[i % 2]]) for i, case in enumerate(cases)]
     path = ts(tmp_path / "d.ts", lines, univariate=str(len(cases[0]) == 1).lower())
     content = tasks.get("files", path=path).content
-    for row, end, case in zip(content.inputs, content.ends, cases, strict=True):
+    for row, end, case in zip(content.values, content.ends, cases, strict=True):
         np.testing.assert_array_equal(row[:end].T, case)
 
 
@@ -98,7 +98,7 @@ def test_a_pair_is_the_published_split(tmp_path):
     for path in (tmp_path, tmp_path / "Toy"):
         task = tasks.get("files", path=path)
         assert (task.sizes, task.is_here()) == ((17, 3, 10), True)
-        assert task.content.inputs[task.indices[2], 0, 0].tolist() == list(range(20, 30))
+        assert task.content.values[task.indices[2], 0, 0].tolist() == list(range(20, 30))
         assert task.describe().split.startswith("published; 15 % of the training examples for validation")
     alone = tasks.get("files", path=tmp_path / "Toy_TRAIN.ts")
     assert sum(alone.sizes) == 20

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from gatelab import floats
+from gatelab.data.advice import Place, RefusalError
+from gatelab.data.formats import read_table
+from gatelab.data.gaps import FILLS, fill_missing
+from gatelab.data.reading import Fill
 from gatelab.errors import DataError, first_of
 from gatelab.sealed import UNREADABLE, plain_array, plain_arrays
-from gatelab.tasks.own.gaps import FILLS, fill_missing
-from gatelab.tasks.own.reading import Fill
-from gatelab.tasks.own.table_files import read_table
 
 SEQUENCES = (".csv", ".tsv", ".txt", ".npy")
 
@@ -33,13 +34,15 @@ def read_sequence(
     """
     if path.suffix.lower() != ".npy":
         table = read_table(path)
-        if table.others:
-            raise DataError(f"{path}: the column {table.others[0]!r} is not numeric: expected numeric columns only")
-        if columns and set(columns) != set(table.columns):
+        if table.texts:
+            raise DataError(
+                f"{path}: the column {next(iter(table.texts))!r} is not numeric: expected numeric columns only"
+            )
+        if columns and set(columns) != set(table.names):
             raise DataError(
                 f"{path} has the columns {table.known()}: expected {first_of(columns)}, as in the first sequence"
             )
-        names = columns or tuple(table.columns)
+        names = columns or table.names
         values = fill_missing(table.number_columns(names), fill)
         return (table.pick(names) if np.isnan(values).any() else values), names
     try:
@@ -53,14 +56,13 @@ def read_sequence(
     values = fill_missing(floats.floats(values, str(path)).reshape(len(values), -1), fill)
     if not np.isfinite(values).all():
         step, column = np.argwhere(~np.isfinite(values))[0]
-        raise DataError(
-            f"{path}, step {step}, feature {column}: {values[step, column]}: expected finite numbers; {FILLS}"
-        )
+        where = f", step {step}, feature {column}"
+        raise RefusalError(Place(path), f"{where}: {values[step, column]}: expected finite numbers; ", FILLS)
     return values, tuple(str(i + 1) for i in range(values.shape[1]))
 
 
 def sequence_files(folder: Path) -> list[Path]:
-    """Return the sequence files of a folder in alphabetical order."""
+    """The sequence files of a folder in alphabetical order."""
     return sorted(f for f in folder.iterdir() if f.suffix.lower() in SEQUENCES and not f.name.startswith("."))
 
 
