@@ -214,6 +214,42 @@ def test_gradients_of_every_layout():
             torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
 
 
+def of_the_other_sign(shape: tuple[int, ...]) -> torch.Tensor:
+    """One number, which has the other sign in memory: a part of a complex one."""
+    number = torch.randn(shape, dtype=torch.complex64).conj().imag
+    assert number.is_neg()
+    assert number.is_contiguous()
+    return number
+
+
+@pytest.mark.parametrize(("cell", "name"), [("rnn", "layers.0.fwd.b.h"), ("agru", "layers.0.fwd.epsilon")])
+def test_parameters_that_have_the_other_sign_in_memory(cell, name):
+    layer, exact = (Recurrent(cell, 1, 1, engine=engine) for engine in ("fused", "eager"))
+    exact.load_state_dict(layer.state_dict())
+    x = torch.randn(2, 5, 1)
+    with torch.no_grad():
+        for _ in range(2):
+            layer(x), layer.step(x[:, 0].contiguous())
+        given = of_the_other_sign(layer.get_parameter(name).shape)
+        for each in (layer, exact):
+            each.get_parameter(name).data = given
+        torch.testing.assert_close(layer(x)[0], exact(x)[0])
+        torch.testing.assert_close(layer.step(x[:, 0].contiguous())[0], exact(x[:, :1])[0][:, 0])
+
+
+def test_gradients_that_have_the_other_sign_in_memory():
+    layer, exact = (Recurrent("lstm", 3, 1, engine=engine) for engine in ("fused", "eager"))
+    exact.load_state_dict(layer.state_dict())
+    x, numbers = torch.randn(1, 1, 3), [of_the_other_sign((1, 1, 1)) for _ in range(3)]
+    found = []
+    for each in (layer, exact):
+        output, (h, c) = each(x)
+        found.append(torch.autograd.grad((output, h, c), list(each.parameters()), numbers))
+        found.append(torch.autograd.grad(each(x)[1], list(each.parameters()), numbers[1:]))
+    for one, other in zip([*found[0], *found[1]], [*found[2], *found[3]], strict=True):
+        torch.testing.assert_close(one, other)
+
+
 # ---- the operator ---------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gatelab.engine.fused import passes
-from gatelab.engine.fused.expected import PLAIN, has_memory
+from gatelab.engine.fused.expected import PLAIN, has_memory, laid_out
 from gatelab.engine.fused.interface import Torch, torch_functions
 from gatelab.engine.fused.kernel import Kernel
 from gatelab.engine.parameters import CellParameters
@@ -114,7 +114,8 @@ def _is_countable(source: Tensor) -> bool:
     """Whether torch counts its changes, and a kernel can read it where it is."""
     if type(source) not in PLAIN or not source.is_cpu or source.is_inference():
         return False
-    return source.is_leaf and source.is_contiguous() and source.dtype is torch.float32 and has_memory(source)
+    lies_as_read = source.is_contiguous() and not source.is_neg()
+    return source.is_leaf and lies_as_read and source.dtype is torch.float32 and has_memory(source)
 
 
 def _copied(structure: Any) -> Any:
@@ -137,7 +138,7 @@ class Weights:
         self._lock = threading.Lock()  # what is watched and what was prepared belong together
         is_inference = self.are_parameters and torch.is_inference_mode_enabled()
         with torch.inference_mode(False) if is_inference else nullcontext():  # training may follow with these
-            self.tensors = [tensor.contiguous() for tensor in tensors_of(parameters)]
+            self.tensors = [laid_out(tensor) for tensor in tensors_of(parameters)]
         self._check_shapes(parameters)
         self.prepared = passes.prepare(compiled, self.tensors, self.D, self.H)
 
