@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+LIMIT = 600_000  # milliseconds, for what never comes, not for what is slow
 VIEWS = [(1280, "light"), (1280, "dark"), (400, "light"), (400, "dark")]
 
 # Text that does not fit into its element, beyond what a container that scrolls by itself may hide; and SVG text or

@@ -111,7 +111,7 @@ def chromium():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=browser.CHROMIUM, args=["--no-sandbox"])
+        running = driver.chromium.launch(executable_path=browser.CHROMIUM, args=["--no-sandbox"], timeout=browser.LIMIT)
         yield running
         running.close()
 
@@ -123,6 +123,7 @@ def open_page(chromium):
 
     def opened(path, width, scheme):
         context = chromium.new_context(viewport={"width": width, "height": 1000}, color_scheme=scheme, offline=True)
+        context.set_default_timeout(browser.LIMIT)
         contexts.append(context)
         view = context.new_page()
         view.on("pageerror", lambda error: errors.append(str(error)))

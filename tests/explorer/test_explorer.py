@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 import torch
-from browser import VIEWS, refuse_clipped
+from browser import LIMIT, VIEWS, refuse_clipped
 from places import ROOT
 
 from gatelab import analysis, cells
@@ -110,6 +110,7 @@ def view(chromium, pages):
         context = chromium.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, **{"reduced_motion": "reduce", **options}
         )
+        context.set_default_timeout(LIMIT)
         contexts.append(context)
         shown = context.new_page()
         address = (path or pages(*names)).as_uri()
