@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -97,17 +97,22 @@ def first_problem(error: ValidationError) -> str:
     return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
 
 
-def invalid(kind: str, error: ValidationError, known: Iterable[str]) -> GatelabError:
-    """One error for all invalid options, one line each, from pydantic's `ValidationError`."""
-    names, lines = list(known), []
+def invalid(
+    kind: str, error: ValidationError, known: Iterable[str], names: Mapping[str, str] | None = None
+) -> GatelabError:
+    """One error for all invalid options, one line each, from pydantic's `ValidationError`. `names` are what the options
+    are called here, where that is something else.
+    """
+    lines, owner = [], f"{kind}: " if kind else ""
     for problem in error.errors():
         option = ".".join(str(key) for key in problem["loc"])
+        option = (names or {}).get(option, option)
         if problem["type"] == "extra_forbidden":
-            lines.append(f"{kind}: {unknown('option', option, names)}")
+            lines.append(f"{owner}{unknown('option', option, list(known))}")
         elif problem["type"] == "missing":
-            lines.append(f"{kind}: the option {option!r} is required")
+            lines.append(f"{owner}the option {option!r} is required")
         elif problem["type"] == "value_error":
-            lines.append(f"{kind}: {problem['ctx']['error']}")
+            lines.append(f"{owner}{problem['ctx']['error']}")
         else:
-            lines.append(f"{kind}: {option} is {short(problem['input'])}: {expectation(problem['msg'])}")
+            lines.append(f"{owner}{option} is {short(problem['input'])}: {expectation(problem['msg'])}")
     return GatelabError("\n".join(lines))

@@ -225,7 +225,7 @@ def contents(run: Run) -> dict[str, Any]:
     """All that was learned and found, without times."""
     manifest = run.manifest()
     tensors, state = sealed.read_tensors(run.checkpoint_path)
-    place = {key: value for key, value in state["place"].items() if key not in ("seconds", "total_seconds", "history")}
+    place = {key: value for key, value in state["place"].items() if key not in ("seconds", "history")}
     history = [without_times(line) for line in state["place"]["history"]]
     recorded, cell = run.path / "gradients.npz", run.model_record["cell"]
     kept = {"status", "test", "best_epoch", "epochs", "identity", "parameters"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import importlib.util
-import json
 import pickle
 import re
 import subprocess
@@ -360,7 +359,7 @@ def test_batches_are_nearly_equal():
     found = {n: defaults.even_batches(n, 16) for n in (1, 16, 17, 50, 67, 200)}
     assert found == {1: 1, 16: 16, 17: 9, 50: 13, 67: 14, 200: 16}
     model = RecurrentClassifier(**{**QUICK, "max_epochs": 1, "batch_size": 32}).fit(X, np.arange(40) % 2)
-    assert json.loads(model.run_.files["manifest.json"])["spec"]["training"]["batch_size"] == 20
+    assert model.run_.trained.record.spec.training.batch_size == 20
 
 
 def test_the_default_number_of_epochs():
@@ -382,7 +381,7 @@ def test_a_network_that_learned_nothing_is_trained_once_more_at_another_learning
         assert "it was trained once more, at 0.01" in str(said[0].message)
         assert "Try" not in str(said[0].message)
         assert model.score(X, y) > 0.8
-        assert json.loads(model.run_.files["manifest.json"])["restarted"].startswith("at a learning rate of 1e-09")
+        assert model.run_.trained.record.restarted.startswith("at a learning rate of 1e-09")
     monkeypatch.setattr(restarting, "FACTOR", 1.5)
     with pytest.warns(
         ConvergenceWarning, match="more, at 1.5e-09: the network learned nothing .* Try another learning_"
@@ -395,8 +394,7 @@ def test_what_was_learned_in_any_epoch_counts():
     spec = SimpleNamespace(task=task, training=TrainingSpec(loss="mse"))
 
     def stuck(losses):
-        run = SimpleNamespace(metrics=lambda: [{"train_loss": loss} for loss in losses])
-        return restarting._what_is_stuck(spec, SimpleNamespace(status="done", run=run))
+        return restarting._what_is_stuck(spec, "done", [{"train_loss": loss} for loss in losses])
 
     assert stuck([1.0] * 6 + [0.9] + [1.0] * 6) == ""
     assert "training loss at best 1 in 13 epochs, 1 for the best constant answer" in stuck([1.0] * 13)
@@ -405,7 +403,7 @@ def test_what_was_learned_in_any_epoch_counts():
 def test_a_learning_rate_that_was_chosen_is_kept():
     with pytest.warns(ConvergenceWarning, match=r"^the network learned nothing .*at best 0.\d+ in 10 epochs"):
         model = RecurrentClassifier(**{**QUICK, "learning_rate": 1e-9, "max_epochs": 10}).fit(X, Y)
-    assert not json.loads(model.run_.files["manifest.json"])["restarted"]
+    assert not model.run_.trained.record.restarted
     short = RecurrentClassifier(**{**QUICK, "learning_rate": 1e-9, "max_epochs": 9}).fit(X, Y)  # had no time
     assert short.n_iter_ == 9
     few = RecurrentClassifier(**{**QUICK, "max_epochs": 10, "learning_rate": 2e-3}).fit(X, Y)
@@ -515,9 +513,9 @@ def test_damaged_and_foreign_directories_are_refused(classifier, tmp_path):
     with pytest.raises(DataError, match="its checksum does not match its content"):
         RecurrentClassifier.load(tmp_path / "run")
     classifier.save(tmp_path / "large")
-    with (tmp_path / "large" / "checkpoint.safetensors").open("r+b") as large:
+    with (tmp_path / "large" / "best.safetensors").open("r+b") as large:
         large.truncate(1 << 42)
-    with pytest.raises(GatelabError, match=r"checkpoint\.safetensors, a file of 4\.4 TB, needs about .* of memory"):
+    with pytest.raises(GatelabError, match=r"best\.safetensors, a file of 4\.4 TB, needs about .* of memory"):
         RecurrentClassifier.load(tmp_path / "large")
     content = sealed.read_json(tmp_path / "run" / "model.json")  # is intact
     assert content["preparation"]["classes"] == ["fast", "slow"]

@@ -519,13 +519,13 @@ def test_the_held_out_part_has_errors_for_the_farthest_step():
 
 
 def test_networks_of_all_seeds_are_held_out_and_kept(monkeypatch):
-    given, trained = [], networks.trained
+    given, fit = [], networks.fit
 
-    def noted(X, *others):
-        given.append((len(X), others[-2]))
-        return trained(X, *others)
+    def noted(X, y, recipe, seed):
+        given.append((len(X), seed))
+        return fit(X, y, recipe, seed)
 
-    monkeypatch.setattr(networks, "trained", noted)
+    monkeypatch.setattr(networks, "fit", noted)
     RecurrentForecaster(**{**QUICK, "num_networks": 3, "num_steps": 4}, window=4).fit(MONTHLY, fh=[1])
     before, whole = ([seed for count, seed in given if count == size] for size in sorted({n for n, _ in given}))
     assert len(set(before)) == 3

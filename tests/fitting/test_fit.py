@@ -411,7 +411,7 @@ def test_an_interrupted_fit_of_a_series_keeps_its_backtest(tmp_path, cli, monkey
     manifest = Run(run / "difference-0").manifest()
     assert manifest.threads == 2
     training = manifest.spec.training
-    assert (training.num_epochs, training.batch_size) == (1, 32)  # of windows that are repeated
+    assert (training.num_epochs, training.batch_size) == (6, 32)  # of windows, which are fewer than steps
     code, out, err = cli("verify", run)
     assert code == 0, err
     assert "backtest.csv" in out

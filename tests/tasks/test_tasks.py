@@ -106,7 +106,7 @@ def test_preparation_and_kept_examples_agree_with_the_task(task, tmp_path):
     assert (read.input_size, read.steps, read.output_size) == (task.input_size, task.steps, task.output_size)
     assert (read.per_step, read.forecasts, read.classes) == (task.per_step, task.forecasts, task.classes)
     assert read.scored_steps == task.scored_steps
-    kept.write(tmp_path, task)
+    kept.write(tmp_path, kept.examples(task))
     path = tmp_path / kept.FILE
     if task.from_disk and not getattr(task, "noise_pad", 0):
         parts = kept.parts(path, read)

@@ -233,7 +233,7 @@ def test_a_checkpoint_of_a_newer_version_is_refused(tmp_path, monkeypatch):
 
 def test_a_file_with_the_weights_of_another_epoch_is_refused(tmp_path):
     model, path = torch.nn.Linear(2, 1), tmp_path / "best.safetensors"
-    checkpoint.write_weights(path, model, 2)
+    checkpoint.write_weights(path, model.state_dict(), 2)
     saved = model.weight.detach().clone()
     model.weight.data.zero_()
     with pytest.raises(DataError, match="holds the weights of epoch 2, expected those of epoch 3"):

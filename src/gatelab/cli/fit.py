@@ -70,7 +70,7 @@ def _fit_sequences(task: Files, path: Path, quiet: bool, given: tuple[Any, ...])
     spec = sequences.spec_of(task, *given)
     _say(assumptions.of_sequences(task, spec), assumptions.cautions(task), quiet)
     try:
-        found = restarting.trained(spec, path, reporter(quiet))
+        found = restarting.train_or_restart(spec, path, reporter(quiet))
     except KeyboardInterrupt:
         if Run(path).exists() and not quiet:
             typer.echo("The same `gatelab fit` command goes on with it, and writes the report.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,20 +15,21 @@ from typing_extensions import Self
 
 from gatelab import tasks
 from gatelab.data.sequences import Sequences
+from gatelab.disk import whole_folder
 from gatelab.errors import GatelabError
 from gatelab.estimators import document, holding_out, inputs, restarting, specs, weighting
 from gatelab.estimators.fitted import FittedRun
 from gatelab.estimators.parameters import NetworkParameters
-from gatelab.estimators.progress import reporter
 from gatelab.estimators.weighting import Weighted
-from gatelab.training import Run
-from gatelab.training.run import ESTIMATOR
+from gatelab.training import Trained
+from gatelab.training.reporter import Reporter
+from gatelab.training.run import BEST, ESTIMATOR, MANIFEST, MODEL
 
 ADVICE = "Try another learning_rate, stem='none', more max_epochs, or sequences that are standardized one by one"
 
 
 class RecurrentEstimator(NetworkParameters):
-    """The base class: a fit is a training run in a temporary directory, whose files the estimator keeps."""
+    """The base class: a fit is a training in memory, whose record and weights the estimator keeps."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -62,31 +62,34 @@ class RecurrentEstimator(NetworkParameters):
             weights=None if are_equal else data.weights, classify=labels is not None, per_sequence=True,
         )  # fmt: skip
         spec = specs.run_spec(
-            self, task, seed=seed, threads=effective_n_jobs(self.n_jobs), test=False, checkpoint="end",
+            self, task, seed=seed, threads=effective_n_jobs(self.n_jobs), test=False,
             patience=self.n_iter_no_change if is_held_out else None, keep="best" if is_held_out else "last",
         )  # fmt: skip
-        weights = None if initial is None else initial.model.module.state_dict()
-        with tempfile.TemporaryDirectory(prefix="gatelab-run-") as folder:
-            found = restarting.trained(spec, Path(folder), reporter(self.verbose), weights)
-            outcome = found.outcome
-            if outcome.status != "done":
-                facts = outcome.run.manifest().divergence
-                what = outcome.status if facts is None else f"{facts.what} in epoch {facts.epoch}"
-                raise GatelabError(
-                    f"training diverged: {what}; expected a finite loss: use a smaller learning_rate, or clip_norm"
-                )
-            self._keep(Path(folder))
-        if found.restarted or found.stuck:
-            rate = found.spec.optimization.learning_rate
-            again = [f"{found.restarted}; it was trained once more, at {rate:g}"] if found.restarted else []
-            stuck = [f"{found.stuck}. {ADVICE}"] if found.stuck else []
-            warnings.warn(": ".join([*again, *stuck]), ConvergenceWarning, stacklevel=3)
+        weights = None if initial is None else initial.trained.weights
+        trained, stuck = restarting.learn_or_restart(spec, self._reporter(), weights)
+        if trained.record.status != "done":
+            facts = trained.record.divergence
+            what = trained.record.status if facts is None else f"{facts.what} in epoch {facts.epoch}"
+            raise GatelabError(
+                f"training diverged: {what}; expected a finite loss: use a smaller learning_rate, or clip_norm"
+            )
+        self._keep(trained)
+        restarted, rate = trained.record.restarted, trained.record.spec.optimization.learning_rate
+        if restarted or stuck:
+            again = [f"{restarted}; it was trained once more, at {rate:g}"] if restarted else []
+            warnings.warn(": ".join([*again, *([f"{stuck}. {ADVICE}"] if stuck else [])]), ConvergenceWarning, 3)
 
-    def _keep(self, path: Path) -> None:
-        """Take the state of a finished run into the estimator."""
-        self.run_ = FittedRun.read(path)
-        self.history_ = Run(path).metrics()
-        self.n_iter_, self.best_epoch_ = len(self.history_), Run(path).best_epoch()
+    def _reporter(self) -> Reporter:
+        """What `verbose` shows: a bar on a terminal, a line per epoch elsewhere, or nothing."""
+        from gatelab.report.progress import reporter
+
+        return reporter(quiet=not self.verbose)
+
+    def _keep(self, trained: Trained) -> None:
+        """Take a finished training into the estimator."""
+        self.run_ = FittedRun(trained)
+        self.history_ = trained.history
+        self.n_iter_, self.best_epoch_ = len(trained.history), trained.best_epoch()
 
     def _previous(self) -> FittedRun | None:
         """Return the run whose weights a warm start begins with."""
@@ -111,7 +114,9 @@ class RecurrentEstimator(NetworkParameters):
             A directory that is new or empty. Nothing in it is executable.
         """
         check_is_fitted(self, "run_")
-        FittedRun({**self.run_.files, ESTIMATOR: document.written(self)}).write(Path(path))
+        with whole_folder(Path(path), MANIFEST, (ESTIMATOR, MODEL, BEST)) as made:
+            document.write(self, made)
+            self.run_.trained.write(made)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -120,7 +125,7 @@ class RecurrentEstimator(NetworkParameters):
         A `random_state` that was a generator is None afterwards.
         """
         estimator: Self = document.read(Path(path), cls)
-        estimator._keep(Path(path))
+        estimator._keep(Trained.read(Path(path)))
         estimator._restore()
         return estimator
 

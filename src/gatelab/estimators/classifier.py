@@ -14,11 +14,12 @@ from typing_extensions import Self
 
 from gatelab import floats
 from gatelab.errors import DataError, GatelabError
-from gatelab.estimators import defaults, weighting
+from gatelab.estimators import weighting
 from gatelab.estimators.base import RecurrentEstimator
-from gatelab.lang import Cell
+from gatelab.estimators.parameters import parameter, with_parameters
 
 
+@with_parameters
 class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[misc]
     """A classifier of sequences: recurrent layers over any cell, pooling over the steps, and a linear head.
 
@@ -27,79 +28,13 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
 
     Parameters
     ----------
-    cell : str or Cell, default="gru"
-        The cell: a name of the library (`gatelab cells`), FILE.py:NAME, or a function decorated with `@gatelab.cell`.
-    hidden_size : int, default=64
-        Hidden units per layer and direction.
-    num_layers : int, default=1
-        Stacked layers.
-    bidirectional : bool, default=True
-        Whether a second direction reads from the end.
-    pool : {"last", "mean", "max", "mean+max", "attention"}, default="mean+max"
-        What the head reads of the outputs at all steps.
-    stem : {"none", "conv"}, default="conv"
-        "conv" puts two strided convolutions before the layers, which shorten sequences to a quarter.
-    dropout : float, default=0.0
-        Dropout between layers.
-    head_dropout : float, default=0.3
-        Dropout before the head.
-    cell_options : dict, default=None
-        Hyperparameters of the cell, as {"epsilon": 1.0}.
-    optimizer : {"adam", "adamw", "sgd", "rmsprop"}, default="adamw"
-        The optimizer.
-    learning_rate : float, default=6e-3
-        The learning rate; of "one_cycle" the largest.
-    weight_decay : float, default=5e-2
-        Weight decay.
-    schedule : {"constant", "cosine", "one_cycle", "step", "plateau"}, default="one_cycle"
-        The schedule of the learning rate; "plateau" needs `early_stopping`.
-    clip_norm : float or None, default=1.0
-        Maximum gradient norm.
-    batch_size : int, default=16
-        Sequences per batch, at most: batches are nearly equal, 50 sequences are 13 + 13 + 13 + 11.
-    max_epochs : int, default=None
-        Number of epochs; None for about 1,500 batches in all, but 20 to 300 epochs.
-    early_stopping : bool, default=False
-        Whether a part of the data is held out: training stops when its accuracy has not improved for
-        `n_iter_no_change` epochs, and the weights of the best epoch are kept. By default all data is trained on, and
-        the weights are those of the last epoch.
-    validation_fraction : float, default=0.15
-        The part that is held out, stratified by label, or whole groups.
-    n_iter_no_change : int, default=20
-        Epochs without improvement before training stops.
-    label_smoothing : float, default=0.1
-        The part of each target that is spread evenly over all classes in training: probabilities become less extreme.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, {label: weight}; "balanced" gives all classes the same total weight.
-    channels_first : bool, default=False
-        Whether X is (n, D, T), and the arrays of a list (D, T_i), as in aeon and sktime.
-    warm_start : bool, default=False
-        Whether a further fit begins with the weights of the previous one.
-    random_state : int, RandomState instance or None, default=None
-        Random seed of initialization, order, dropout and split. The same int gives the same network bit for bit.
-    device : {"auto", "cpu", "cuda", "mps"}, default="auto"
-        Where the network is trained. It predicts on the CPU.
-    n_jobs : int, default=None
-        CPU threads of the training; None for one, -1 for as many as there are cores.
-    verbose : int, default=0
-        Whether a progress bar is shown, or a line per epoch where there is no terminal.
+    {parameters}
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
-    n_features_in_ : int
-        D, the number of features per step; of an X (n, T) the number of its columns, T.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        The names of the columns, if X was a data frame.
-    history_ : list of dict
-        The metrics of each epoch.
-    n_iter_ : int
-        The number of epochs.
-    best_epoch_ : int
-        The epoch whose weights are kept, counted from 1.
-    run_ : FittedRun
-        The files of the training run, and its model.
+    {attributes}
 
     Examples
     --------
@@ -112,69 +47,17 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
     1.0
     """
 
-    classes_: np.ndarray
-    label_type_: str  # NumPy's name of the type of the labels
-
-    def __init__(
-        self,
-        cell: str | Cell = defaults.CELL,
-        *,
-        hidden_size: int = defaults.HIDDEN_SIZE,
-        num_layers: int = defaults.NUM_LAYERS,
-        bidirectional: bool = defaults.BIDIRECTIONAL,
-        pool: str = defaults.POOL,
-        stem: str = defaults.STEM,
-        dropout: float = defaults.DROPOUT,
-        head_dropout: float = defaults.HEAD_DROPOUT,
-        cell_options: dict[str, Any] | None = None,
-        optimizer: str = defaults.OPTIMIZER,
-        learning_rate: float = defaults.LEARNING_RATE,
-        weight_decay: float = defaults.WEIGHT_DECAY,
-        schedule: str = defaults.SCHEDULE,
-        clip_norm: float | None = defaults.CLIP_NORM,
-        batch_size: int = defaults.BATCH_SIZE,
-        max_epochs: int | None = None,
-        early_stopping: bool = False,
-        validation_fraction: float = defaults.VALIDATION_FRACTION,
-        n_iter_no_change: int = defaults.N_ITER_NO_CHANGE,
-        label_smoothing: float = defaults.LABEL_SMOOTHING,
-        class_weight: dict[Any, float] | str | None = None,
-        channels_first: bool = False,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        device: str = "auto",
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            cell,
-            hidden_size=hidden_size,
-            num_layers=num_layers,
-            bidirectional=bidirectional,
-            pool=pool,
-            stem=stem,
-            dropout=dropout,
-            head_dropout=head_dropout,
-            cell_options=cell_options,
-            optimizer=optimizer,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            schedule=schedule,
-            clip_norm=clip_norm,
-            batch_size=batch_size,
-            max_epochs=max_epochs,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            channels_first=channels_first,
-            warm_start=warm_start,
-            random_state=random_state,
-            device=device,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.label_smoothing = label_smoothing
-        self.class_weight = class_weight
+    label_smoothing: float = parameter(
+        default=0.1,
+        sets="training.label_smoothing",
+        text="The part of each target that is spread evenly over all classes in training: probabilities become less "
+        "extreme.",
+    )
+    class_weight: dict[Any, float] | str | None = parameter(
+        default=None,
+        text='Weights of the classes, {label: weight}; "balanced" gives all classes the same total weight.',
+        kind='dict, "balanced" or None',
+    )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Train the network.
@@ -212,8 +95,8 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
         names = _plain_labels(classes)
         names = names.astype(np.int64) if names.dtype.kind == "f" else names  # whole: others are a regression's
         self._train(data, names[data.targets], data.targets, previous)
-        self.label_type_ = "object" if classes.dtype.kind == "O" else classes.dtype.str
-        self.classes_ = classes
+        self.label_type_: str = "object" if classes.dtype.kind == "O" else classes.dtype.str
+        self.classes_: np.ndarray = classes
         return self
 
     def _class_weights(self, classes: np.ndarray, data: weighting.Weighted) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,13 +33,13 @@ class Learned(BaseModel):
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
 
 
-def written(estimator: BaseEstimator) -> bytes:
-    """Return the content of the file."""
+def write(estimator: BaseEstimator, folder: Path) -> None:
+    """Write the file into a run directory."""
     parameters = {name: _plain(name, value) for name, value in estimator.get_params(deep=False).items()}
     learned = {name for name in Learned.model_fields if hasattr(estimator, name)}
     state = {name: _plain(name, getattr(estimator, name)) for name in learned}
     content = {"schema": SCHEMA, "estimator": type(estimator).__name__, "parameters": parameters, "state": state}
-    return (json.dumps({**content, sealed.CHECKSUM: sealed.sum_of(content)}, indent=2) + "\n").encode()
+    sealed.write_json(folder / ESTIMATOR, content)
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -14,8 +14,10 @@ from gatelab import floats
 from gatelab.errors import DataError, GatelabError
 from gatelab.estimators import weighting
 from gatelab.estimators.base import RecurrentEstimator
+from gatelab.estimators.parameters import with_parameters
 
 
+@with_parameters
 class RecurrentRegressor(RegressorMixin, RecurrentEstimator):  # type: ignore[misc]
     """A regressor on sequences: recurrent layers over any cell, pooling over the steps, and a linear head.
 
@@ -25,73 +27,11 @@ class RecurrentRegressor(RegressorMixin, RecurrentEstimator):  # type: ignore[mi
 
     Parameters
     ----------
-    cell : str or Cell, default="gru"
-        The cell: a name of the library (`gatelab cells`), FILE.py:NAME, or a function decorated with `@gatelab.cell`.
-    hidden_size : int, default=64
-        Hidden units per layer and direction.
-    num_layers : int, default=1
-        Stacked layers.
-    bidirectional : bool, default=True
-        Whether a second direction reads from the end.
-    pool : {"last", "mean", "max", "mean+max", "attention"}, default="mean+max"
-        What the head reads of the outputs at all steps.
-    stem : {"none", "conv"}, default="conv"
-        "conv" puts two strided convolutions before the layers, which shorten sequences to a quarter.
-    dropout : float, default=0.0
-        Dropout between layers.
-    head_dropout : float, default=0.3
-        Dropout before the head.
-    cell_options : dict, default=None
-        Hyperparameters of the cell, as {"epsilon": 1.0}.
-    optimizer : {"adam", "adamw", "sgd", "rmsprop"}, default="adamw"
-        The optimizer.
-    learning_rate : float, default=6e-3
-        The learning rate; of "one_cycle" the largest.
-    weight_decay : float, default=5e-2
-        Weight decay.
-    schedule : {"constant", "cosine", "one_cycle", "step", "plateau"}, default="one_cycle"
-        The schedule of the learning rate; "plateau" needs `early_stopping`.
-    clip_norm : float or None, default=1.0
-        Maximum gradient norm.
-    batch_size : int, default=16
-        Sequences per batch, at most: batches are nearly equal, 50 sequences are 13 + 13 + 13 + 11.
-    max_epochs : int, default=None
-        Number of epochs; None for about 1,500 batches in all, but 20 to 300 epochs.
-    early_stopping : bool, default=False
-        Whether a part of the data is held out: training stops when its squared error has not improved for
-        `n_iter_no_change` epochs, and the weights of the best epoch are kept. By default all data is trained on, and
-        the weights are those of the last epoch.
-    validation_fraction : float, default=0.15
-        The part that is held out, drawn at random, or whole groups.
-    n_iter_no_change : int, default=20
-        Epochs without improvement before training stops.
-    channels_first : bool, default=False
-        Whether X is (n, D, T), and the arrays of a list (D, T_i), as in aeon and sktime.
-    warm_start : bool, default=False
-        Whether a further fit begins with the weights of the previous one.
-    random_state : int, RandomState instance or None, default=None
-        Random seed of initialization, order, dropout and split. The same int gives the same network bit for bit.
-    device : {"auto", "cpu", "cuda", "mps"}, default="auto"
-        Where the network is trained. It predicts on the CPU.
-    n_jobs : int, default=None
-        CPU threads of the training; None for one, -1 for as many as there are cores.
-    verbose : int, default=0
-        Whether a progress bar is shown, or a line per epoch where there is no terminal.
+    {parameters}
 
     Attributes
     ----------
-    n_features_in_ : int
-        D, the number of features per step; of an X (n, T) the number of its columns, T.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        The names of the columns, if X was a data frame.
-    history_ : list of dict
-        The metrics of each epoch.
-    n_iter_ : int
-        The number of epochs.
-    best_epoch_ : int
-        The epoch whose weights are kept, counted from 1.
-    run_ : FittedRun
-        The files of the training run, and its model.
+    {attributes}
 
     Examples
     --------

@@ -9,7 +9,7 @@ from pathlib import Path
 from gatelab.disk import within
 from gatelab.formatting import file_name
 from gatelab.training import Run
-from gatelab.training.loop import FINAL
+from gatelab.training.recorder import FINAL
 from gatelab.training.spec import RunSpec
 
 

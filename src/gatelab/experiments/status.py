@@ -13,7 +13,7 @@ from gatelab.experiments.claims import Claims
 from gatelab.experiments.experiment import read_experiment
 from gatelab.record import UNUSABLE
 from gatelab.training import Run
-from gatelab.training.loop import FINAL
+from gatelab.training.recorder import FINAL
 from gatelab.training.run import PROGRESS
 
 

@@ -12,7 +12,7 @@ from gatelab.errors import GatelabError
 from gatelab.estimators import defaults, specs
 from gatelab.estimators.classifier import RecurrentClassifier
 from gatelab.estimators.regressor import RecurrentRegressor
-from gatelab.estimators.restarting import Trained
+from gatelab.estimators.restarting import Ended
 from gatelab.fitting import gap
 from gatelab.fitting.comparison import Comparison, compare
 from gatelab.fitting.gap import Gap
@@ -53,13 +53,11 @@ def spec_of(
         chosen |= {"pool": "last", "stem": "none"}  # every step has its own answer
     elif task.vocabulary:
         chosen |= {"stem": "none"}  # tokens are no signal: a stride would skip words
-    try:
-        # A checkpoint every minute: epochs of small data take less time than writing one.
-        keep = "best" if task.sizes[1] else "last"
-        spec = specs.run_spec(kind(**chosen), task, seed=seed, threads=threads, keep=keep, checkpoint="end")
-    except GatelabError as error:
-        message = str(error).replace(f"{kind.__name__}: max_epochs is", "--epochs is")
-        raise GatelabError(message.replace(f"{kind.__name__}: ", "")) from None
+    # A checkpoint every minute: epochs of small data take less time than writing one.
+    keep = "best" if task.sizes[1] else "last"
+    spec = specs.run_spec(
+        kind(**chosen), task, "", {"num_epochs": "--epochs"}, seed=seed, threads=threads, keep=keep, checkpoint="end"
+    )
     if not changes:
         return spec
     if wrong := [key for key in changes if key[0] == "task"]:
@@ -68,7 +66,7 @@ def spec_of(
     return changed.model_copy(update={"task": task})  # with the data that is read
 
 
-def judged(found: Trained) -> SequenceFit:
+def judged(found: Ended) -> SequenceFit:
     """Return the fit of a finished run."""
     task, run = cast(Files, found.spec.task), found.outcome.run
     model = cast(Model, run.model())

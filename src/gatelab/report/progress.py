@@ -18,9 +18,9 @@ from gatelab.training.spec import RunSpec
 
 if TYPE_CHECKING:
     from gatelab.training.checkpoint import Place
-    from gatelab.training.loop import Outcome
     from gatelab.training.manifest import Manifest
     from gatelab.training.objective import Tally
+    from gatelab.training.recorder import Outcome
 
 
 class Lines(Reporter):

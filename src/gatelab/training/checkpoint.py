@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,6 @@ class Place:
     tally: dict[str, float] = field(default_factory=dict)  # of the epoch that was interrupted
     norm: float = 0.0  # sum of gradient norms in it
     seconds: float = 0.0  # spent on it
-    total_seconds: float = 0.0  # spent on training before it
 
 
 def write(
@@ -95,10 +95,9 @@ def read_place(path: Path) -> Place:
         raise damaged(path, error) from error
 
 
-def write_weights(path: Path, model: nn.Module, epoch: int) -> None:
+def write_weights(path: Path, weights: Mapping[str, Tensor], epoch: int) -> None:
     """The weights after this epoch."""
-    tensors = {name: value.cpu() for name, value in model.state_dict().items()}
-    write_tensors(path, tensors, {"schema": SCHEMA, "epoch": epoch})
+    write_tensors(path, {name: value.cpu() for name, value in weights.items()}, {"schema": SCHEMA, "epoch": epoch})
 
 
 def read_weights(path: Path, model: nn.Module, epoch: int | None) -> None:

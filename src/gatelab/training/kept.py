@@ -23,9 +23,9 @@ STREAM_END = 2000  # steps, from which a state is built up
 EXAMPLES, NUMBERS = 64, 1_000_000  # of each part, at most
 
 
-def write(folder: Path, task: Task, is_stream: bool = False) -> None:
-    """Keep a few examples; none where the data can be generated again from the options. Of a series that was trained
-    as one long sequence, keep a longer end.
+def examples(task: Task, is_stream: bool = False) -> dict[str, np.ndarray]:
+    """A few examples; none where the data can be generated again from the options. Of a series that was trained as one
+    long sequence, a longer end.
     """
     arrays: dict[str, np.ndarray] = {}
     if task.from_disk and not isinstance(task.test.encoding, NoiseAfter):
@@ -36,8 +36,18 @@ def write(folder: Path, task: Task, is_stream: bool = False) -> None:
         arrays["ending"] = ending.values
         if ending.stamps is not None:
             arrays["ending_stamps"] = ending.stamps.astype(np.int64)  # seconds since 1970
+    return arrays
+
+
+def write(folder: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write them, if there are any."""
     if arrays:
         sealed.write_arrays(folder / FILE, arrays)
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    """What was written, unchecked; nothing if there is no file."""
+    return sealed.read_arrays(path) if path.is_file() else {}
 
 
 def _some(name: str, part: Examples) -> dict[str, np.ndarray]:
@@ -51,9 +61,7 @@ def _some(name: str, part: Examples) -> dict[str, np.ndarray]:
 
 def parts(path: Path, preparation: Preparation) -> Parts | None:
     """The kept examples, without a training part; None if there are none."""
-    if not path.is_file():
-        return None
-    arrays = sealed.read_arrays(path)
+    arrays = read(path)
     names = [name for name in ("validation", "test") if f"{name}_stored" in arrays]
     if not names:
         return None
@@ -86,7 +94,7 @@ def _part(name: str, arrays: dict[str, np.ndarray], preparation: Preparation) ->
 
 def ending(path: Path, preparation: Preparation) -> Series:
     """The last window of the series."""
-    arrays = sealed.read_arrays(path) if path.is_file() else {}
+    arrays = read(path)
     if "ending" not in arrays:
         raise DataError(f"{path} does not hold the end of a series: pass the series to continue, as --data FILE.csv")
     values, stamps = arrays["ending"], arrays.get("ending_stamps")

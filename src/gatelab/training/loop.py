@@ -1,4 +1,4 @@
-"""The training loop, top to bottom: epochs, batches, a step; evaluation; interrupting and resuming."""
+"""The training loop, top to bottom: epochs, batches, a step; evaluation; the end. It needs no directory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,19 +16,17 @@ from torch.optim import Optimizer
 from gatelab.engine.recurrent import State
 from gatelab.errors import GatelabError
 from gatelab.tasks import Batch, Task
-from gatelab.training import build, checkpoint, chunks, devices, footprint, gradients, optimizers, seeds
+from gatelab.training import build, checkpoint, chunks, devices, footprint, kept, optimizers, seeds
 from gatelab.training.checkpoint import Place
 from gatelab.training.evaluation import evaluate, run_chunk
-from gatelab.training.identity import changed_cell, identity, refuse
-from gatelab.training.manifest import Divergence, Identity, Manifest, Status, now
+from gatelab.training.identity import identity
+from gatelab.training.manifest import Divergence, Manifest, SpecFacts, git_commit, machine, now, versions
 from gatelab.training.objective import DIVERGED, Metrics, Objective, Tally, macro_metrics, own_unit_errors
-from gatelab.training.process import Stop, alone_in, divided, prepared, refuse_foreign, stoppable
+from gatelab.training.process import Stop, divided, prepared, stoppable
 from gatelab.training.reporter import Pruner, Reporter, Reporters
-from gatelab.training.run import Run
 from gatelab.training.schedule import Schedule
 from gatelab.training.spec import ModelSpec, RunSpec
-
-FINAL = ("done", "diverged")  # the same run would end the same way
+from gatelab.training.trained import Trained
 
 
 class DivergenceError(Exception):
@@ -45,14 +42,34 @@ class StoppedError(Exception):
     """The run was asked to stop."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome of a run."""
+class Keeper:
+    """What remains of training: here the best weights, in memory. A run directory keeps more (recorder.py)."""
 
-    status: Status
-    run: Run
-    test: Metrics  # with the kept weights; empty unless done
-    best_epoch: int | None
+    def __init__(self) -> None:
+        self.weights: dict[str, Tensor] = {}
+
+    def keep(self, model: nn.Module, epoch: int) -> None:
+        """The weights after this epoch are the best so far."""
+        self.weights = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+
+    def load(self, model: nn.Module, epoch: int | None) -> None:
+        """Give the model the weights that were kept."""
+        model.load_state_dict(self.weights)
+
+    def checkpoint(self, work: Work, seconds: float = 0.0) -> None:
+        """A place to go on from, if the last one is older than so many seconds."""
+
+    def epoch(self, work: Work) -> None:
+        """An epoch has ended."""
+
+    def gradients(self, work: Work) -> None:
+        """Before an epoch, if gradients are to be recorded."""
+
+    def predictions(self, predictions: Tensor, targets: Tensor, lengths: Tensor | None) -> None:
+        """The output on the test set."""
+
+    def end(self, work: Work) -> None:
+        """Training has ended, however."""
 
 
 @dataclass
@@ -60,7 +77,6 @@ class Work:
     """The state of the loop."""
 
     spec: RunSpec
-    run: Run
     manifest: Manifest
     model: nn.Module
     optimizer: Optimizer
@@ -70,10 +86,31 @@ class Work:
     place: Place
     report: Reporter
     stop: Stop
-    saved: float  # when the last checkpoint was written
     device: torch.device
+    keeper: Keeper
     pruner: Pruner | None = None
     carried: State | None = None  # between two chunks of truncated back-propagation
+
+    @classmethod
+    def of(
+        cls, spec: RunSpec, manifest: Manifest, model: nn.Module, report: Reporter, stop: Stop, keeper: Keeper
+    ) -> Work:
+        """Before the first batch."""
+        task = spec.task if spec.training.chunk_length(spec.task) is None else spec.task.in_streams()
+        return cls(
+            spec=spec,
+            manifest=manifest,
+            model=model,
+            optimizer=optimizers.optimizer(spec.optimization, model),
+            schedule=Schedule(spec.optimization, spec.training.num_epochs),
+            objective=Objective(task, spec.training),
+            task=task,
+            place=Place(),
+            report=report,
+            stop=stop,
+            device=torch.device(manifest.device),
+            keeper=keeper,
+        )
 
     @property
     def bptt(self) -> int | None:
@@ -86,63 +123,105 @@ class Work:
         return self.task is not self.spec.task
 
 
-def train(
-    spec: RunSpec,
-    run_dir: Path | str,
-    *reporters: Reporter,
-    extend: bool = False,
-    accept_changes: bool = False,
-    initial_weights: Mapping[str, Tensor] | None = None,
-    restarted: str = "",
-    pruner: Pruner | None = None,
-) -> Outcome:
-    """Train, keep the best validation epoch (or the last), and test it once. Everything is in the run directory
-    afterwards.
+def learn(
+    spec: RunSpec, *reporters: Reporter, initial_weights: Mapping[str, Tensor] | None = None, restarted: str = ""
+) -> Trained:
+    """Train in memory: nothing is written, and nothing remains of a training that is interrupted.
 
-    An interrupted run in the directory is resumed, bit for bit; anything else there is an error. With `extend` a run
-    may be trained for more epochs than before. Equations and data must be unchanged, unless `accept_changes`. A new run
-    may begin with `initial_weights`, the state of another model of its shape, whose checksum its manifest has; it also
-    has why an earlier run in its place was given up, `restarted`. A `pruner` may end it early. Ctrl-C saves after the
-    batch and then raises KeyboardInterrupt, as it would anywhere.
+    `initial_weights` are the state of another model of this shape; `restarted` says why an earlier network in the place
+    of this one was given up.
     """
-    run, report = Run(Path(run_dir)), Reporters(reporters)
-    device = run.device() if run.exists() else devices.resolved(spec)
-    spec = spec.model_copy(update={"task": spec.task.with_options()}) if run.exists() else spec  # data as it is now
+    spec = spec.model_copy(update={"training": spec.training.model_copy(update={"checkpoint": "never"})})
     footprint.refuse(spec)
-    if not run.exists():
-        refuse_foreign(run.path)
-        _refuse_empty_parts(spec)  # before there is a directory; so is data that is not here
-    with alone_in(run.path), prepared(spec.training, run, device) as threads, stoppable() as stop:
-        if run.exists():
-            manifest = run.checked_against(spec, but=("training.num_epochs",) if extend else ())
-            if _is_over(spec, run, manifest, report):
-                outcome = Outcome(manifest.status, run, manifest.test, manifest.best_epoch)
-                report.known(outcome, manifest)
-                return outcome
-            devices.refuse_missing(device, run.path)
-        work = _begin(
-            spec, run, threads, torch.device(device), report, stop, accept_changes, initial_weights, restarted
+    refuse_empty_parts(spec)
+    if spec.training.record:
+        raise GatelabError(
+            f"training.record: {', '.join(spec.training.record)}: expected a run directory, which `train` writes"
         )
-        work.pruner = pruner
-        try:
-            report.start(spec, work.manifest, work.place)
-            _note_batch_size(work)
-            with divided(work.model):
-                facts = _until_the_end(work)
-        except BaseException as error:
-            stopped = isinstance(error, (KeyboardInterrupt, SystemExit))
-            _end(work, {"status": "interrupted"} if stopped else {"status": "failed", "error": _in_words(error)})
-            raise
-        finally:
-            report.close()
-        outcome = _end(work, facts)
-        report.end(outcome, work.manifest)
-    if outcome.status == "interrupted":
+    device, keeper = torch.device(devices.resolved(spec)), Keeper()
+    with prepared(spec.training.threads, device.type) as threads, stoppable() as stop:
+        model = initialized(spec, initial_weights).to(device)  # on the CPU: the device does not matter
+        manifest = begun(spec, model, threads, device, initial_weights, restarted)
+        work = Work.of(spec, manifest, model, Reporters(reporters), stop, keeper)
+        go_through(work)
+    if work.manifest.status == "interrupted":
         raise KeyboardInterrupt
-    return outcome
+    examples = kept.examples(spec.task, work.is_stream)
+    return Trained(work.manifest, spec.model.cell, spec.task.preparation, keeper.weights, work.place.history, examples)
 
 
-def _refuse_empty_parts(spec: RunSpec) -> None:
+def initialized(spec: RunSpec, initial_weights: Mapping[str, Tensor] | None) -> nn.Module:
+    """The model with its initial weights."""
+    model = build.model(spec.model, spec.task, spec.training.seed)
+    if initial_weights is not None:
+        try:
+            model.load_state_dict(initial_weights)
+        except RuntimeError as error:
+            raise GatelabError(f"the initial weights do not fit the model: {error}") from None
+    return model
+
+
+def begun(
+    spec: RunSpec,
+    model: nn.Module,
+    threads: int,
+    device: torch.device,
+    initial_weights: Mapping[str, Tensor] | None,
+    restarted: str,
+) -> Manifest:
+    """The manifest of a training that begins now."""
+    return Manifest(
+        status="running",
+        spec=SpecFacts.of(spec),
+        seed=spec.training.seed,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        frozen=frozen_values(spec.model, model),
+        versions=versions(),
+        machine=machine(devices.title(device.type)),
+        device=device.type,
+        threads=threads,
+        identity=identity(spec, device.type),
+        git=git_commit(),
+        started=now(),
+        initial_weights=None if initial_weights is None else _checksum(initial_weights),
+        restarted=restarted,
+    )
+
+
+def _checksum(weights: Mapping[str, Tensor]) -> str:
+    total = hashlib.sha256()
+    for name, value in sorted(weights.items()):
+        total.update(name.encode() + value.detach().cpu().numpy().tobytes())
+    return total.hexdigest()
+
+
+def go_through(work: Work) -> None:
+    """Train and test, and end with a manifest that says how it went."""
+    try:
+        work.report.start(work.spec, work.manifest, work.place)
+        _note_batch_size(work)
+        with divided(work.model):
+            facts = _until_the_end(work)
+    except BaseException as error:
+        stopped = isinstance(error, (KeyboardInterrupt, SystemExit))
+        _end(work, {"status": "interrupted"} if stopped else {"status": "failed", "error": _in_words(error)})
+        raise
+    finally:
+        work.report.close()
+    _end(work, facts)
+
+
+def _in_words(error: BaseException) -> str:
+    return str(error) if isinstance(error, GatelabError) else f"{type(error).__name__}: {error}"
+
+
+def _end(work: Work, facts: dict[str, Any]) -> None:
+    place = work.place
+    work.manifest = work.manifest.replaced(best_epoch=place.best_epoch, epochs=place.epoch, ended=now(), **facts)
+    work.keeper.end(work)
+
+
+def refuse_empty_parts(spec: RunSpec) -> None:
     """Raise if the spec needs a validation or a test set that the data does not have."""
     _, validation, test = spec.task.parts
     training, optimization = spec.training, spec.optimization
@@ -175,29 +254,6 @@ def _note_batch_size(work: Work) -> None:
             )
 
 
-def _is_over(spec: RunSpec, run: Run, manifest: Manifest, report: Reporter) -> bool:
-    """Whether nothing is left to do. Notes what more epochs than before will mean."""
-    before, wanted = manifest.spec.training.num_epochs, spec.training.num_epochs
-    over = manifest.status in FINAL
-    if over and (wanted == before or manifest.status == "diverged"):
-        return True
-    place = checkpoint.read_place(run.checkpoint_path) if run.checkpoint_path.is_file() else Place()
-    if wanted < place.epoch:
-        raise GatelabError(f"epochs is {wanted}, and the run has had {place.epoch} already: expected more")
-    if over and spec.training.patience and place.waited >= spec.training.patience:
-        report.note(
-            f"the run was stopped after {place.epoch} epochs by training.patience: with {wanted} epochs it would have "
-            "stopped there as well"
-        )
-        return True
-    if wanted != before and spec.optimization.schedule == "cosine":
-        report.note(
-            f"the cosine schedule depends on the number of epochs: so far the learning rates were those of {before}, "
-            f"so this is not what a run with {wanted} from the start would be"
-        )
-    return False
-
-
 def _until_the_end(work: Work) -> dict[str, Any]:
     """Train and test. Returns the outcome, for the manifest."""
     try:
@@ -208,7 +264,7 @@ def _until_the_end(work: Work) -> dict[str, Any]:
         pruned = work.place.epoch < work.spec.training.num_epochs and not _has_stopped(work)
         return {"status": "done", **facts, **({"pruned": True} if pruned else {})}
     except StoppedError:
-        _save(work)
+        work.keeper.checkpoint(work)
         return {"status": "interrupted"}
     except DivergenceError as divergence:
         return {"status": "diverged", "divergence": divergence.facts}
@@ -254,7 +310,7 @@ def _is_pruned(work: Work) -> bool:
 def _record(work: Work) -> None:
     """Record what the spec asks for beside the metrics. Training is not affected."""
     if "gradients" in work.spec.training.record:
-        gradients.record(work.run.path, work.model, work.spec.task.validation, work.objective, work.place.epoch)
+        work.keeper.gradients(work)
 
 
 def train_epoch(work: Work) -> None:
@@ -277,8 +333,7 @@ def train_epoch(work: Work) -> None:
         work.report.batch(place.epoch, place.batch, len(batches), _seen(work, len(part), tally.targets), tally)
         if work.stop.asked:
             raise StoppedError
-        if time.perf_counter() - work.saved > training.checkpoint_seconds:
-            _save(work)
+        work.keeper.checkpoint(work, training.checkpoint_seconds)
 
 
 def _seen(work: Work, examples: int, targets: int) -> int:
@@ -314,12 +369,12 @@ def train_step(work: Work, batch: Batch, tally: Tally, weights: Tensor | None = 
 def test(work: Work) -> dict[str, Any]:
     """The test metrics with the kept weights, and the trivial baseline. Once, at the end."""
     task, epoch = work.task, work.place.best_epoch
-    checkpoint.read_weights(work.run.best_path, work.model, epoch)
+    work.keeper.load(work.model, epoch)
     metrics, predictions = evaluate(work.model, task.test, work.objective, work.is_stream)
     _check_converging(work, "test", metrics, epoch or 0)
     lengths, baseline = task.test.lengths, task.baseline()
     targets = task.test.targets if task.classes is None else task.test.targets.long()  # text stores bytes
-    work.run.write_predictions(predictions, targets, lengths)
+    work.keeper.predictions(predictions, targets, lengths)
     if work.is_stream:
         targets = targets[:, : predictions.shape[1]]
     return {
@@ -346,133 +401,12 @@ def frozen_values(spec: ModelSpec, model: nn.Module) -> dict[str, str]:
     }
 
 
-def _load(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        raise GatelabError(f"the initial weights do not fit the model: {error}") from None
-
-
-def _checksum(weights: Mapping[str, Tensor]) -> str:
-    total = hashlib.sha256()
-    for name, value in sorted(weights.items()):
-        total.update(name.encode() + value.detach().cpu().numpy().tobytes())
-    return total.hexdigest()
-
-
 def _check_converging(work: Work, part: str, metrics: Metrics, epoch: int) -> None:
     loss, examples = metrics["loss"], getattr(work.task, part)
     is_finite = all(map(math.isfinite, metrics.values()))
     if not is_finite or (loss >= DIVERGED and loss >= work.objective.hopeless(examples)):
         what = f"the {part} loss is {loss:.3g}"
         raise DivergenceError(what, epoch, None, optimizers.largest_gradients(work.model))
-
-
-def _in_words(error: BaseException) -> str:
-    return str(error) if isinstance(error, GatelabError) else f"{type(error).__name__}: {error}"
-
-
-def _begin(
-    spec: RunSpec,
-    run: Run,
-    threads: int,
-    device: torch.device,
-    report: Reporter,
-    stop: Stop,
-    accept_changes: bool = False,
-    initial_weights: Mapping[str, Tensor] | None = None,
-    restarted: str = "",
-) -> Work:
-    """A new run, or an interrupted one at its last checkpoint."""
-    is_new = not run.exists()
-    model = _model(spec, run, initial_weights).to(device)  # initialized on the CPU: the device does not matter
-    task = spec.task if spec.training.chunk_length(spec.task) is None else spec.task.in_streams()
-    work = Work(
-        spec=spec,
-        run=run,
-        manifest=_new(spec, run, model, threads, device, initial_weights, restarted) if is_new else run.manifest(),
-        model=model,
-        optimizer=optimizers.optimizer(spec.optimization, model),
-        schedule=Schedule(spec.optimization, spec.training.num_epochs),
-        objective=Objective(task, spec.training),
-        task=task,
-        place=Place(),
-        report=report,
-        stop=stop,
-        saved=time.perf_counter(),
-        device=device,
-    )
-    if not is_new:
-        _resume(work, threads, accept_changes)
-    return work
-
-
-def _model(spec: RunSpec, run: Run, initial_weights: Mapping[str, Tensor] | None) -> nn.Module:
-    """The model with its initial weights; that of a run with a checkpoint, if the checkpoint fits it."""
-    if run.exists() and run.checkpoint_path.is_file():
-        return run.untrained(run.checkpoint_path)
-    model = build.model(spec.model, spec.task, spec.training.seed)
-    if initial_weights is not None:
-        _load(model, initial_weights)
-    return model
-
-
-def _new(
-    spec: RunSpec,
-    run: Run,
-    model: nn.Module,
-    threads: int,
-    device: torch.device,
-    initial_weights: Mapping[str, Tensor] | None,
-    restarted: str,
-) -> Manifest:
-    """The manifest of a new run, with which it exists."""
-    run.checkpoint_path.unlink(missing_ok=True)  # of a run that was killed before it had a manifest
-    weights = None
-    if initial_weights is not None:  # first, so that a run that is killed from here on resumes with them
-        weights, schedule = _checksum(initial_weights), Schedule(spec.optimization, spec.training.num_epochs)
-        checkpoint.write(run.checkpoint_path, model, optimizers.optimizer(spec.optimization, model), schedule, Place())
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    frozen = frozen_values(spec.model, model)
-    return run.begin(spec, identity(spec, device.type), threads, parameters, frozen, device.type, weights, restarted)
-
-
-def _resume(work: Work, threads: int, accept_changes: bool) -> None:
-    """Go back to the last checkpoint of an interrupted run, if all that it depends on is what it was."""
-    spec, run = work.spec, work.run
-    current = identity(spec, work.device.type)
-    changed = _changes(spec, run, current, threads)
-    if not accept_changes:
-        refuse(run.path, changed, "to continue anyway; the changes are recorded in manifest.json")
-    if spec.task.preparation != run.preparation:
-        raise GatelabError(
-            f"{run.path} cannot be continued with other data: its preprocessing (scaling, columns or classes) follows "
-            "from the data and would be another, so that its weights would no longer fit; start a new run"
-        )
-    for change in changed:
-        work.report.note(f"accepted: {change}")
-    if run.checkpoint_path.is_file():
-        work.place, saved = checkpoint.read(run.checkpoint_path, work.model, work.optimizer, work.schedule)
-        carried = tuple(value.to(work.device) for value in saved)
-        work.carried = carried[0] if len(carried) == 1 else carried or None
-    gradients.read(run.path)
-    work.manifest = run.resume(spec, current, changed, threads)  # not before all that it needs was read
-    run.write_metrics(work.place.history)  # it may have run ahead of the checkpoint
-
-
-def _changes(spec: RunSpec, run: Run, current: Identity, threads: int) -> list[str]:
-    """What has changed since the run began."""
-    manifest = run.manifest()
-    before, after = dict(manifest.identity), dict(current)
-    changes = [f"its {w} was {before[w][:12]} and is {after[w][:12]}" for w in after if before[w] != after[w]]
-    if threads != manifest.threads:
-        changes.append(
-            f"it began with {manifest.threads} threads, and {threads} are granted here, so that sums differ in the "
-            "last bit (OMP_THREAD_LIMIT, or a limit of the machine)"
-        )
-    # A cell that was named again comes from its file as it is now, and has the same equations.
-    is_recorded = spec.model.cell.text == run.cell.text
-    return [*changes, *(changed_cell(run) if is_recorded else ())]
 
 
 def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:
@@ -497,11 +431,8 @@ def _end_epoch(work: Work, validation: Metrics, seconds: float) -> None:
     place.waited = 0 if better else place.waited + 1
     work.schedule.observe(better)
     place.history.append(line)
-    place.total_seconds += place.seconds + seconds
     place.epoch, place.batch, place.tally, place.norm, place.seconds = place.epoch + 1, 0, {}, 0.0, 0.0
-    if work.spec.training.checkpoint == "epoch":
-        _save(work)
-        work.run.write_metrics(place.history)
+    work.keeper.epoch(work)
     work.report.epoch(line, better)
 
 
@@ -528,8 +459,8 @@ def _is_tied(work: Work, validation: Metrics) -> bool:
 
 
 def _keep(work: Work, epoch: int) -> None:
-    """Write the weights as those of this epoch."""
-    checkpoint.write_weights(work.run.best_path, work.model, epoch)
+    """Keep the weights as those of this epoch."""
+    work.keeper.keep(work.model, epoch)
     work.place.best_epoch = epoch
 
 
@@ -537,27 +468,4 @@ def _end_training(work: Work) -> None:
     """After the last epoch: what was not written before."""
     if work.spec.training.keep == "last" and work.place.epoch:
         _keep(work, work.place.epoch)
-    _save(work)
-
-
-def _save(work: Work) -> None:
-    carried = work.carried if work.place.batch else None  # an epoch begins without one
-    checkpoint.write(work.run.checkpoint_path, work.model, work.optimizer, work.schedule, work.place, carried)
-    work.saved = time.perf_counter()
-
-
-def _end(work: Work, facts: dict[str, Any]) -> Outcome:
-    place = work.place
-    work.manifest = work.manifest.replaced(best_epoch=place.best_epoch, epochs=place.epoch, ended=now(), **facts)
-    work.run.write_timing(
-        {
-            "seconds": round(place.total_seconds + place.seconds, 4),
-            "train_seconds": round(sum(line["seconds"] for line in place.history) + place.seconds, 4),
-            "validation_seconds": round(sum(line["validation_seconds"] for line in place.history), 4),
-            "seconds_per_epoch": round(sum(line["seconds"] for line in place.history) / max(1, len(place.history)), 4),
-        }
-    )
-    if work.spec.training.checkpoint == "end":
-        work.run.write_metrics(place.history)
-    work.run.write_manifest(work.manifest)
-    return Outcome(facts["status"], work.run, facts.get("test", {}), place.best_epoch)
+    work.keeper.checkpoint(work)

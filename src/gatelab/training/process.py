@@ -19,8 +19,7 @@ from gatelab.engine import Recurrent, team
 from gatelab.engine.choose import choose
 from gatelab.errors import BusyError, DataError, GatelabError
 from gatelab.training import devices, kept, optimizers
-from gatelab.training.run import CELL, CELL_HEADING, CHECKPOINT, LOG, MODEL, PROGRESS, Run
-from gatelab.training.spec import TrainingSpec
+from gatelab.training.run import CELL, CELL_HEADING, CHECKPOINT, LOG, MODEL, PROGRESS
 
 BEGUN = (kept.FILE, CELL, MODEL, CHECKPOINT)  # files that a run writes before its manifest
 
@@ -76,16 +75,14 @@ def _is_ours(path: Path) -> bool:
 
 
 @contextmanager
-def prepared(spec: TrainingSpec, run: Run, device: str = "cpu") -> Iterator[int]:
-    """Set threads and denormals for the run, and restore them and torch's generators afterwards. Yields the number of
+def prepared(threads: int | None, device: str = "cpu") -> Iterator[int]:
+    """Set threads and denormals for training, and restore them and torch's generators afterwards. Yields the number of
     threads that are granted.
 
-    A resumed run asks for as many threads as before: sums in another order differ in the last bit. A new one that asks
-    for no number gets as many as there are idle cores, for threads that have to share one make all others wait.
+    Where no number is asked for, there are as many as idle cores, for threads that have to share one make all others
+    wait.
     """
-    threads, before = spec.threads, torch.get_num_threads()
-    if run.exists():
-        threads = run.manifest().threads  # as many as were granted, perhaps fewer than asked for
+    before = torch.get_num_threads()
     if threads is None and before > 1:
         threads = max(1, min(before, round(team.idle_cores())))
     torch.set_num_threads(threads or before)

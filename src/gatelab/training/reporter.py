@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gatelab.training.checkpoint import Place
-    from gatelab.training.loop import Outcome
     from gatelab.training.manifest import Manifest
     from gatelab.training.objective import Tally
+    from gatelab.training.recorder import Outcome
     from gatelab.training.spec import RunSpec
 
 

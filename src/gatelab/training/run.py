@@ -37,15 +37,13 @@ from gatelab.errors import DataError, GatelabError, first_of, first_problem, sho
 from gatelab.formatting import counted
 from gatelab.lang.document import digest
 from gatelab.tasks.preparation import Preparation
-from gatelab.training import build, checkpoint, devices, kept
+from gatelab.training import build, checkpoint, kept
 from gatelab.training.manifest import (
     SCHEMA,
     Identity,
     Manifest,
     Resumption,
     SpecFacts,
-    git_commit,
-    machine,
     now,
     read_manifest,
     versions,
@@ -127,17 +125,7 @@ class Run:
 
     def spec(self) -> RunSpec:
         """The spec, from the directory alone; the data is not read before it is used."""
-        facts = self.manifest().spec
-        try:
-            options = dict(facts.task)
-            task = tasks.reopen(str(options.pop("name")), options, self.preparation)
-            model = {**facts.model, "cell": self.cell}
-            return RunSpec.model_validate({**dict(facts), "task": task, "model": model})
-        except ValidationError as error:
-            why = first_problem(error)
-        except (KeyError, TypeError, ValueError) as error:
-            why = str(error)
-        raise DataError(f"{self.manifest_path} cannot be read: {why}")
+        return spec_of(self.manifest().spec, self.cell, self.preparation, self.manifest_path)
 
     def checked_against(self, spec: RunSpec, but: tuple[str, ...] = ()) -> Manifest:
         """The manifest, if this is a run of that spec; else an error that names what differs."""
@@ -206,46 +194,22 @@ class Run:
     # Writing.
 
     def begin(
-        self,
-        spec: RunSpec,
-        identity: Identity,
-        threads: int,
-        parameters: int,
-        frozen: dict[str, str],
-        device: str = "cpu",
-        initial_weights: str | None = None,
-        restarted: str = "",
-    ) -> Manifest:
+        self, manifest: Manifest, cell: Choice, preparation: Preparation, examples: dict[str, np.ndarray]
+    ) -> None:
         """Write the record of the model, then the manifest, with which the run exists."""
-        preparation = spec.task.preparation
-        kept.write(self.path, spec.task, spec.training.chunk_length(spec.task) is not None)
-        write_text(self.path / CELL, _for_people(spec.model.cell))
-        record = {"schema": SCHEMA, "cell": spec.model.cell.document(), "preparation": preparation.document()}
+        kept.write(self.path, examples)
+        write_text(self.path / CELL, _for_people(cell))
+        record = {"schema": SCHEMA, "cell": cell.document(), "preparation": preparation.document()}
         sealed.write_json(self.path / MODEL, record)
-        manifest = Manifest(
-            status="running",
-            spec=SpecFacts.of(spec),
-            seed=spec.training.seed,
-            parameters=parameters,
-            frozen=frozen,
-            versions=versions(),
-            machine=machine(devices.title(device)),
-            device=device,
-            threads=threads,
-            identity=identity,
-            git=git_commit(),
-            started=now(),
-            initial_weights=initial_weights,
-            restarted=restarted,
-        )
         self.write_manifest(manifest)
-        return manifest
 
-    def resume(self, spec: RunSpec, identity: Identity, changed: list[str], threads: int) -> Manifest:
+    def resume(
+        self, spec: RunSpec, identity: Identity, changed: list[str], threads: int, examples: dict[str, np.ndarray]
+    ) -> Manifest:
         """Update the manifest of a run that is resumed now, perhaps for more epochs than before."""
         before = self.manifest()
         if before.identity.data != identity.data:
-            kept.write(self.path, spec.task, spec.training.chunk_length(spec.task) is not None)
+            kept.write(self.path, examples)
         now_resumed = Resumption(
             at=now(),
             versions=versions(),
@@ -271,9 +235,17 @@ class Run:
         """Replace metrics.jsonl."""
         sealed.write_lines(self.file(METRICS), history)
 
-    def write_timing(self, timing: dict[str, float]) -> None:
-        """Replace timing.json."""
-        sealed.write_json(self.file(TIMING), timing)
+    def write_timing(self, history: list[dict[str, Any]], unfinished: float = 0.0) -> None:
+        """Replace timing.json: seconds of all epochs, and of one that was not finished."""
+        training = sum(line["seconds"] for line in history)
+        validation = sum(line["validation_seconds"] for line in history)
+        timing = {
+            "seconds": training + unfinished + validation,
+            "train_seconds": training + unfinished,
+            "validation_seconds": validation,
+            "seconds_per_epoch": training / max(1, len(history)),
+        }
+        sealed.write_json(self.file(TIMING), {name: round(seconds, 4) for name, seconds in timing.items()})
 
     def write_predictions(self, prediction: Tensor, targets: Tensor, lengths: Tensor | None) -> None:
         """Write predictions.npz. Of one long sequence, (1, S, K), they may be those of the first steps only."""
@@ -284,6 +256,20 @@ class Run:
         if lengths is not None:
             arrays["lengths"] = lengths
         sealed.write_arrays(self.file(PREDICTIONS), {name: value.numpy() for name, value in arrays.items()})
+
+
+def spec_of(facts: SpecFacts, cell: Choice, preparation: Preparation, source: object) -> RunSpec:
+    """The spec that a manifest has the facts of; `source` is named in errors."""
+    try:
+        options = dict(facts.task)
+        task = tasks.reopen(str(options.pop("name")), options, preparation)
+        model = {**facts.model, "cell": cell}
+        return RunSpec.model_validate({**dict(facts), "task": task, "model": model})
+    except ValidationError as error:
+        why = first_problem(error)
+    except (KeyError, TypeError, ValueError) as error:
+        why = str(error)
+    raise DataError(f"{source} cannot be read: {why}")
 
 
 def _check_epoch(path: Path, number: int, line: dict[str, Any], names: Collection[str]) -> None:

@@ -272,10 +272,10 @@ class TrainingSpec(Section):
         "validation set is needed",
     )
     test: bool = Field(True, description="evaluate the kept weights on the test set; false for a trial of a search")
-    checkpoint: Literal["epoch", "end"] = Field(
+    checkpoint: Literal["epoch", "end", "never"] = Field(
         "epoch",
-        description="when everything that is needed to resume is saved: after every epoch, or at the end; in either "
-        "case after checkpoint_seconds",
+        description="when everything that is needed to resume is saved: after every epoch, or at the end, in either "
+        "case also after checkpoint_seconds; or never, so that an interrupted run begins again",
     )
     checkpoint_seconds: float = Field(60.0, gt=0, description="longest time between checkpoints")
     threads: int | None = Field(

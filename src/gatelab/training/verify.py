@@ -80,7 +80,8 @@ def _is_needed(run: Run, name: str) -> bool:
     if name in (BEST, METRICS):
         return bool(manifest.best_epoch if name == BEST else manifest.epochs)
     if name == CHECKPOINT:
-        return bool(manifest.epochs) and (training.checkpoint == "epoch" or manifest.status == "done")
+        at_the_end = training.checkpoint == "end" and manifest.status == "done"
+        return bool(manifest.epochs) and (training.checkpoint == "epoch" or at_the_end)
     if name == kept.FILE:
         task, may_hold_nothing_out = run.spec().task, training.keep == "last" and not training.test
         return task.forecasts or (task.from_disk and not run.preparation.noise_pad and not may_hold_nothing_out)

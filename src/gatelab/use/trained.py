@@ -14,7 +14,7 @@ from gatelab.errors import GatelabError
 from gatelab.formatting import counted, named, visible
 from gatelab.lang import Cell
 from gatelab.models import Model, StepPredictor
-from gatelab.training import Run
+from gatelab.training import Run, Trained
 from gatelab.training.evaluation import EVALUATED_AT_ONCE, STREAM_STEPS
 from gatelab.training.process import denormals_flushed
 from gatelab.training.run import no_run
@@ -37,12 +37,19 @@ class TrainedModel:
     columns is one sequence. Images and words are passed raw.
     """
 
-    def __init__(self, path: Path | str) -> None:
-        self.run = Run(path)
-        if not self.run.exists():
-            raise no_run(self.run.path)
-        self.preparation = self.run.preparation
-        self.module = cast(Model, self.run.model())
+    def __init__(self, source: Run | Trained) -> None:
+        if isinstance(source, Run) and not source.exists():
+            raise no_run(source.path)
+        self.source = source
+        self.preparation = source.preparation
+        self.module = cast(Model, source.model())
+
+    @property
+    def run(self) -> Run:
+        """The run directory that the model comes from."""
+        if not isinstance(self.source, Run):
+            raise GatelabError("this model was trained in memory and has no run directory: save writes one")
+        return self.source
 
     @property
     def cell(self) -> Cell:
@@ -100,8 +107,9 @@ class TrainedModel:
 
     def describe(self) -> str:
         """Describe the model: task, parameters, input, output, test result and equations."""
-        manifest, prepared = self.run.manifest(), self.preparation
-        spec, unit = self.run.spec(), {"numbers": "feature", "image": "pixel", "tokens": "token"}[prepared.kind]
+        source, prepared = self.source, self.preparation
+        manifest, spec = source.manifest(), source.spec()
+        unit = {"numbers": "feature", "image": "pixel", "tokens": "token"}[prepared.kind]
         per_step = 1 if prepared.kind == "tokens" else prepared.input_size
         is_own = prepared.kind != "image" and not prepared.forecasts and prepared.text is None
         longest = "up to " if is_own and not spec.task.synthetic else ""  # whether all have as many is not recorded
@@ -114,13 +122,18 @@ class TrainedModel:
             + (f"; columns {', '.join(prepared.columns)}" if prepared.columns else ""),
             "output": self._output_text(),
             "test": ", ".join(named(name, value) for name, value in manifest.test.items()) or "not tested yet",
-            "weights": f"of epoch {self.run.best_epoch()}; the run is {manifest.status}",
+            "weights": f"of epoch {source.best_epoch()}; the run is {manifest.status}",
         }
         equations = "\n".join(f"    {line}" for line in self.cell.text().splitlines())
-        return "\n".join([str(self.run.path), *(f"  {name:<7} {fact}" for name, fact in facts.items()), equations])
+        return "\n".join([self.place, *(f"  {name:<7} {fact}" for name, fact in facts.items()), equations])
 
     def __repr__(self) -> str:
-        return f"<trained {self.cell.name} of {self.run.path}>"
+        return f"<trained {self.cell.name} of {self.place}>"
+
+    @property
+    def place(self) -> str:
+        """Where it comes from, in words."""
+        return str(self.source.path) if isinstance(self.source, Run) else "an estimator"
 
     def _output_text(self) -> str:
         prepared = self.preparation
@@ -166,7 +179,7 @@ class TrainedModel:
     @cached_property
     def is_stream(self) -> bool:
         """Whether the model was trained on one long sequence, with its state carried from chunk to chunk."""
-        spec = self.run.spec()
+        spec = self.source.spec()
         return spec.training.chunk_length(spec.task) is not None and (
             self.preparation.forecasts or self.preparation.text is not None
         )
@@ -190,4 +203,4 @@ class TrainedModel:
 
 def load(path: Path | str) -> TrainedModel:
     """Load the trained model of a run directory. No code in the directory is executed; no other files are needed."""
-    return TrainedModel(path)
+    return TrainedModel(Run(path))

@@ -7,30 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gatelab.estimators.fitted import FittedRun
 from gatelab.estimators.forecasting import networks, progress
-from gatelab.estimators.forecasting.networks import Network
+from gatelab.estimators.forecasting.networks import Recipe
 from gatelab.estimators.forecasting.transforms import Combination, Transform
 from gatelab.estimators.forecasting.windows import Windows
 from gatelab.formatting import counted
-from gatelab.training import ModelSpec, OptimizationSpec
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How a network is trained."""
-
-    model: ModelSpec
-    optimization: OptimizationSpec
-    steps: int  # of the optimizer
-    batch: int
-    threads: int = 1
 
 
 @dataclass(frozen=True)
 class Ensemble:
     """Networks by transform."""
 
-    networks: dict[Transform, tuple[Network, ...]]
+    networks: dict[Transform, tuple[FittedRun, ...]]
     horizon: int  # H, the steps ahead with intervals
 
     @property
@@ -60,7 +49,7 @@ class Ensemble:
             ahead = list[np.ndarray]()
             for step in range(horizon):
                 X = windows.inputs(history, scale, origins + step)
-                answer = np.mean([network.predict(X) for network in members], 0)[:, None]  # (N, 1, K)
+                answer = np.mean([networks.predict(network, X) for network in members], 0)[:, None]  # (N, 1, K)
                 ahead.append(transform.forecast(history, scale, answer))
                 history = np.concatenate([history[:, 1:], ahead[-1]], 1)
                 done += 1
@@ -95,19 +84,15 @@ class Material:
         """How far the last origin is behind the end: covariates of the steps ahead have to be known."""
         return self.horizon if self.covariates else 0
 
-    def trained(self, transforms: Sequence[Transform], end: int, seeds: Sequence[int]) -> Ensemble:
+    def train(self, transforms: Sequence[Transform], end: int, seeds: Sequence[int]) -> Ensemble:
         """Train a network per transform and seed on all windows in the first `end` steps."""
-        recipe, found = self.recipe, dict[Transform, tuple[Network, ...]]()
+        found = dict[Transform, tuple[FittedRun, ...]]()
         for transform in transforms:
             X, y = Windows(transform, transform.forwards(self.values), self.known).examples(end)
-            what, members = f"network ({transform}) on {counted(len(X), 'window')}", list[Network]()
+            what, members = f"network ({transform}) on {counted(len(X), 'window')}", list[FittedRun]()
             for seed in seeds:
                 progress.tell("training", what, 0, 1)
-                members.append(
-                    networks.trained(
-                        X, y, recipe.model, recipe.optimization, recipe.steps, recipe.batch, seed, recipe.threads
-                    )
-                )
+                members.append(networks.fit(X, y, self.recipe, seed))
                 progress.tell("training", what, 1, 1)
             found[transform] = tuple(members)
         return Ensemble(found, self.horizon)

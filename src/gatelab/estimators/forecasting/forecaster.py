@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
-from gatelab.data.reading import Aggregate, Fill
 from gatelab.data.series import as_given
 from gatelab.errors import GatelabError
 from gatelab.estimators.forecasting import calendar_features, covariates, horizons, parameters, selection, words
@@ -18,8 +16,7 @@ from gatelab.estimators.forecasting.ensemble import Ensemble, Material
 from gatelab.estimators.forecasting.history import History
 from gatelab.estimators.forecasting.intervals import Scores
 from gatelab.estimators.forecasting.selection import Choice
-from gatelab.estimators.forecasting.transforms import Kind
-from gatelab.lang import Cell
+from gatelab.estimators.parameters import documented
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,34 +27,17 @@ if TYPE_CHECKING:
 KEPT = 2_000  # origins whose errors are kept
 
 
-class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
+@documented
+class RecurrentForecaster(parameters.ForecasterParameters):
     """Forecast one or several series by a few small recurrent networks, with conformal prediction intervals.
 
     A network reads a window of the series and answers the next step; its forecast becomes a value of the next window.
     Level and season are taken out of the window before (`Transform`). Which way is chosen on the last part of the
     series, where the errors of the forecasts also give the prediction intervals.
 
-    Args:
-        cell: the name of a library cell, or a function decorated with `@gatelab.cell`.
-        hidden_size: H, the number of units.
-        window: T, the steps that a network reads; by default two seasons, at least 12 and at most 96.
-        horizon: the steps ahead that errors and intervals are for, if `fit` gets no fh; by default a season, or 8.
-        season: the steps of a season; by default that of the index's frequency (12 for months), 1 for none.
-        transform: window, difference, seasonal, seasonal+difference; "auto" chooses between the first three
-            and all of them combined.
-        log: whether to work with logarithms; "auto" chooses, for positive series.
-        calendar: whether the networks read where a step is in the day, week and year, if the index has dates.
-        num_networks: networks per transform, with different seeds, whose forecasts are averaged.
-        num_steps: optimizer steps for each network, with batches of 32 windows.
-        learning_rate, weight_decay, head_dropout: of AdamW with one cycle, and of the head.
-        holdout: the fraction of the series, at its end, on which choices are made and intervals are calibrated.
-        adaptive: whether intervals adapt to how often recent ones missed (quantile tracking).
-        fill: missing values and steps: interpolate, previous, none (missing steps are passed over); refused by default.
-        aggregate: rows of the same time: mean, first, last, sum; refused by default.
-        lower, upper: values that the series cannot go below or above, as lower=0 for counts: forecasts and intervals
-            are cut off there; of several series, those of all.
-        random_state: seed of initialization and order; the same gives the same forecaster, bit for bit.
-        n_jobs: CPU threads of the training; None for one, which is enough for small networks, -1 for all cores.
+    Parameters
+    ----------
+    {parameters}
     """
 
     history_: History  # the last steps of the series
@@ -71,53 +51,6 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
     scores_: Scores
     validation_: dict[str, float]  # errors of transforms and naive forecasts on the held-out part, scaled as MASE is
     notes_: dict[str, str]
-
-    def __init__(
-        self,
-        cell: str | Cell = "gru",
-        hidden_size: int = 32,
-        *,
-        window: int | None = None,
-        horizon: int | None = None,
-        season: int | None = None,
-        transform: Kind | Literal["auto"] = "auto",
-        log: bool | Literal["auto"] = "auto",
-        calendar: bool = True,
-        num_networks: int = 2,
-        num_steps: int = 200,
-        learning_rate: float = 5e-3,
-        weight_decay: float = 1e-2,
-        head_dropout: float = 0.0,
-        holdout: float = 0.25,
-        adaptive: bool = True,
-        fill: Fill | None = None,
-        aggregate: Aggregate | None = None,
-        lower: float | None = None,
-        upper: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.cell = cell
-        self.hidden_size = hidden_size
-        self.window = window
-        self.horizon = horizon
-        self.season = season
-        self.transform = transform
-        self.log = log
-        self.calendar = calendar
-        self.num_networks = num_networks
-        self.num_steps = num_steps
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.head_dropout = head_dropout
-        self.holdout = holdout
-        self.adaptive = adaptive
-        self.fill = fill
-        self.aggregate = aggregate
-        self.lower = lower
-        self.upper = upper
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     # Fitting.
 
@@ -146,7 +79,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
         choice = selection.choose(material, candidates, self.log == "auto", self.season_, self.holdout, seeds[0])
         self.validation_ = choice.errors
         self._calibrate(material, choice, seeds)
-        self.ensemble_ = material.trained(choice.combination.transforms, len(frame.values), seeds)
+        self.ensemble_ = material.train(choice.combination.transforms, len(frame.values), seeds)
         self.fitted_steps_, self.lowest_ = frame.index.steps, float(frame.values.min())
         self._keep(history)
         return self
@@ -159,7 +92,7 @@ class RecurrentForecaster(BaseEstimator):  # type: ignore[misc]
                 "the series is too short to hold windows out: nothing was compared, no intervals"
             )
             return
-        others = material.trained(choice.combination.transforms, choice.cut, seeds[1:])
+        others = material.train(choice.combination.transforms, choice.cut, seeds[1:])
         forecasts, scales = material.held_out(choice.ensemble.joined(others), choice.cut)
         known = choice.combination.first.forwards(material.values)
         self.scores_ = self.scores_.extended(forecasts, scales, known, material.behind).last(KEPT)

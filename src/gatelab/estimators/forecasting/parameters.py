@@ -1,19 +1,22 @@
-"""Parameters of a forecaster, checked: what was given, what was expected."""
+"""The parameters of a forecaster, and what each may be."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from joblib import effective_n_jobs
 from pydantic import ValidationError
+from sklearn.base import BaseEstimator
 
 from gatelab.data.reading import Aggregate, Fill
 from gatelab.errors import DataError, GatelabError, invalid
 from gatelab.estimators.forecasting import selection
-from gatelab.estimators.forecasting.ensemble import Recipe
-from gatelab.estimators.forecasting.transforms import Transform
+from gatelab.estimators.forecasting.networks import Recipe
+from gatelab.estimators.forecasting.transforms import Kind, Transform
+from gatelab.estimators.parameters import parameter, values, with_parameters
 from gatelab.formatting import counted
+from gatelab.lang import Cell
 from gatelab.training import ModelSpec, OptimizationSpec
 
 if TYPE_CHECKING:
@@ -25,6 +28,85 @@ HORIZON = 8  # steps ahead by default, for series without a season
 LARGEST_SEASON = 52  # that is the default horizon
 
 
+@with_parameters
+class ForecasterParameters(BaseEstimator):  # type: ignore[misc]
+    """Parameters of a forecaster, stored as they are; a fit checks them."""
+
+    cell: str | Cell = parameter(
+        default="gru",
+        sets="model.cell",
+        text="The name of a library cell, or a function decorated with `@gatelab.cell`.",
+        kw_only=False,
+    )
+    hidden_size: int = parameter(default=32, sets="model.hidden_size", text="H, the number of units.", kw_only=False)
+    window: int | None = parameter(
+        default=None, text="T, the steps that a network reads; by default two seasons, at least 12 and at most 96."
+    )
+    horizon: int | None = parameter(
+        default=None,
+        text="The steps ahead that errors and intervals are for, if `fit` gets no fh; by default a season, or 8.",
+    )
+    season: int | None = parameter(
+        default=None,
+        text="The steps of a season; by default that of the index's frequency (12 for months), 1 for none.",
+    )
+    transform: Kind | Literal["auto"] = parameter(
+        default="auto",
+        text='What is taken out of the window; "auto" chooses between the first three and all of them combined.',
+        kind='{"window", "difference", "seasonal", "seasonal+difference", "auto"}',
+    )
+    log: bool | Literal["auto"] = parameter(
+        default="auto",
+        text='Whether to work with logarithms; "auto" chooses, for positive series.',
+        kind='bool or "auto"',
+    )
+    calendar: bool = parameter(
+        default=True,
+        text="Whether the networks read where a step is in the day, week and year, if the index has dates.",
+    )
+    num_networks: int = parameter(
+        default=2, text="Networks per transform, with different seeds, whose forecasts are averaged."
+    )
+    num_steps: int = parameter(default=200, text=f"Optimizer steps for each network, with batches of {BATCH} windows.")
+    learning_rate: float = parameter(
+        default=5e-3, sets="optimization.learning_rate", text="The largest of one cycle, with AdamW."
+    )
+    weight_decay: float = parameter(default=1e-2, sets="optimization.weight_decay")
+    head_dropout: float = parameter(default=0.0, sets="model.head_dropout")
+    holdout: float = parameter(
+        default=0.25,
+        text="The fraction of the series, at its end, on which choices are made and intervals are calibrated.",
+    )
+    adaptive: bool = parameter(
+        default=True, text="Whether intervals adapt to how often recent ones missed (quantile tracking)."
+    )
+    fill: Fill | None = parameter(
+        default=None,
+        text="Missing values and steps; none: missing steps are passed over. They are refused by default.",
+        kind='{"interpolate", "previous", "none"} or None',
+    )
+    aggregate: Aggregate | None = parameter(
+        default=None,
+        text="What becomes of rows of the same time; refused by default.",
+        kind='{"mean", "first", "last", "sum"} or None',
+    )
+    lower: float | None = parameter(
+        default=None,
+        text="The value that the series cannot go below, as 0 for counts: forecasts and intervals are cut off there; "
+        "of several series, that of all.",
+    )
+    upper: float | None = parameter(default=None, text="The value that the series cannot go above.")
+    random_state: Any = parameter(
+        default=None,
+        text="Seed of initialization and order; the same gives the same forecaster, bit for bit.",
+        kind="int, RandomState instance or None",
+    )
+    n_jobs: int | None = parameter(
+        default=None,
+        text="CPU threads of the training; None for one, which is enough for small networks, -1 for all cores.",
+    )
+
+
 def recipe(forecaster: RecurrentForecaster) -> Recipe:
     """Return how networks are trained; parameters that make no sense are refused."""
     whole("num_networks", forecaster.num_networks)
@@ -34,12 +116,11 @@ def recipe(forecaster: RecurrentForecaster) -> Recipe:
     _one_of("log", forecaster.log, ("auto", True, False))
     _one_of("fill", forecaster.fill, (None, *get_args(Fill)))
     _one_of("aggregate", forecaster.aggregate, (None, *get_args(Aggregate)))
-    model = {name: getattr(forecaster, name) for name in ("cell", "hidden_size", "head_dropout")}
-    optimization = {name: getattr(forecaster, name) for name in ("learning_rate", "weight_decay")}
+    given = values(forecaster)
     try:
         return Recipe(
-            ModelSpec.model_validate(model),
-            OptimizationSpec.model_validate({**optimization, "optimizer": "adamw", "schedule": "one_cycle"}),
+            ModelSpec(**given["model"]),
+            OptimizationSpec(**given["optimization"], optimizer="adamw", schedule="one_cycle"),
             steps or 1,
             BATCH,
             effective_n_jobs(forecaster.n_jobs),

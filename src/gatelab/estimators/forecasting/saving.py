@@ -7,7 +7,6 @@ window-0, …       run directories, as `gatelab train` writes them, by transfor
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,13 +22,14 @@ from gatelab.data.index import Index, Kind
 from gatelab.data.series import Form, Series
 from gatelab.disk import whole_folder, within
 from gatelab.errors import DataError, GatelabError, first_problem, short
+from gatelab.estimators.fitted import FittedRun
 from gatelab.estimators.forecasting import parameters as checks
 from gatelab.estimators.forecasting.ensemble import Ensemble
 from gatelab.estimators.forecasting.history import History
 from gatelab.estimators.forecasting.horizons import FARTHEST
 from gatelab.estimators.forecasting.intervals import Scores
-from gatelab.estimators.forecasting.networks import Network
 from gatelab.estimators.forecasting.transforms import Transform
+from gatelab.training import Trained
 from gatelab.training.run import BACKTEST, BEST, FORECASTER, MODEL
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _write(forecaster: RecurrentForecaster, path: Path) -> None:
         arrays["times"] = times.astype(np.int64) if stamps.are_dates else times
     for transform, members in ensemble.networks.items():
         for number, network in enumerate(members):
-            network.write_into(path / _folder(transform, number))
+            network.trained.write(path / _folder(transform, number))
     sealed.write_arrays(path / ARRAYS, arrays)
     sealed.write_json(path / RECORD, record)
 
@@ -155,7 +155,7 @@ def load(path: Path) -> RecurrentForecaster:
     arrays = sealed.read_arrays(within(path, path / ARRAYS))
     _check(path / ARRAYS, arrays, record)
     networks = {
-        each: tuple(Network.read(within(path, path / _folder(each, i))) for i in range(record.networks))
+        each: tuple(_network(within(path, path / _folder(each, i))) for i in range(record.networks))
         for each in transforms
     }
     try:
@@ -176,18 +176,25 @@ def load(path: Path) -> RecurrentForecaster:
     forecaster.ensemble_ = Ensemble(networks, record.horizon)
     forecaster.scores_ = Scores(arrays["forecasts"], arrays["scales"], arrays["errors"])
     forecaster.validation_, forecaster.notes_ = record.validation, record.notes
-    models = [network.model for network in itertools.chain.from_iterable(networks.values())]  # damage is found now
     sizes = (len(record.names) + 2 * len(record.cycles) + len(record.covariates), len(record.names))
-    for model in models:
-        found = (model.preparation.input_size, model.preparation.output_size)
-        if found != sizes:
-            raise sealed.damaged(
-                model.run.path,
-                f"a network reads {found[0]} numbers and answers {found[1]}: expected {sizes[0]} and {sizes[1]}",
-            )
+    for transform, members in networks.items():
+        for number, network in enumerate(members):
+            found = (network.model.preparation.input_size, network.model.preparation.output_size)
+            if found != sizes:
+                raise sealed.damaged(
+                    path / _folder(transform, number),
+                    f"a network reads {found[0]} numbers and answers {found[1]}: expected {sizes[0]} and {sizes[1]}",
+                )
     _check_parameters(path / RECORD, forecaster)
-    forecaster.cell = models[0].cell if forecaster.cell is None else forecaster.cell
+    forecaster.cell = networks[transforms[0]][0].model.cell if forecaster.cell is None else forecaster.cell
     return forecaster
+
+
+def _network(folder: Path) -> FittedRun:
+    try:
+        return FittedRun(Trained.read(folder), is_double=False)
+    except OSError as error:
+        raise DataError(f"{folder} cannot be read ({error}): expected a run directory; restore it") from None
 
 
 def _folder(transform: Transform, number: int) -> str:

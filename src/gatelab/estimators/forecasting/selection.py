@@ -47,14 +47,14 @@ def choose(
         fallback = next((each for each in candidates if each.kind == "difference"), candidates[0])
         return Choice(Combination((fallback,)), len(values), {}, None)
     candidates = [each for each in candidates if each.context + LEAST_WINDOWS <= cut]
-    trained = material.trained(candidates, cut, [seed])
+    trained = material.train(candidates, cut, [seed])
     compared = [Combination((each,)) for each in candidates]
     compared += [Combination(tuple(candidates))] if len(candidates) > 1 else []
     errors = {each: _error(material, trained, each, cut, season) for each in compared}
     best = min(errors, key=errors.__getitem__)
     if try_log and (values > 0).all():
         logarithmic = best.with_log()
-        trained = trained.joined(material.trained(logarithmic.transforms, cut, [seed]))
+        trained = trained.joined(material.train(logarithmic.transforms, cut, [seed]))
         errors[logarithmic] = _error(material, trained, logarithmic, cut, season)
         best = min(errors, key=errors.__getitem__)
     named = {str(each): error for each, error in errors.items()} | _naive(material, cut, season)

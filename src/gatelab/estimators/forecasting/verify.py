@@ -8,7 +8,6 @@ from pathlib import Path
 from gatelab import sealed
 from gatelab.disk import within
 from gatelab.errors import GatelabError
-from gatelab.estimators.forecasting.networks import KEPT
 from gatelab.estimators.forecasting.saving import ARRAYS, RECORD, load
 from gatelab.training import Run
 from gatelab.training.run import BACKTEST, REPORT
@@ -35,9 +34,7 @@ def verify_forecaster(path: Path) -> Iterator[tuple[Path, list[Finding]]]:
             findings.append(Finding(name, "not read back; not checked", mark="--"))
     yield path, findings
     for folder in sorted(each.parent for each in path.glob("*/manifest.json")):
-        found = verify(Run(within(path, folder)))
-        # A forecaster keeps what its networks are loaded from, and not what they could be resumed from.
-        yield folder, [finding for finding in found if finding.good or finding.file in KEPT]
+        yield folder, verify(Run(within(path, folder)))
 
 
 def _sealed(path: Path, file: Path) -> Finding:

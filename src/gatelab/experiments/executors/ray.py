@@ -29,7 +29,7 @@ from gatelab.experiments.run_process import ordered
 from gatelab.experiments.transfer import Keeper
 from gatelab.experiments.worker import LOOK, POLL, Finished
 from gatelab.formatting import counted
-from gatelab.training.loop import FINAL
+from gatelab.training.recorder import FINAL
 
 RETRIES = 5  # of a run whose node or Ray process is lost
 CONNECT = 10.0  # seconds to wait for a cluster; Ray itself waits for many minutes
