@@ -31,8 +31,8 @@ from torch import nn
 
 from gatelab import Recurrent, cells
 from gatelab.engine.fused import compiler
+from gatelab.engine.fused.kernel_source import KernelSource
 from gatelab.engine.fused.phases import parameters_only
-from gatelab.engine.fused.source import Source
 from gatelab.lang.gradient import gradient
 from gatelab.lang.graph import Node, walk, weights
 from gatelab.lang.operations import POINTWISE
@@ -204,7 +204,7 @@ def measure(cell: str, shape: Shape, seconds: float, kernel: str) -> Result:
 
 
 def kernel_digest(cell: str) -> str:
-    text = "".join((Source(cells.get(cell), False).text, compiler.RUNTIME, *compiler.COMMON))
+    text = "".join((KernelSource(cells.get(cell), False).text, compiler.RUNTIME, *compiler.COMMON))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -15,7 +15,7 @@ from gatelab.cli import main
 from gatelab.experiments.executors import Executor
 from gatelab.experiments.planned import Planned
 from gatelab.experiments.worker import Finished, Worker
-from gatelab.report.inspection import write as inspection
+from gatelab.report.inspection import write_inspection as inspection
 from gatelab.training import train
 
 # The same examples every time, and no clock: a test run says the same thing on every machine. To look for new ones:

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from gatelab import tasks
-from gatelab.experiments.experiment import Comparison, Experiment, Family
+from gatelab.experiments.experiment import Comparison, Experiment, TestFamily
 from gatelab.experiments.facts import of_task
 from gatelab.experiments.planned import RunName
 from gatelab.experiments.stats import count_tests
@@ -97,7 +97,7 @@ def experiment(
         models=specs,
         runs=tuple(RunName(model, seed) for model in models for seed in range(seeds)),
         versions={},
-        family=Family(tests=tests or expected, studies=() if tests in (None, expected) else ("one", "other")),
+        family=TestFamily(tests=tests or expected, studies=() if tests in (None, expected) else ("one", "other")),
         threads=1,
         seconds=seconds,
     )

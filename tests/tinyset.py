@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gatelab.tasks import sources, store
+from gatelab.tasks import published, store
 from gatelab.tasks.download import Download
 
 
@@ -28,8 +28,8 @@ PLAIN = {name: idx(array) for name, array in ARRAYS.items()}
 GZIPPED = {f"{name}.gz": gzip.compress(content, mtime=0) for name, content in PLAIN.items()}
 
 
-def source(*mirrors: str) -> store.Source:
-    return store.Source(
+def source(*mirrors: str) -> store.PublishedData:
+    return store.PublishedData(
         name="tiny",
         folders=("tiny", "tiny/raw", "TINY/raw"),
         contents={name: hashlib.sha256(content).hexdigest() for name, content in PLAIN.items()},
@@ -42,7 +42,7 @@ def source(*mirrors: str) -> store.Source:
 
 
 def load(data_dir: Path | None, *mirrors: str) -> store.Arrays:
-    return store.load(source(*mirrors), data_dir, "bytes", sources.decode_idx)
+    return store.load(source(*mirrors), data_dir, "bytes", published.decode_idx)
 
 
 def right(arrays: store.Arrays) -> bool:

@@ -14,18 +14,18 @@ from gatelab.errors import GatelabError
 MAX_BYTES = 1_000_000  # size limit of a file
 
 
-class Source(NamedTuple):
+class Definition(NamedTuple):
     """A file and the name of something that it defines."""
 
     file: Path
     name: str
 
 
-def parse(text: str) -> Source | None:
+def parse(text: str) -> Definition | None:
     """Split FILE.py:NAME; None if the text is a name of the library. FILE.py alone is an error."""
     file, colon, name = text.rpartition(":")
     if colon and file.endswith(".py"):
-        return Source(Path(file), name)
+        return Definition(Path(file), name)
     if text.endswith(".py"):
         raise GatelabError(f"{text} is a file: name what it defines, as in {text}:my_name")
     return None

@@ -10,7 +10,7 @@ import torch
 
 from gatelab import analysis, cell, cells, learned, sigmoid, tanh, tasks
 from gatelab.analysis import clamping, eigenvalues, gates, horizon, predictions, subject
-from gatelab.analysis.steps import Step
+from gatelab.analysis.steps import FixedStep
 from gatelab.models import SequenceClassifier, StepPredictor
 from gatelab.training import Run
 
@@ -153,7 +153,7 @@ def test_with_all_directions_the_norm_is_exactly_autograds(cell, lengths):
             def last(start, row=row, first=end - lag, end=end):
                 states = start.split(4)
                 for t in range(first, end):
-                    states = Step(seen.parameters).forward(x[row, t], states)
+                    states = FixedStep(seen.parameters).forward(x[row, t], states)
                 return joined(states)
 
             start = joined([state[row] for state in history.states[end - lag]])
@@ -276,7 +276,7 @@ def test_eigenvalues_are_those_of_autograds_jacobian(cell):
     for t, values in zip(found.steps, found.values, strict=True):
         before = joined([state[0] for state in history.states[t]])
         jacobian = torch.autograd.functional.jacobian(
-            lambda s, t=t: joined(Step(seen.parameters).forward(example.x[0, t], s.split(4))), before
+            lambda s, t=t: joined(FixedStep(seen.parameters).forward(example.x[0, t], s.split(4))), before
         )
         wanted = torch.linalg.eigvals(jacobian).numpy()
         np.testing.assert_allclose(np.sort_complex(values), np.sort_complex(wanted), atol=1e-10)

@@ -41,7 +41,7 @@ from torch import Tensor
 
 from gatelab import Recurrent, hold
 from gatelab.export import export, network_of
-from gatelab.export.js_runner import Node
+from gatelab.export.js_runner import NodeProcess
 from gatelab.export.torch_module import _imported
 from gatelab.lang import Cell
 from gatelab.lang.document import digest, from_document, to_document
@@ -305,7 +305,7 @@ def _gradient(case: Case, target: str, folder: Path) -> None:
     wanted = exact(0.0)
     if target == "js":
         name = network_of(case.layer(case.cell, "eager")).name
-        node = Node(folder / target, name)
+        node = NodeProcess(folder / target, name)
         rows = [node.ask(xs=row.numpy(), of=of.numpy())["gradient"]["x"] for row in case.x.double()]
         got = torch.tensor(rows, dtype=torch.float64).reshape(wanted.shape)
     else:

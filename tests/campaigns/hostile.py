@@ -58,13 +58,13 @@ def imported() -> None:
     import gatelab.cli.terminal.experiment
     import gatelab.experiments.executors.local
     import gatelab.experiments.studies
-    import gatelab.experiments.verify
+    import gatelab.experiments.verify_experiment
     import gatelab.report.forecast
-    import gatelab.report.inspection.write
-    import gatelab.report.paper.write
+    import gatelab.report.inspection.write_inspection
+    import gatelab.report.paper.write_paper
     import gatelab.report.progress
-    import gatelab.report.write
-    import gatelab.use.files
+    import gatelab.report.write_report
+    import gatelab.use.file_predictions
     import gatelab.use.forecasting  # noqa: F401
 
     torch.set_num_threads(1)

@@ -31,7 +31,7 @@ import numpy as np
 
 from gatelab import sealed
 from gatelab.disk import TEMPORARY, foreign
-from gatelab.experiments.verify import verify_experiment
+from gatelab.experiments.verify_experiment import verify_experiment
 from gatelab.training import Run
 from gatelab.training.verify import verify
 

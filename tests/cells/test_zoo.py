@@ -16,7 +16,7 @@ from beside_eager import (
 from oracles import ORACLES
 
 from gatelab import Recurrent, cells
-from gatelab.engine.fused.source import Source
+from gatelab.engine.fused.kernel_source import KernelSource
 
 B, T, D, H = 3, 7, 4, 5
 P = dict[str, torch.Tensor]
@@ -136,5 +136,5 @@ def test_fused_is_eager(name):
 
 def test_every_kernel_is_distinct():
     """Two cells with the same equations would be one cell under two names."""
-    bodies = {Source(cells.get(name)).text.split("#include")[1] for name in cells.names()}
+    bodies = {KernelSource(cells.get(name)).text.split("#include")[1] for name in cells.names()}
     assert len(bodies) == len(cells.names())

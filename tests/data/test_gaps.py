@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatelab import tasks
-from gatelab.data import gaps, intervals, timestamps
-from gatelab.data.intervals import typical_interval
+from gatelab.data import gaps, time_intervals, timestamps
+from gatelab.data.time_intervals import typical_interval
 from gatelab.errors import DataError
 
 DAYS = [datetime(2024, 1, 1) + timedelta(days=i) for i in range(120)]
@@ -46,11 +46,11 @@ def content(path: Path, **options: object):
 )
 def test_clocks_and_calendars_are_recognised_with_and_without_gaps(times, interval):
     stamps = np.array(times, "datetime64[us]")
-    full = intervals.regular(stamps)
+    full = time_intervals.regular(stamps)
     assert (full.interval, full.missing) == (interval, 0)
     np.testing.assert_array_equal(full.complete, stamps)
     kept = np.delete(stamps, [4, 11, 12])
-    found = intervals.regular(kept)
+    found = time_intervals.regular(kept)
     assert (found.interval, found.missing) == (interval, 3)
     np.testing.assert_array_equal(found.complete, stamps)
     np.testing.assert_array_equal(found.complete[found.positions], kept)
@@ -58,10 +58,10 @@ def test_clocks_and_calendars_are_recognised_with_and_without_gaps(times, interv
 
 def test_irregular_times_have_no_interval():
     seconds = np.cumsum(np.random.RandomState(0).randint(1, 1000, 50))
-    assert intervals.regular(seconds.astype("datetime64[s]")) is None
-    assert intervals.regular(np.sqrt(np.arange(1, 50))) is None
-    assert intervals.regular(np.arange(50) * 0.1).interval == "0.1"
-    assert intervals.regular(np.array([0.0, 1.0, 2.0, 90.0])) is None  # more steps missing than there are
+    assert time_intervals.regular(seconds.astype("datetime64[s]")) is None
+    assert time_intervals.regular(np.sqrt(np.arange(1, 50))) is None
+    assert time_intervals.regular(np.arange(50) * 0.1).interval == "0.1"
+    assert time_intervals.regular(np.array([0.0, 1.0, 2.0, 90.0])) is None  # more steps missing than there are
 
 
 def test_missing_steps_are_named_and_filled(tmp_path):
@@ -171,7 +171,7 @@ def test_offsets_from_utc_and_fractions_of_seconds(tmp_path):
         f"2023-10-29T0{2 + h}:00:00+01:00" for h in range(6)
     ]
     times = timestamps.parse_column(local)
-    assert intervals.regular(times).missing == 0
+    assert time_intervals.regular(times).missing == 0
     assert str(times[0]) == "2023-10-28T23:00:00.000000"
     fast = [f"2024-01-01 00:00:{i // 10:02}.{i % 10}00" for i in range(120)]
     read = content(series(tmp_path, fast))
@@ -353,13 +353,13 @@ def test_a_forecast_treats_new_data_as_in_training(tmp_path, cli):
 
 
 @pytest.mark.parametrize(("intervals", "typical"), [([1, 2], 1), ([2, 1, 1, 2], 1), ([2, 1, 2], 2), ([5], 5)])
-def test_the_interval_is_the_lower_median(intervals, typical):
+def test_the_interval_is_the_lower_median(time_intervals, typical):
     """Where half of the intervals are gaps, the others are the interval."""
-    assert typical_interval(np.array(intervals)) == typical
+    assert typical_interval(np.array(time_intervals)) == typical
 
 
 def test_a_series_whose_every_second_interval_is_a_gap_keeps_its_interval():
-    found = intervals.regular(np.array([0.0, 1, 3, 4, 6]))
+    found = time_intervals.regular(np.array([0.0, 1, 3, 4, 6]))
     assert found is not None
     assert (found.interval, found.missing) == ("1", 2)
 

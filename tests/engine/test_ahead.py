@@ -16,7 +16,7 @@ import gatelab
 from gatelab import cells
 from gatelab.engine import choose
 from gatelab.engine.fused import ahead, compiler, files, function, prebuilt
-from gatelab.engine.fused.source import Source
+from gatelab.engine.fused.kernel_source import KernelSource
 
 pytestmark = pytest.mark.skipif(not prebuilt.is_possible(), reason="the levels are those of x86-64, on Linux")
 
@@ -103,8 +103,8 @@ def test_a_value_of_a_hyperparameter_is_no_part_of_the_kernel(built, tmp_path, f
 
 
 def test_what_a_kernel_is_compiled_from_is_its_key(monkeypatch):
-    text = Source(cells.gru).text
-    keys = {compiler.key(text), compiler.key(Source(cells.gru, watch=True).text), compiler.key(text + "\n")}
+    text = KernelSource(cells.gru).text
+    keys = {compiler.key(text), compiler.key(KernelSource(cells.gru, watch=True).text), compiler.key(text + "\n")}
     monkeypatch.setattr(compiler, "RUNTIME", compiler.RUNTIME + "\n")
     keys.add(compiler.key(text))
     for k, part in enumerate(compiler.COMMON):
@@ -145,7 +145,7 @@ def test_kernels_know_no_openmp_runtime(built):
 
 def test_kernels_of_one_library_are_told_apart(copied, own):
     leaky = cells.get(f"{own}:leaky")
-    texts = [Source(cell, watch).text for cell in (cells.gru, leaky) for watch in (False, True)]
+    texts = [KernelSource(cell, watch).text for cell in (cells.gru, leaky) for watch in (False, True)]
     (library,) = {compiler.compiled_ahead(text) for text in texts}
     assert prebuilt.keys(library) == {compiler.key(text) for text in texts}
     addresses = set()
@@ -199,7 +199,7 @@ def test_a_library_that_cannot_be_trusted_is_not_used(copied, tmp_path, damage, 
             path.write_bytes(content[:999] + bytes([content[999] ^ 255]) + content[1000:])
         if damage == "writable":
             path.chmod(0o777)
-    assert compiler.compiled_ahead(Source(cells.gru).text) is None
+    assert compiler.compiled_ahead(KernelSource(cells.gru).text) is None
     done = forks.run(RUN, "gru", **hidden(copied, tmp_path / "cache"))
     assert done.stdout.startswith("eager\n")
     assert "neither compiled ahead nor cached" in done.stderr
@@ -251,18 +251,18 @@ def test_a_folder_that_cannot_be_used_is_an_error(tmp_path, monkeypatch, make, m
     make(folder)
     monkeypatch.setenv("GATELAB_KERNELS", str(folder))
     with pytest.raises(compiler.CompilerError, match=f"GATELAB_KERNELS names '{folder}', which (?s:.)*{message}"):
-        compiler.load("gru", Source(cells.gru).text)
+        compiler.load("gru", KernelSource(cells.gru).text)
     choose._tried.cache_clear()
 
 
 def test_a_library_that_cannot_be_loaded_says_so(tmp_path, monkeypatch):
-    key = compiler.key(Source(cells.gru).text)
+    key = compiler.key(KernelSource(cells.gru).text)
     path = tmp_path / f"junk-{prebuilt.supported()[0]}.so"
     path.write_bytes(f"forward_{key}\0".encode())
     files.seal(path, path.name)
     monkeypatch.setenv("GATELAB_KERNELS", str(tmp_path))
     with pytest.raises(compiler.CompilerError, match=r"cannot be loaded \(.*\): compile them on a system as old"):
-        compiler.load("gru", Source(cells.gru).text)
+        compiler.load("gru", KernelSource(cells.gru).text)
 
 
 def test_doctor_accepts_kernels_compiled_ahead(built, tmp_path, forks):

@@ -16,7 +16,7 @@ import gatelab
 from gatelab import cells
 from gatelab.disk import cache_folder
 from gatelab.engine.fused import compiler, files
-from gatelab.engine.fused.source import Source
+from gatelab.engine.fused.kernel_source import KernelSource
 
 SOURCE = '#include "runtime.hpp"\nextern "C" int answer() { return 42; }\n'
 
@@ -51,7 +51,7 @@ def with_gru(monkeypatch, tmp_path) -> Path:
     """The same with the kernels that RUN_A_LAYER needs."""
     kernels = []
     for name, watch in (("gru", False), ("gru_gates", True)):
-        source = Source(cells.gru, watch).text
+        source = KernelSource(cells.gru, watch).text
         compiler.load(name, source)
         kernels.append(compiler.cached(name, source))
     monkeypatch.setenv("GATELAB_CACHE", str(tmp_path))
@@ -140,7 +140,7 @@ def test_generated_code_has_no_warnings(tmp_path):
     path = tmp_path / "kernel.cpp"
     kernels = []
     for name in cells.names():
-        text = Source(cells.get(name), watch=len(kernels) % 2 == 0).text
+        text = KernelSource(cells.get(name), watch=len(kernels) % 2 == 0).text
         functions = re.findall(r'^extern "C" \w+ (\w+)\(', text, re.MULTILINE)
         kernels.append(re.sub(rf"\b({'|'.join(functions)})\((?=void|p, n)", rf"\1_{name}(", text))
     path.write_text("\n".join(kernels))
@@ -157,12 +157,12 @@ def test_generated_code_has_no_warnings(tmp_path):
 
 
 def test_generated_code_names_the_equations():
-    text = Source(cells.agru).text
+    text = KernelSource(cells.agru).text
     for line in cells.agru.text().splitlines():
         assert f"//   {line}" in text
     for part in ("const V g_z = sigmoid(", "const V g_r = sigmoid(", "const V g_n = tanh(", "s_epsilon * ", "d_W_z"):
         assert part in text
-    assert Source(cells.agru).text == text  # deterministic: the source is the cache key
+    assert KernelSource(cells.agru).text == text  # deterministic: the source is the cache key
 
 
 def test_location_of_the_cache(monkeypatch):

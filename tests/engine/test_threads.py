@@ -39,7 +39,7 @@ def layer_in_pool(request, monkeypatch):
         if not pools:
             monkeypatch.setattr(kernels, "settings_of_waiting", lambda: "decided" if request.param == "own" else "")
             library.new_pool.restype = ctypes.c_void_p
-            pools.append(library.new_pool(ctypes.byref(kernels.Given.here())))
+            pools.append(library.new_pool(ctypes.byref(kernels.PoolInputs.here())))
         library.use_pool(pools[0])
         return layer
 
@@ -157,13 +157,13 @@ def test_a_busy_machine_lets_threads_of_torch_sleep():
 def test_whoever_decides_how_threads_wait_is_respected(monkeypatch):
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
         monkeypatch.delenv(name, raising=False)
-    assert kernels.Given.here().parallel is not None, "torch has no OpenMP runtime"
-    assert kernels.Given.here().cores is not None
+    assert kernels.PoolInputs.here().parallel is not None, "torch has no OpenMP runtime"
+    assert kernels.PoolInputs.here().cores is not None
     monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
-    assert (kernels.Given.here().parallel, kernels.Given.here().cores) == (None, None)
+    assert (kernels.PoolInputs.here().parallel, kernels.PoolInputs.here().cores) == (None, None)
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")  # they spin: beside them ours would be slow
-    assert kernels.Given.here().parallel is not None
-    assert kernels.Given.here().cores is None
+    assert kernels.PoolInputs.here().parallel is not None
+    assert kernels.PoolInputs.here().cores is None
 
 
 @pytest.mark.parametrize(

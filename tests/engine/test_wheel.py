@@ -14,7 +14,7 @@ from places import ROOT
 
 from gatelab import cells
 from gatelab.engine.fused import compiler, prebuilt
-from gatelab.engine.fused.source import Source
+from gatelab.engine.fused.kernel_source import KernelSource
 
 EVERY_CELL = """
 import json, sys
@@ -99,7 +99,9 @@ def test_every_cell_runs_fused_without_a_compiler(environment, tmp_path, level):
 def test_doctor_is_content_without_a_compiler(environment, tmp_path):
     done = run(environment, "gatelab", "doctor", cache=tmp_path)
     assert done.returncode == 0, done.stderr
-    keys = {compiler.key(Source(cells.get(name), watch).text) for name in cells.names() for watch in (False, True)}
+    keys = {
+        compiler.key(KernelSource(cells.get(name), watch).text) for name in cells.names() for watch in (False, True)
+    }
     assert f"{len(keys)} kernels in" in done.stdout  # a cell without gates has one for both
     assert "gru compiled ahead" in done.stdout
 

@@ -33,7 +33,7 @@ from gatelab.sklearn import RecurrentClassifier, RecurrentRegressor
 from gatelab.training import Run, TrainingSpec
 from gatelab.training.objective import Objective
 from gatelab.training.verify import verify
-from gatelab.use.files import predict
+from gatelab.use.file_predictions import predict
 from gatelab.use.inputs import Sequences
 
 QUICK = {"hidden_size": 8, "max_epochs": 8, "learning_rate": 0.02, "random_state": 0}

@@ -35,7 +35,7 @@ from gatelab.estimators.forecasting.ensemble import Material
 from gatelab.estimators.forecasting.history import History
 from gatelab.estimators.forecasting.intervals import Scores, conformal_rank
 from gatelab.estimators.forecasting.transforms import KINDS, Combination, Transform
-from gatelab.estimators.forecasting.verify import verify_forecaster
+from gatelab.estimators.forecasting.verify_forecaster import verify_forecaster
 from gatelab.estimators.forecasting.windows import Windows
 from gatelab.sklearn import RecurrentForecaster
 

@@ -20,7 +20,7 @@ from gatelab.experiments.probe import refuse_alike
 from gatelab.experiments.results import read_results
 from gatelab.experiments.studies import directories, execute
 from gatelab.report.words.findings import change_names
-from gatelab.report.write import write_reports
+from gatelab.report.write_report import write_reports
 from gatelab.training import Run, build, train
 from gatelab.training import config as training_config
 

@@ -105,7 +105,7 @@ def test_only_files_of_a_run_are_received(tmp_path, name):
     with pytest.raises(DataError, match="is not a file of a run"):
         transfer.write(tmp_path / "run", {name: b""})
     assert not (tmp_path / "run").exists()
-    keeper = transfer.Keeper(str(tmp_path / "experiment"))
+    keeper = transfer.DirectoryKeeper(str(tmp_path / "experiment"))
     with pytest.raises(DataError, match="leads out of"):
         keeper.lend("../elsewhere", "a")
     (tmp_path / "elsewhere").mkdir()
@@ -116,7 +116,7 @@ def test_only_files_of_a_run_are_received(tmp_path, name):
 
 
 def test_a_run_is_the_task_that_asked_last(tmp_path):
-    keeper, path, claims = transfer.Keeper(str(tmp_path)), Path("runs/gru"), Claims(tmp_path)
+    keeper, path, claims = transfer.DirectoryKeeper(str(tmp_path)), Path("runs/gru"), Claims(tmp_path)
     other = claims.take(path)
     assert keeper.lend("runs/gru", "a") is None  # a worker has it
     other.fail("no memory")

@@ -20,13 +20,13 @@ from gatelab.experiments.plan import plan
 from gatelab.experiments.results import read_results
 from gatelab.experiments.tuning import outcome, search
 from gatelab.experiments.tuning.outcome import best_of_weights, explained
-from gatelab.experiments.tuning.search import Ended, Trial, best, is_hopeless, pruner_of, suggest
+from gatelab.experiments.tuning.search import EndedTrial, Trial, best, is_hopeless, pruner_of, suggest
 from gatelab.experiments.tuning.space import Range, applied, place_of
-from gatelab.experiments.verify import verify_experiment
+from gatelab.experiments.verify_experiment import verify_experiment
 from gatelab.experiments.worker import Finished
 from gatelab.report import search as pictures
 from gatelab.report.words.search import search_findings
-from gatelab.report.write import write_reports
+from gatelab.report.write_report import write_reports
 from gatelab.training import ModelSpec, Run, RunSpec, train
 
 pytest.importorskip("optuna")
@@ -175,7 +175,7 @@ def test_tpe_learns_from_earlier_rounds_and_from_nothing_else():
 
     def ended(number):
         rate = float(10 ** np.random.RandomState(number).uniform(-3, -1))
-        return Ended(number, "done", {"learning_rate": rate}, [-abs(np.log10(rate) + 1.5)])  # best at 0.03
+        return EndedTrial(number, "done", {"learning_rate": rate}, [-abs(np.log10(rate) + 1.5)])  # best at 0.03
 
     known = [ended(number) for number in range(20)]
     near = [abs(np.log10(suggest(trial, known)["learning_rate"]) + 1.5) for trial in trials[20:]]
@@ -279,7 +279,7 @@ def test_a_model_whose_trials_all_diverge_fails_in_words(tmp_path):
     assert results.search.models["gru"].chosen is None
     assert "gru: 2 trials without a score (diverged or failed): 1 and 2." in search_findings(results.search)
     with pytest.raises(GatelabError, match="none of the 2 trials of gru has finished"):
-        best([Ended(0, "diverged", {}, []), Ended(1, "failed", {}, [])], "gru")
+        best([EndedTrial(0, "diverged", {}, []), EndedTrial(1, "failed", {}, [])], "gru")
 
 
 def test_the_ready_config_in_small(tmp_path):
@@ -304,7 +304,7 @@ def test_the_expected_best_is_that_of_all_subsets():
 def test_the_variance_that_a_setting_explains():
     random = np.random.RandomState(2)
     rates = 10 ** random.uniform(-4, -2, 30)
-    trials = [Ended(i, "done", {"learning_rate": rate, "other": i % 2}, [0.0]) for i, rate in enumerate(rates)]
+    trials = [EndedTrial(i, "done", {"learning_rate": rate, "other": i % 2}, [0.0]) for i, rate in enumerate(rates)]
     curve = -((np.log10(rates) + 3) ** 2)
     values = Range(log=(1e-4, 1e-2))
     assert explained(trials, curve, "learning_rate", values) == pytest.approx(1)
@@ -356,8 +356,8 @@ def test_an_ablation_can_be_tuned(tmp_path):
 def test_a_trial_that_diverged_counts_as_the_worst_of_any_model():
     """Errors are negative scores: 0 would be the best of all."""
     found = {
-        "a": [Ended(0, "done", {}, [-1.0]), Ended(1, "diverged", {}, [-0.1])],
-        "b": [Ended(0, "done", {}, [-2.5, -2.0]), Ended(1, "failed", {}, [])],
+        "a": [EndedTrial(0, "done", {}, [-1.0]), EndedTrial(1, "diverged", {}, [-0.1])],
+        "b": [EndedTrial(0, "done", {}, [-2.5, -2.0]), EndedTrial(1, "failed", {}, [])],
     }
     assert outcome._scores(found["a"], found).tolist() == [-1.0, -2.0]
     assert outcome._scores(found["b"], found).tolist() == [-2.0, -2.0]

@@ -21,7 +21,7 @@ from gatelab.experiments.bench import bench, read_experiment, take_part
 from gatelab.experiments.claims import Claims
 from gatelab.experiments.experiment import planned
 from gatelab.experiments.plan import plan
-from gatelab.experiments.status import Watch
+from gatelab.experiments.status import RunWatch
 from gatelab.training import Run
 
 GATELAB = str(Path(sys.executable).with_name("gatelab"))
@@ -67,12 +67,12 @@ def test_workers_share_an_experiment_and_one_that_is_killed_loses_nothing(tmp_pa
     (tmp_path / "c.yaml").write_text(json.dumps(TOLD))
     code, _, err = cli("bench", tmp_path / "c.yaml", "--plan-only", "--output-dir", directory, "--jobs", "2")
     assert (code, f"gatelab worker {directory}" in err) == (0, True)
-    assert {run.status for run in Watch(directory).look()} == {"waiting"}
+    assert {run.status for run in RunWatch(directory).look()} == {"waiting"}
     held = told.at_batch(30, "wait", "seed-5", tmp_path / "held")  # an epoch has 13
     first, second = (started(directory, "--task", told.TASK, **held) for _ in range(2))
     runs = [directory / run.path for run in plan(spec())]
     wait_for(lambda: sum((run / "checkpoint.safetensors").is_file() for run in runs) == 2)
-    states = Watch(directory).look()
+    states = RunWatch(directory).look()
     assert sum(run.status == "running" for run in states) == 2
     assert all(run.host for run in states if run.status == "running")
     os.killpg(first.pid, signal.SIGKILL)  # the worker, and the process of its run
@@ -83,7 +83,7 @@ def test_workers_share_an_experiment_and_one_that_is_killed_loses_nothing(tmp_pa
         assert same_bits(directory / run.path, alone / run.path), run.title
     resumed = [len(Run(run).manifest().resumed) for run in runs]
     assert sorted(resumed) == [0, 0, 0, 1]  # nothing was done twice
-    assert {run.status for run in Watch(directory).look()} == {"done"}
+    assert {run.status for run in RunWatch(directory).look()} == {"done"}
     assert not list((directory / "claims").rglob("[0-9]*"))
     code, out, _ = cli("status", directory)
     assert (code, "4 of 4 runs ended" in out) == (0, True)
@@ -96,7 +96,7 @@ def test_a_worker_takes_no_more_than_it_is_told_and_stops_when_asked(tmp_path):
     directory = tmp_path / "experiment"
     studies.plan_only({"": spec(training={**CONTENT["training"], "num_epochs": 2})}, directory, lambda runs: 1)
     assert take_part(directory, jobs=2, most=1) == ["done"]
-    assert sorted(run.status for run in Watch(directory).look()) == ["done", "waiting", "waiting", "waiting"]
+    assert sorted(run.status for run in RunWatch(directory).look()) == ["done", "waiting", "waiting", "waiting"]
     long = {**CONTENT["training"], "num_epochs": 1_000_000}
     other = tmp_path / "long"
     studies.plan_only({"": spec(training=long, runs=1)}, other, lambda runs: 1)
@@ -173,6 +173,6 @@ def test_the_state_of_a_study_is_that_of_its_own_runs(tmp_path):
     studies.plan_only({"one": spec(), "two": spec()}, tmp_path / "experiment", lambda runs: 1)
     first = plan(spec())[0]
     assert Claims(tmp_path / "experiment" / "two").take(first.path) is not None
-    states = Watch(tmp_path / "experiment").look()
+    states = RunWatch(tmp_path / "experiment").look()
     assert [(run.model, run.name) for run in states if run.status == "running"] == [(f"two: {first.model}", "seed 5")]
     assert sum(run.status == "waiting" for run in states) == 7

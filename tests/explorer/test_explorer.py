@@ -19,7 +19,7 @@ from gatelab import analysis, cells
 from gatelab.analysis.clamping import agreement, clamped, opposite
 from gatelab.engine.unroll import unroll
 from gatelab.explorer import EXHIBITS, explorer, write_explorer, write_gallery
-from gatelab.explorer.write import PARTS
+from gatelab.explorer.write_page import PARTS
 from gatelab.export import network_of
 from gatelab.export.javascript import script
 from gatelab.models import SequenceClassifier
@@ -1140,7 +1140,7 @@ training: {num_epochs: 1, threads: 1}
 
 
 def test_inspections_link_to_it(cli, runs, monkeypatch):
-    monkeypatch.setattr("gatelab.report.inspection.write._figures", lambda inspection: {})  # they take long
+    monkeypatch.setattr("gatelab.report.inspection.write_inspection._figures", lambda inspection: {})  # they take long
     write_explorer([runs("rows")], runs("rows") / "explorer.html")
     assert cli("inspect", runs("rows"))[0] == 0
     assert 'href="../explorer.html"' in (runs("rows") / "inspect" / "inspect.html").read_text()

@@ -23,7 +23,7 @@ from gatelab.export.check import Reference, Runner, beginning, check, in_pieces
 from gatelab.export.network import Head, Network
 from gatelab.export.numpy_run import NumpyRunner, convolved
 from gatelab.export.target import Settings
-from gatelab.export.write import TARGETS
+from gatelab.export.write_export import TARGETS
 from gatelab.lang.values import constant
 from gatelab.models import StepPredictor
 from gatelab.tasks.preparation import Preparation

@@ -28,7 +28,7 @@ from gatelab.errors import GatelabError
 from gatelab.export import Settings, network_of, to_js
 from gatelab.export.check import check
 from gatelab.export.javascript import write
-from gatelab.export.js_runner import Node, NodeRunner
+from gatelab.export.js_runner import NodeProcess, NodeRunner
 from gatelab.export.network import Network
 from gatelab.export.target import RuntimeMissingError
 from gatelab.lang import cell, sigmoid, tanh
@@ -50,9 +50,9 @@ def model_of(name, layers=1, **options):
     return as_trained(SequenceClassifier(own, D, H, 3, layers, dropout=0.0, **options).eval())
 
 
-def exported(net: Network, path: Path) -> Node:
+def exported(net: Network, path: Path) -> NodeProcess:
     write(net, path / net.name, Settings())
-    return Node(path / net.name, net.name)
+    return NodeProcess(path / net.name, net.name)
 
 
 def relative(got, expected) -> float:
@@ -478,13 +478,13 @@ def test_the_weights_of_another_network_are_refused(tmp_path):
     exported(network_of(model_of("lstm"), "other"), tmp_path)
     shutil.copy(tmp_path / "other" / "other.weights.mjs", tmp_path / "small" / "small.weights.mjs")
     with pytest.raises(GatelabError, match=r"the weights have no layers.0.fwd.W.n: expected those of small"):
-        Node(tmp_path / "small", "small")
+        NodeProcess(tmp_path / "small", "small")
 
 
 def test_without_node_the_export_is_not_checked(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RuntimeMissingError, match="node is not installed"):
-        Node(tmp_path, "network")
+        NodeProcess(tmp_path, "network")
     assert to_js(model_of("gru"), tmp_path / "out").unchecked.startswith("node is not installed")
 
 

@@ -18,7 +18,7 @@ from gatelab import Recurrent, cell, cells
 from gatelab.export import network_of, to_torch
 from gatelab.export.check import TOLERANCE, check
 from gatelab.export.torch_module import _imported, run_module, runner, write, write_module
-from gatelab.export.torch_source import Source, file_stem
+from gatelab.export.torch_source import ModuleSource, file_stem
 from gatelab.lang import (
     clamp,
     exp,
@@ -342,16 +342,17 @@ def test_a_matrix_expression_is_one_matrix(tmp_path):
     """Named as in the equations, or after what it is made of."""
     assert (
         "self.A = nn.Parameter(torch.zeros(H, H))  # U_h − U_hᵀ − γ I"
-        in Source(network_of(layers("antisymmetric_rnn", 1))).text()
+        in ModuleSource(network_of(layers("antisymmetric_rnn", 1))).text()
     )
     assert (
-        "self.A_n = nn.Parameter(torch.zeros(H, H))  # U_n − U_nᵀ − γ I" in Source(network_of(layers("agru", 1))).text()
+        "self.A_n = nn.Parameter(torch.zeros(H, H))  # U_n − U_nᵀ − γ I"
+        in ModuleSource(network_of(layers("agru", 1))).text()
     )
 
 
 @pytest.mark.parametrize("name", cells.names())
 def test_the_files_are_short_lines_of_ascii_code(name):
-    source = Source(network_of(layers(name, 2)))
+    source = ModuleSource(network_of(layers(name, 2)))
     assert max(map(len, source.text().splitlines())) <= 120
     assert all(line.isascii() for line in source.layer.body)
     compile(source.text(), name, "exec")

@@ -18,12 +18,12 @@ from gatelab.errors import DataError
 from gatelab.estimators import defaults, restarting
 from gatelab.estimators.forecasting import progress
 from gatelab.estimators.forecasting.backtest import Backtest
-from gatelab.fitting import figures, forecasts, source
+from gatelab.fitting import figures, file_task, forecasts
 from gatelab.fitting import page as pages
 from gatelab.fitting import words as fit_words
-from gatelab.fitting.comparison import Comparison, wilson
-from gatelab.fitting.series import Backtested
-from gatelab.report.progress import Steps
+from gatelab.fitting.comparison import MethodComparison, wilson
+from gatelab.fitting.series_fit import Backtested
+from gatelab.report.progress import ForecasterProgress
 from gatelab.sklearn import RecurrentForecaster
 from gatelab.training import Run
 
@@ -421,7 +421,7 @@ def test_an_interrupted_fit_of_a_series_keeps_its_backtest(tmp_path, cli, monkey
 
 def test_progress_of_a_forecaster_is_said():
     said: list[str] = []
-    steps = Steps(said.append, every=0.0)
+    steps = ForecasterProgress(said.append, every=0.0)
     for done in (0, 1, 0):
         steps("training", "network (window) on 40 windows", done, 1)
     assert said[0] == "  training network (window) on 40 windows, number 1 …"
@@ -438,7 +438,7 @@ def test_progress_of_a_forecaster_is_said():
 def test_what_is_left_of_a_forecast_goes_by_what_was_done_since_it_began(monkeypatch):
     said, now = [], [0.0]
     monkeypatch.setattr("gatelab.report.progress.time", SimpleNamespace(perf_counter=lambda: now[0]))
-    steps = Steps(said.append)
+    steps = ForecasterProgress(said.append)
     steps("forecasting", "all", 10, 120)
     now[0] = 100.0
     steps("forecasting", "all", 20, 120)
@@ -475,7 +475,7 @@ def test_an_interrupted_fit_leaves_no_report(tmp_path, cli, monkeypatch):
     command = ("fit", file, "--target", "gesture", "--epochs", 1, *SMALL, "--output-dir", run)
     assert cli(*command)[0] == 130
     assert not (run / "report.html").exists()
-    monkeypatch.setattr("gatelab.fitting.series.backtested", interrupted)
+    monkeypatch.setattr("gatelab.fitting.series_fit.run_backtest", interrupted)
     file = monthly(tmp_path / "sales.csv")
     assert cli("fit", file, "--target", "sales", *QUICK, "--output-dir", tmp_path / "forecaster")[0] == 130
     assert not (tmp_path / "forecaster").exists()
@@ -548,7 +548,7 @@ def test_intervals_of_several_series_are_their_own():
     both = np.stack([np.arange(60.0), 500 + np.random.RandomState(0).normal(size=60)], 1)
     options = {"num_networks": 1, "num_steps": 8, "hidden_size": 4, "transform": "difference", "log": False}
     forecaster = RecurrentForecaster(**options, random_state=0).fit(both, fh=[1, 2, 3])
-    found, known = forecasts.continued(forecaster, 4), forecaster.predict_interval()
+    found, known = forecasts.forecast_ahead(forecaster, 4), forecaster.predict_interval()
     for k in (0, 1):
         np.testing.assert_array_equal(found.lower[:3, k], known[k, 0.9, "lower"])
         np.testing.assert_array_equal(found.upper[:3, k], known[k, 0.9, "upper"])
@@ -599,9 +599,9 @@ def test_every_series_has_a_panel_with_its_values():
 def test_a_target_called_like_a_label_is_forecast_where_there_are_dates(tmp_path):
     rows = [[f"2020-01-{day:02d}", day % 7] for day in range(1, 31)]
     file = write_csv(tmp_path / "prophet.csv", ["ds", "y"], rows)
-    assert source.read(file, "y", {}).forecasts
+    assert file_task.read(file, "y", {}).forecasts
     with pytest.raises(DataError, match="--target y"):
-        source.read(file, None, {})
+        file_task.read(file, None, {})
 
 
 def test_intervals_and_tests_are_those_of_other_packages():
@@ -611,7 +611,7 @@ def test_intervals_and_tests_are_those_of_other_packages():
         assert wilson(hits, count) == pytest.approx(proportion.proportion_confint(hits, count, 0.05, "wilson"))
     random = np.random.RandomState(0)
     true, ours, theirs = random.randint(0, 2, (3, 60))
-    found = Comparison(true, {"network": ours, "other": theirs}, True).p_value("other")
+    found = MethodComparison(true, {"network": ours, "other": theirs}, True).p_value("other")
     table = [[sum((ours == true) & (theirs == true)), sum((ours == true) & (theirs != true))],
              [sum((ours != true) & (theirs == true)), sum((ours != true) & (theirs != true))]]  # fmt: skip
     assert found == pytest.approx(tables.mcnemar(table, exact=True).pvalue)

@@ -12,7 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 from gatelab import tasks
 from gatelab.estimators import ridge
 from gatelab.fitting import gap, peers
-from gatelab.fitting.comparison import Comparison
+from gatelab.fitting.comparison import MethodComparison
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.normal(size=(40, 12, 2))
@@ -131,7 +131,7 @@ def test_the_spread_of_each_target_is_that_around_its_own_mean():
     random = np.random.RandomState(1)
     true = random.normal(size=(20, 3)) * [1, 10, 0] + [0, 500, 7]
     predicted = true + random.normal(size=(20, 3))
-    found = Comparison(true, {"network": predicted}, independent=True)
+    found = MethodComparison(true, {"network": predicted}, independent=True)
     np.testing.assert_allclose(found.r2("network"), r2_score(true, predicted, multioutput="raw_values"))
     assert found.scores["network"] == pytest.approx(r2_score(true, predicted))
 

@@ -90,10 +90,10 @@ def test_results_are_bit_identical(original):
 
 
 def test_the_compiled_kernel_is_the_same_file():
-    from gatelab.engine.fused.source import Source
+    from gatelab.engine.fused.kernel_source import KernelSource
 
     for original in (cells.agru, odd):
-        assert Source(reread(original)).text == Source(original).text
+        assert KernelSource(reread(original)).text == KernelSource(original).text
 
 
 def test_the_digest_depends_on_every_digit_but_not_on_the_docstring():

@@ -8,9 +8,9 @@ from known import experiment
 
 from gatelab import formatting, style
 from gatelab.experiments import stats
-from gatelab.experiments.experiment import Family
+from gatelab.experiments.experiment import TestFamily
 from gatelab.experiments.results import ModelResult, Results, RunResult, failures_of
-from gatelab.report import figures, tables, write
+from gatelab.report import figures, tables, write_report
 from gatelab.report.paper import manuscript
 from gatelab.report.words import findings
 from gatelab.report.words.limitations import limitations
@@ -35,7 +35,7 @@ def results_of(values: dict[str, list[float]], metric="accuracy", tests=1, base=
     larger = metric == "accuracy"
     return Results(
         metric=metric, seconds=1.0, classes=(), base=base, design=design or {}, models=models,
-        baseline=more.pop("baseline", None), family=Family(tests=tests, **more),
+        baseline=more.pop("baseline", None), family=TestFamily(tests=tests, **more),
         comparisons=tuple(stats.compare(by_seed, tests, larger, base)),
         effects=tuple(stats.effects(by_seed, design or {}, tests)), failures=failures_of(models, metric),
     )  # fmt: skip
@@ -308,4 +308,4 @@ def test_titles_name_the_data_set_of_the_users():
     task = {"name": "files", "path": "/home/ann/fsdd.npz", "label": "digit"}
     planned = experiment(task=task)
     assert manuscript.title(results, planned) == "b and a on fsdd"
-    assert write._title(results, planned) == "b, a on fsdd"
+    assert write_report._title(results, planned) == "b, a on fsdd"

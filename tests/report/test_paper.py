@@ -28,7 +28,7 @@ from gatelab.experiments.stats import Change, Effect, Estimate
 from gatelab.experiments.worker import Finished
 from gatelab.lang import Option
 from gatelab.report import tables
-from gatelab.report.paper.write import TEMPLATE, paper, write_paper
+from gatelab.report.paper.write_paper import TEMPLATE, paper, write_paper
 from gatelab.report.words import settings
 from gatelab.report.words.findings import general, in_brief, significant
 from gatelab.training import train

@@ -34,7 +34,7 @@ from gatelab.experiments.stats import Summary
 from gatelab.formatting import file_name
 from gatelab.report import escaping, figures, page, sections, studies, tables
 from gatelab.report.words import settings
-from gatelab.report.write import write_report, write_reports
+from gatelab.report.write_report import write_report, write_reports
 from gatelab.training.manifest import Manifest
 
 
@@ -387,7 +387,10 @@ def test_nothing_in_a_study_or_an_inspection_is_markup_in_its_page(experiment, t
 
     def seen(text: str) -> Seen:
         several = {f"{name}{text}": somebodys(experiment, text)[0] for name in ("one", "javascript:alert(1)", "//host")}
-        made = [*studies.sections(several, "studies.png"), sections.Section(text, [text], {}, [[text], [text]], text)]
+        made = [
+            *studies.sections(several, "studies.png"),
+            sections.PageSection(text, [text], {}, [[text], [text]], text),
+        ]
         return Seen(
             sections.page(f"title{text}", f"facts{text}", made, {"studies.png": style.new_figure(1, 1)}, tmp_path)
         )

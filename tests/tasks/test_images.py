@@ -11,7 +11,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from gatelab import tasks
-from gatelab.tasks import images, sources, store
+from gatelab.tasks import images, published, store
 
 FIRST_PERMUTED = [693, 85, 647, 392, 765, 14, 299, 711]  # RandomState(0).permutation(784), as anyone can check
 
@@ -95,21 +95,21 @@ def test_a_limit_is_balanced_and_leaves_the_test_part():
 
 def test_luma_is_what_pillow_computes():
     rgb = np.random.RandomState(0).randint(0, 256, (64, 64, 3)).astype(np.uint8)
-    assert (sources.luma(rgb) == np.asarray(Image.fromarray(rgb).convert("L"))).all()
+    assert (published.luma(rgb) == np.asarray(Image.fromarray(rgb).convert("L"))).all()
     primaries = np.array([[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255], [0, 0, 0]], np.uint8)
-    assert sources.luma(primaries).tolist() == [76, 150, 29, 255, 0]
+    assert published.luma(primaries).tolist() == [76, 150, 29, 255, 0]
 
 
 def test_cifar_records_are_planes_of_colour():
     """A record is a label, then all reds, all greens, all blues; grey and colour show the same picture."""
     planes = np.random.RandomState(0).randint(0, 256, (2, 3, 32, 32)).astype(np.uint8)
     record = np.concatenate([np.array([[3], [9]], np.uint8), planes.reshape(2, -1)], 1).tobytes()
-    files = dict.fromkeys(sources.CIFAR, record)
-    colour, grey = sources.decode_cifar(files, grey=False), sources.decode_cifar(files, grey=True)
+    files = dict.fromkeys(published.CIFAR, record)
+    colour, grey = published.decode_cifar(files, grey=False), published.decode_cifar(files, grey=True)
     assert colour["train"].shape == (10, 32, 32, 3)
     assert grey["test"].shape == (2, 32, 32, 1)
     assert colour["test"][1, 5, 6].tolist() == planes[1, :, 5, 6].tolist()
-    assert (sources.luma(colour["test"]) == grey["test"][..., 0]).all()
+    assert (published.luma(colour["test"]) == grey["test"][..., 0]).all()
     assert grey["test_labels"].tolist() == [3, 9]
 
 
@@ -134,10 +134,10 @@ def test_the_real_idx_sets(name):
 
 def test_the_split_of_a_published_set_uses_every_image_once():
     task = here("mnist")
-    arrays = store.load(sources.MNIST, None, "bytes", sources.decode_idx)
-    published = np.sort(arrays["train"].reshape(60_000, -1).view("V784").ravel())
+    arrays = store.load(published.MNIST, None, "bytes", published.decode_idx)
+    images = np.sort(arrays["train"].reshape(60_000, -1).view("V784").ravel())
     parts = torch.cat([task.train.stored, task.validation.stored]).numpy().reshape(60_000, -1)
-    assert (np.sort(np.ascontiguousarray(parts).view("V784").ravel()) == published).all()
+    assert (np.sort(np.ascontiguousarray(parts).view("V784").ravel()) == images).all()
     assert (task.test.stored.numpy().reshape(-1, 28, 28, 1) == arrays["test"]).all()
 
 

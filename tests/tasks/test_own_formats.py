@@ -10,7 +10,7 @@ import pytest
 import gatelab
 from gatelab import tasks
 from gatelab.training import ModelSpec, Run, RunSpec, TrainingSpec, train
-from gatelab.use.files import read
+from gatelab.use.file_predictions import read
 
 CLASSES = ("a", "b", "c")
 

@@ -12,7 +12,7 @@ import pytest
 import tinyset
 
 from gatelab.errors import DataError
-from gatelab.tasks import sources, store
+from gatelab.tasks import published, store
 from gatelab.tasks.download import Download
 
 
@@ -109,7 +109,7 @@ def test_a_tarball_is_read_in_place(tmp_path):
     content = {"a.bin": b"first", "b.bin": b"second"}
     import hashlib
 
-    source = store.Source(
+    source = store.PublishedData(
         name="packed",
         folders=("packed", "packed/inner"),
         contents={name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
@@ -150,11 +150,11 @@ def test_a_tarball_is_read_in_place(tmp_path):
 )
 def test_an_idx_file_is_what_its_header_says(content, message):
     with pytest.raises(DataError, match=message):
-        sources.read_idx(content, "some file")
+        published.read_idx(content, "some file")
 
 
 def test_the_published_sets_are_complete():
-    for source in (sources.MNIST, sources.FASHION_MNIST, sources.CIFAR10):
+    for source in (published.MNIST, published.FASHION_MNIST, published.CIFAR10):
         assert source.folders[0] == source.name
         assert {member for d in source.downloads for member in d.members} == set(source.contents)
         assert len(source.mirrors) >= 2
@@ -163,4 +163,4 @@ def test_the_published_sets_are_complete():
         for download in source.downloads:
             kind, _, digits = download.hash.partition(":")
             assert len(digits) == {"md5": 32, "sha256": 64}[kind]
-    assert not any(Path(d.name).suffix == ".pkl" for d in sources.CIFAR10.downloads)
+    assert not any(Path(d.name).suffix == ".pkl" for d in published.CIFAR10.downloads)

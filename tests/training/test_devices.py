@@ -9,7 +9,7 @@ from simulated_device import simulated
 from stopping import StopAfter
 
 from gatelab import sealed, tasks
-from gatelab.experiments.bench import bench, checked
+from gatelab.experiments.bench import bench, check_runs
 from gatelab.experiments.config import BenchSpec
 from gatelab.experiments.executors.local import LocalExecutor
 from gatelab.report.words.settings import hardware
@@ -138,7 +138,7 @@ def test_a_device_that_is_not_here_is_refused_before_anything_is_written(cli, tm
 def test_a_plan_for_other_machines_may_name_their_devices_and_a_worker_without_them_takes_no_run(cli, tmp_path):
     models = {"one": {"hidden_size": 3}, "two": {"hidden_size": 4}}
     spec = BenchSpec(task=DIGITS, models=models, runs=1, training={"device": "cuda", "num_epochs": 1})
-    assert len(checked(spec, tmp_path)) == 2
+    assert len(check_runs(spec, tmp_path)) == 2
     with pytest.raises(ValueError, match="no such device here"):
         bench(spec, tmp_path, LocalExecutor(1))
     arguments = ("--task", "digits:limit=60", "--cells", "gru,lstm", "--runs", 1, "--device", "cuda", "--quiet")

@@ -25,9 +25,9 @@ from gatelab.experiments.experiment import read_experiment
 from gatelab.experiments.results import read_results
 from gatelab.experiments.studies import directories
 from gatelab.experiments.studies import execute as execute_studies
-from gatelab.report.inspection.write import write_inspection
+from gatelab.report.inspection.write_inspection import write_inspection
 from gatelab.report.words.findings import findings
-from gatelab.report.write import write_reports
+from gatelab.report.write_report import write_reports
 from gatelab.training import ModelSpec, Run, RunSpec, TrainingSpec, train
 from gatelab.training.manifest import git_commit
 from gatelab.training.verify import verify

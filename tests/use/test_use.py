@@ -16,16 +16,16 @@ import torch
 import gatelab
 from gatelab import sealed, tasks
 from gatelab.analysis import inspect
-from gatelab.data import intervals, timestamps
+from gatelab.data import time_intervals, timestamps
 from gatelab.errors import DataError
 from gatelab.experiments import config
 from gatelab.experiments.bench import Watcher, bench
 from gatelab.experiments.executors.local import LocalExecutor
-from gatelab.report.inspection.write import write_inspection
+from gatelab.report.inspection.write_inspection import write_inspection
 from gatelab.tasks.series import cuts as series_cuts
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
 from gatelab.training.verify import verify
-from gatelab.use.files import predict
+from gatelab.use.file_predictions import predict
 
 CELL = """
 from pathlib import Path
@@ -115,7 +115,7 @@ def test_it_answers_for_new_recordings_as_well_as_for_the_test_set(own):
 def test_sequences_have_lengths_of_their_own_in_every_batch(own, monkeypatch):
     model, new = gatelab.load(own), gestures(20, seed=1)
     at_once = model.output(new["X"], new["lengths"])
-    monkeypatch.setattr("gatelab.use.trained.EVALUATED_AT_ONCE", 6)
+    monkeypatch.setattr("gatelab.use.trained_model.EVALUATED_AT_ONCE", 6)
     np.testing.assert_allclose(model.output(new["X"], new["lengths"]), at_once, atol=1e-5)
 
 
@@ -450,7 +450,7 @@ def test_further_inputs_are_asked_for(tmp_path, cli):
 )
 def test_times_are_recognised_and_continued(texts, following):
     known = timestamps.parse(texts)
-    times = None if known is None else intervals.future(known, 2)
+    times = None if known is None else time_intervals.future(known, 2)
     assert (None if times is None else timestamps.format_times(times)) == following
 
 
@@ -656,7 +656,7 @@ def test_a_series_trained_in_chunks_is_used_with_its_state_carried_along(tmp_pat
     wind = np.array([float(line.split(",")[2]) for line in lines[1 + task.cuts[2] :]])
     by_name, in_order = {"wind": wind, "load": load}, np.stack([load, wind], -1)
     np.testing.assert_array_equal(model.predict(by_name), model.predict(in_order))
-    monkeypatch.setattr("gatelab.use.trained.STREAM_STEPS", 7)
+    monkeypatch.setattr("gatelab.use.trained_model.STREAM_STEPS", 7)
     assert predict(model, tmp_path / "test.csv").scores["mae"] == pytest.approx(scores["mae"], rel=1e-5)
 
 

@@ -1,6 +1,6 @@
 """Analysis of trained runs: functions that return plain arrays. `report` draws them."""
 
-from gatelab.analysis.clamping import Agreement, agreement
+from gatelab.analysis.clamping import NumberAgreement, agreement
 from gatelab.analysis.eigenvalues import Spectrum, spectrum
 from gatelab.analysis.gates import GateSummary, Traces, dead_units, summaries, traces
 from gatelab.analysis.horizon import Memory, memory, time_constants
@@ -9,6 +9,22 @@ from gatelab.analysis.predictions import Predictions, predictions_of
 from gatelab.analysis.subject import Subject, load
 
 __all__ = [
-    "Agreement", "GateSummary", "Inspection", "Memory", "Predictions", "Spectrum", "Subject", "Traces", "agreement",
-    "dead_units", "inspect", "load", "memory", "predictions_of", "spectrum", "summaries", "time_constants", "traces",
+    "GateSummary",
+    "Inspection",
+    "Memory",
+    "NumberAgreement",
+    "Predictions",
+    "Spectrum",
+    "Subject",
+    "Traces",
+    "agreement",
+    "dead_units",
+    "inspect",
+    "load",
+    "memory",
+    "predictions_of",
+    "spectrum",
+    "summaries",
+    "time_constants",
+    "traces",
 ]  # fmt: skip

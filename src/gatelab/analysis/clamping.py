@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gatelab.analysis.subject import Subject
 from gatelab.engine.eager import States
-from gatelab.engine.unroll import History
+from gatelab.engine.unroll import Trajectory
 from gatelab.lang import Cell
 from gatelab.tasks.agreement import NOUNS, PLURAL, SINGULAR
 from gatelab.tasks.agreement import Agreement as Sentences
@@ -22,7 +22,7 @@ OPEN, CLOSED, DECIDED = 0.5, 0.2, 0.8
 
 
 @dataclass(frozen=True)
-class Agreement:
+class NumberAgreement:
     """How the number of the subject reaches the verb, measured on test sentences."""
 
     correlations: np.ndarray  # (H,), of each unit's state before the verb with the number (1 is plural)
@@ -83,7 +83,7 @@ class Agreement:
         return clamped >= DECIDED and clamped > self.most_by_chance
 
 
-def agreement(subject: Subject, sentences: int = SENTENCES) -> Agreement:
+def agreement(subject: Subject, sentences: int = SENTENCES) -> NumberAgreement:
     """Select the units that encode number, and clamp them."""
     task, H = subject.task, subject.recurrent.hidden_size
     assert isinstance(task, Sentences)
@@ -108,7 +108,7 @@ def agreement(subject: Subject, sentences: int = SENTENCES) -> Agreement:
         return float((clamped(subject, x, lengths, states, units) != number).double().mean())
 
     gate, strongest = update_gate(subject.cell), ranked[: _few(correlations)]
-    return Agreement(
+    return NumberAgreement(
         correlations,
         ranked,
         counts,
@@ -174,7 +174,7 @@ def clamped(subject: Subject, x: Tensor, lengths: Tensor, donor: list[States], u
     return subject.history(x, lengths, change=change)[1].argmax(1)
 
 
-def _carriers(history: History, number: Tensor) -> tuple[np.ndarray, np.ndarray]:
+def _carriers(history: Trajectory, number: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """For each unit the correlation of its state before the verb with the number, and with its state after the subject;
     in a cell with several states, those of the state with the larger correlation with the number.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from gatelab.analysis.steps import Step
+from gatelab.analysis.steps import FixedStep
 from gatelab.analysis.subject import Subject
 from gatelab.tasks import Batch
 
@@ -47,7 +47,7 @@ def spectrum(subject: Subject, example: Batch) -> Spectrum:
     """The spectrum of the first example of a batch, at evenly spaced steps."""
     history, _ = subject.history(example.x[:1], None if example.lengths is None else example.lengths[:1])
     end = len(history.x) if example.lengths is None else int(example.lengths[0])
-    step = Step(subject.parameters)
+    step = FixedStep(subject.parameters)
     n = sum(state.shape[1] for state in history.states[0])
     steps = np.unique(np.linspace(0, end - 1, STEPS if n <= LARGE else 2).round().astype(int))
     with torch.no_grad():

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gatelab.analysis.subject import Subject
-from gatelab.engine.unroll import History
+from gatelab.engine.unroll import Trajectory
 from gatelab.lang import Cell
 from gatelab.tasks import Batch
 from gatelab.tasks.examples import inside
@@ -56,7 +56,7 @@ def traces(subject: Subject, batch: Batch) -> Traces:
     return traces_of(subject.cell, history, inside(batch.x, batch.lengths))
 
 
-def traces_of(cell: Cell, history: History, exists: Tensor) -> Traces:
+def traces_of(cell: Cell, history: Trajectory, exists: Tensor) -> Traces:
     """The same from the history of a layer; `exists` is (B, T)."""
     names = cell.states
     states = {name: torch.stack([after[i] for after in history.states[1:]]) for i, name in enumerate(names)}

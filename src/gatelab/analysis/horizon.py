@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gatelab.analysis.gates import Traces
-from gatelab.analysis.steps import Step
+from gatelab.analysis.steps import FixedStep
 from gatelab.analysis.subject import Subject
 from gatelab.engine.eager import States
 from gatelab.engine.parameters import CellParameters
@@ -69,7 +69,7 @@ def decay(
     computed.
     """
     T, B = x.shape[:2]
-    step, n = Step(parameters), sum(state.shape[1] for state in states[0])
+    step, n = FixedStep(parameters), sum(state.shape[1] for state in states[0])
     probes = min(probes, n)
     rows = _directions(n, probes, x.dtype).repeat(B, 1, 1)  # (B, P, n)
     ends = torch.full((B,), T) if lengths is None else lengths

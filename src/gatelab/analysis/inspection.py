@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from gatelab.analysis.clamping import Agreement, agreement
+from gatelab.analysis.clamping import NumberAgreement, agreement
 from gatelab.analysis.eigenvalues import Spectrum, spectrum
 from gatelab.analysis.gates import GateSummary, Traces, dead_units, summaries, traces
 from gatelab.analysis.horizon import Memory, memory, time_constants
 from gatelab.analysis.predictions import Predictions, predictions_of
-from gatelab.analysis.reading import Reading, reading
+from gatelab.analysis.read_example import ReadExample, reading
 from gatelab.analysis.subject import Subject, checked_sample, in_float64, load
 from gatelab.tasks.agreement import Agreement as Sentences
 from gatelab.training import gradients
@@ -29,7 +29,7 @@ class Inspection:
 
     subject: Subject
     sample: int
-    reading: Reading
+    reading: ReadExample
     example: Traces  # of the sample alone
     probe: Traces  # of the first test examples
     gates: list[GateSummary]
@@ -40,7 +40,7 @@ class Inspection:
     recorded: Gradients | None
     gradient: StepNorms  # with the best weights
     predictions: Predictions
-    agreement: Agreement | None
+    agreement: NumberAgreement | None
 
 
 def inspect(path: Path | str, sample: int = 0, layer: int | None = None, *, accept_changes: bool = False) -> Inspection:

@@ -9,7 +9,7 @@ from gatelab.engine.eager import States
 from gatelab.engine.parameters import CellParameters
 
 
-class Step:
+class FixedStep:
     """A cell with fixed parameters. All states of a cell together are one vector of n = S × H entries."""
 
     def __init__(self, parameters: CellParameters) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gatelab.engine.parameters import CellParameters
 from gatelab.engine.recurrent import Recurrent
-from gatelab.engine.unroll import Change, History, unroll
+from gatelab.engine.unroll import Change, Trajectory, unroll
 from gatelab.errors import DataError, GatelabError
 from gatelab.lang import Cell
 from gatelab.models import Model
@@ -76,7 +76,7 @@ class Subject:
     @torch.no_grad()
     def history(
         self, x: Tensor, lengths: Tensor | None, watch: bool = False, change: Change | None = None
-    ) -> tuple[History, Tensor]:
+    ) -> tuple[Trajectory, Tensor]:
         """States of the layer at every step (with `watch` also gates), and the predictions of the model."""
         features, ends = self.model.inputs(x, lengths)
         unrolled = unroll(self.recurrent, features, ends, watch=watch, change=change)

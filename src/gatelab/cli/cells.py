@@ -63,9 +63,9 @@ def cells(
         raise GatelabError("--family and --recurrence select from the list of cells: leave out NAME")
     cell = library.get(name)
     if cpp:
-        from gatelab.engine.fused.source import Source
+        from gatelab.engine.fused.kernel_source import KernelSource
 
-        typer.echo(Source(cell).text)
+        typer.echo(KernelSource(cell).text)
         return
     if latex or python:
         typer.echo(cell.latex() if latex else cell.python().rstrip())

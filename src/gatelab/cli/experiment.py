@@ -66,7 +66,7 @@ def execute(studies: dict[str, BenchSpec], directory: Path, execution: Execution
     from gatelab.experiments import bench
     from gatelab.experiments import studies as experiments
     from gatelab.experiments.experiment import planned_family
-    from gatelab.report.write import write_reports
+    from gatelab.report.write_report import write_reports
 
     if directory.exists() and not directory.is_dir():
         raise GatelabError(f"{directory} is a file: expected a new directory, or that of an experiment to resume")

@@ -37,7 +37,7 @@ def export(
     """
     from gatelab.export import Settings
     from gatelab.export import export as exported_to
-    from gatelab.export.write import TARGETS
+    from gatelab.export.write_export import TARGETS
 
     done = exported_to(run, to, out, name=name, with_check=check, settings=Settings(chunk=chunk, int8=int8))
     for file in done.files:

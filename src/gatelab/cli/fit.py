@@ -45,9 +45,9 @@ def fit(
 
     What the file holds is recognised, and said: a series is forecast, sequences get their labels or numbers predicted.
     """
-    from gatelab.fitting import source
+    from gatelab.fitting import file_task
 
-    task = source.read(file, target, assignments(option or [], "--option", "id=patient"))
+    task = file_task.read(file, target, assignments(option or [], "--option", "id=patient"))
     changes = settings(change or [])
     try:
         if not task.forecasts:
@@ -62,12 +62,12 @@ def fit(
 
 def _fit_sequences(task: Files, path: Path, quiet: bool, given: tuple[Any, ...]) -> None:
     from gatelab.estimators import restarting
-    from gatelab.fitting import assumptions, page, sequences, words
+    from gatelab.fitting import assumptions, page, sequence_fit, words
     from gatelab.report.progress import reporter
     from gatelab.training import Run
     from gatelab.training.run import REPORT
 
-    spec = sequences.spec_of(task, *given)
+    spec = sequence_fit.spec_of(task, *given)
     _say(assumptions.of_sequences(task, spec), assumptions.cautions(task), quiet)
     try:
         found = restarting.train_or_restart(spec, path, reporter(quiet))
@@ -77,7 +77,7 @@ def _fit_sequences(task: Files, path: Path, quiet: bool, given: tuple[Any, ...])
         raise
     if found.outcome.status != "done":
         raise typer.Exit(DIVERGED)
-    judged = sequences.judged(found)
+    judged = sequence_fit.judge(found)
     page.write_sequences(judged, path, path)
     if not quiet:
         typer.echo(f"\n{words.sequence_summary(judged)}")
@@ -89,12 +89,12 @@ def _fit_sequences(task: Files, path: Path, quiet: bool, given: tuple[Any, ...])
 def _fit_series(task: Files, path: Path, quiet: bool, given: tuple[Any, ...]) -> None:
     from gatelab.disk import clear_folders, refuse_place
     from gatelab.estimators.forecasting import progress
-    from gatelab.fitting import assumptions, forecasts, page, series, words
+    from gatelab.fitting import assumptions, forecasts, page, series_fit, words
     from gatelab.formatting import counted, duration
-    from gatelab.report.progress import Steps
+    from gatelab.report.progress import ForecasterProgress
     from gatelab.training.run import BACKTEST, REPORT
 
-    plan = series.plan(task, *given)
+    plan = series_fit.plan(task, *given)
     clear_folders(path)
     if forecasts.is_done(plan, path):
         _note(f"{path} holds the forecaster of this fit already\nThe report is {path / REPORT}", quiet)
@@ -102,16 +102,16 @@ def _fit_series(task: Files, path: Path, quiet: bool, given: tuple[Any, ...]) ->
     refuse_place(path, [BACKTEST])  # of a fit that was interrupted
     _say(assumptions.of_series(plan), assumptions.cautions(task), quiet)
     begin = time.perf_counter()
-    with progress.heard_by(None if quiet else Steps(typer.echo)):
+    with progress.heard_by(None if quiet else ForecasterProgress(typer.echo)):
         _note(f"backtest: fitting on the first {counted(plan.train, 'step')} …", quiet)
-        tested = series.backtested(plan)
+        tested = series_fit.run_backtest(plan)
         path.mkdir(parents=True, exist_ok=True)
-        series.save_backtest(tested, path)
+        series_fit.save_backtest(tested, path)
         _note("\n".join(["", words.series_summary(tested), *words.series_verdict(tested), ""]), quiet)
         took = duration((time.perf_counter() - begin) * len(plan.values) / plan.train)
         _note(f"fitting on all {counted(len(plan.values), 'step')}, which takes at most about {took} …", quiet)
         try:
-            fitted = series.fitted(tested)
+            fitted = series_fit.fit_whole(tested)
         except KeyboardInterrupt:
             _note(f"The backtest is in {path / BACKTEST}. The same command begins again.", quiet)
             raise

@@ -21,7 +21,7 @@ def inspect(
 ) -> None:
     """Inspect a trained run: gates over time, memory, gradients and predictions, on one HTML page."""
     from gatelab.analysis import inspect as inspect_run
-    from gatelab.report.inspection.write import write_inspection
+    from gatelab.report.inspection.write_inspection import write_inspection
     from gatelab.training.run import INSPECTION
 
     inspection = inspect_run(run, sample, layer, accept_changes=accept_changes)

@@ -16,8 +16,8 @@ from gatelab.cli.settings import AcceptChanges
 from gatelab.errors import GatelabError
 
 if TYPE_CHECKING:
-    from gatelab.use.files import Predictions
-    from gatelab.use.trained import TrainedModel
+    from gatelab.use.file_predictions import PredictionTable
+    from gatelab.use.trained_model import TrainedModel
 
 SHOWN = 20  # rows on a terminal
 
@@ -33,7 +33,7 @@ def predict(
 ) -> None:
     """Predict for new data, in its original units. Data with targets is scored as well."""
     from gatelab.use import load
-    from gatelab.use.files import predict as predict_file
+    from gatelab.use.file_predictions import predict as predict_file
 
     refuse_overwriting(out, data)
     trained = load(run)
@@ -95,7 +95,7 @@ def comma_separated(titles: list[str], rows: list[list[Any]]) -> str:
     return text.getvalue()
 
 
-def print_scores(predictions: Predictions) -> None:
+def print_scores(predictions: PredictionTable) -> None:
     """Print the metrics on stderr."""
     from gatelab.formatting import named
 

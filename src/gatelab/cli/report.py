@@ -20,8 +20,8 @@ def report(
     from gatelab.experiments.changes import changes
     from gatelab.experiments.experiment import read_experiment
     from gatelab.experiments.studies import directories
-    from gatelab.report.paper.write import typesetter, write_paper
-    from gatelab.report.write import write_reports
+    from gatelab.report.paper.write_paper import typesetter, write_paper
+    from gatelab.report.write_report import write_reports
     from gatelab.training.identity import refuse
 
     if pdf:

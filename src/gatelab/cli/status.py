@@ -20,9 +20,9 @@ def status(
     from rich.live import Live
 
     from gatelab.cli.terminal.experiment import ENDED, table
-    from gatelab.experiments.status import Watch
+    from gatelab.experiments.status import RunWatch
 
-    console, runs = Console(highlight=False), Watch(directory)
+    console, runs = Console(highlight=False), RunWatch(directory)
     now = runs.look()
     if not (watch and console.is_terminal):
         while watch and any(run.status not in ENDED for run in now):

@@ -37,8 +37,8 @@ def verify(
 
 def _findings(directory: Path) -> list[tuple[Path, list[Finding]]]:
     from gatelab.errors import DataError
-    from gatelab.estimators.forecasting.verify import verify_forecaster
-    from gatelab.experiments.verify import verify_experiment
+    from gatelab.estimators.forecasting.verify_forecaster import verify_forecaster
+    from gatelab.experiments.verify_experiment import verify_experiment
     from gatelab.training import Run
     from gatelab.training.run import FORECASTER
     from gatelab.training.verify import verify as verify_run

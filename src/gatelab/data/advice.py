@@ -75,7 +75,7 @@ def _written(parts: Iterable[Part], spelling: Spelling) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where something was found: in a file or an argument, in a line or a row, in a column."""
 
     source: object
@@ -93,7 +93,7 @@ class Place:
 class RefusalError(DataError):
     """Data that is not understood: where, what was found there, and the options that say how to read it."""
 
-    def __init__(self, place: Place, *found: Part) -> None:
+    def __init__(self, place: Location, *found: Part) -> None:
         self.place = place
         self.advice = Advice(str(place), *found)
         super().__init__(self.advice)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gatelab.data.advice import Advice, Place, RefusalError, use
+from gatelab.data.advice import Advice, Location, RefusalError, use
 from gatelab.data.reading import Aggregate, Fill
 
 FILLS = Advice(use(fill="interpolate"), " or ", use(fill="previous"), " fills them")
@@ -95,5 +95,5 @@ def fill_sequences(
             dimension = f", dimension {index[2] + 1}" if values.shape[2] > 1 else ""
             where = f", {places[index[0]]}{dimension}: the value of step {index[1]}"
         count = f"({int(rest.sum()):,} such values)"
-        raise RefusalError(Place(source), f"{where} is {value} {count}: expected finite numbers; ", advice)
+        raise RefusalError(Location(source), f"{where} is {value} {count}: expected finite numbers; ", advice)
     return values, int(missing.sum())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gatelab.data import intervals, timestamps
+from gatelab.data import time_intervals, timestamps
 from gatelab.errors import DataError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Index:
             return None
         if self.are_dates and self.freq is not None:
             return self._continued(steps)
-        found = intervals.regular(self.times)
+        found = time_intervals.regular(self.times)
         if found is None or (self.are_dates and found.missing):
             return None
         return found.future(steps)

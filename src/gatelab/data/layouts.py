@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from gatelab.data import roles, series_tables, time_columns, wide_tables
-from gatelab.data.advice import Place, RefusalError, Use, use
+from gatelab.data import column_roles, series_tables, time_columns, wide_tables
+from gatelab.data.advice import Location, RefusalError, Use, use
 from gatelab.data.reading import Reading
 from gatelab.data.table import Table
 
@@ -44,16 +44,16 @@ def judge(table: Table, reading: Reading, columns: tuple[str, ...]) -> Layout | 
             return "wide"
         few = f"no header, few distinct values in its first column and {len(table.names) - 1} further columns"
         return _unclear(table, f" has {few}")
-    label = roles.label_column(table, reading.label)
-    named = reading.id or roles.named_as(table, roles.IDS)
-    special = (label, roles.split_column(table, reading.split), reading.group, named)
+    label = column_roles.label_column(table, reading.label)
+    named = reading.id or column_roles.named_as(table, column_roles.IDS)
+    special = (label, column_roles.split_column(table, reading.split), reading.group, named)
     one_row_each = reading.id is None or _one_row_each(table, reading.id)
-    if label is not None and not columns and one_row_each and roles.numbered_columns(table, special):
+    if label is not None and not columns and one_row_each and column_roles.numbered_columns(table, special):
         return "wide"
     if reading.id is not None:
-        roles.column(table, reading.id, "id")
+        column_roles.column(table, reading.id, "id")
         return "long"
-    if roles.id_column(table, None) is not None and (label is not None or not columns):
+    if column_roles.id_column(table, None) is not None and (label is not None or not columns):
         return "long"
     if columns:
         return "series" if reading.label is None or label is None else _labelled(table, label)
@@ -97,7 +97,7 @@ def _unclear(
     found: str,
     label: str | None = None,
     identity: str = "COLUMN",
-    place: Place | None = None,
+    place: Location | None = None,
     series: Use | None = None,
 ) -> RefusalError:
     """The error for a table that can be read in several ways."""
@@ -105,7 +105,7 @@ def _unclear(
     label_of_many = labels[0] if len(labels) == 1 else "COLUMN"
     named = {} if label is None else {"label": label}
     return RefusalError(
-        place or Place(table.path),
+        place or Location(table.path),
         f"{found}, and it is not clear what a row is: ",
         use(id=identity, label=label_of_many),
         f" if the rows are steps of many sequences{', which the id tells apart' if identity == 'COLUMN' else ''}; ",
@@ -151,7 +151,7 @@ def many_sequences(table: Table) -> tuple[str, str] | None:
             return name, f"{counter!r} starts again with each value of {name!r}"
     for name in table.names:
         lower = name.strip().lower()
-        if lower in roles.GROUPS or (name in blocks and (ID.fullmatch(lower) or lower in roles.IDS)):
+        if lower in column_roles.GROUPS or (name in blocks and (ID.fullmatch(lower) or lower in column_roles.IDS)):
             count = table.column(name).distinct
             if 1 < count <= len(table.lines) // 2:
                 return name, f"{name!r} has {count:,} values, which repeat"
@@ -164,7 +164,7 @@ def many_sequences(table: Table) -> tuple[str, str] | None:
 def _has_global_time(table: Table) -> bool:
     """Whether dates, or numbers called time, have one direction over all rows; an index does in any table."""
     found = [times.astype(np.int64) for name in table.texts if (times := table.columns[name].times) is not None]
-    names = set(time_columns.TIMES) - set(roles.INDEXES)
+    names = set(time_columns.TIMES) - set(column_roles.INDEXES)
     found += [values for name, values in table.numbers.items() if name.strip().lower() in names]
     return any((np.diff(values) > 0).all() or (np.diff(values) < 0).all() for values in found)
 
@@ -183,14 +183,14 @@ def _is_category(table: Table, name: str) -> bool:
     column = table.columns[name]
     if (column.numbers is not None and not column.are_integers) or CALENDAR.search(name):
         return False
-    return name.strip().lower() not in (*time_columns.TIMES, *roles.SPLITS)
+    return name.strip().lower() not in (*time_columns.TIMES, *column_roles.SPLITS)
 
 
 def _blocks(table: Table) -> Iterator[tuple[str, np.ndarray]]:
     """Columns of text or integers that have each value in one block of rows, and the rows where blocks start."""
     most = len(table.lines) // 3
     for name in table.names:
-        if not _is_category(table, name) or name.strip().lower() in roles.LABELS:
+        if not _is_category(table, name) or name.strip().lower() in column_roles.LABELS:
             continue
         codes = _codes(table, name)
         starts = np.flatnonzero(codes[1:] != codes[:-1]) + 1
@@ -223,7 +223,7 @@ def _constant_within(table: Table, name: str) -> list[str]:
     _, first, ids = np.unique(_codes(table, name), return_index=True, return_inverse=True)
     found = []
     for other in table.names:
-        if other != name and roles.is_value(other) and _is_category(table, other):
+        if other != name and column_roles.is_value(other) and _is_category(table, other):
             codes = _codes(table, other)
             distinct, changes = len(np.unique(codes[first])), np.count_nonzero(np.diff(codes))
             if 2 <= distinct < len(first) and changes >= distinct and (codes == codes[first][ids]).all():
@@ -239,12 +239,15 @@ def _wide_label(table: Table, known: tuple[str | None, ...]) -> str | None:
     others = [
         name
         for name in table.names
-        if name not in known and roles.is_value(name) and not NUMBERED.fullmatch(name) and not name.startswith("(")
+        if name not in known
+        and column_roles.is_value(name)
+        and not NUMBERED.fullmatch(name)
+        and not name.startswith("(")
     ]
-    if len(others) != 1 or not roles.numbered_columns(table, (*known, *others), NUMBERED):
+    if len(others) != 1 or not column_roles.numbered_columns(table, (*known, *others), NUMBERED):
         return None
     column = table.columns[others[0]]
-    is_time = column.name.strip().lower() in (*time_columns.TIMES, *roles.INDEXES) or column.times is not None
+    is_time = column.name.strip().lower() in (*time_columns.TIMES, *column_roles.INDEXES) or column.times is not None
     if is_time or CALENDAR.search(column.name):
         return None
     is_class = (column.numbers is None or column.are_integers) and 2 * column.distinct <= len(table.lines)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gatelab import floats
 from gatelab.data import splits
-from gatelab.data.advice import Advice, Place, RefusalError, use
+from gatelab.data.advice import Advice, Location, RefusalError, use
 from gatelab.data.reading import LabelType
 from gatelab.data.sequences import Sequences, texts, token_storage
 from gatelab.data.table import number_text
@@ -102,7 +102,7 @@ def _labels(y: np.ndarray, given: Sequences) -> tuple[np.ndarray, tuple[str, ...
             " learns each of them as a number, with the mean squared error",
         )
         raise RefusalError(
-            Place(source),
+            Location(source),
             f": y has labels of shape {y.shape}: expected ({len(X)},), or {X.shape[:2]} for one per step; ",
             ONE_HOT if _is_one_hot(y.reshape(-1, y.shape[-1])) else several,
         )

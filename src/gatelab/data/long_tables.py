@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gatelab.data import roles, time_columns
-from gatelab.data.advice import Place, RefusalError, use
+from gatelab.data import column_roles, time_columns
+from gatelab.data.advice import Location, RefusalError, use
 from gatelab.data.reading import Reading
 from gatelab.data.regular import Regularized, Rules, Steps, regularize, time_note
 from gatelab.data.sequences import Sequences, padded, token_type
@@ -20,10 +20,10 @@ from gatelab.formatting import counted
 
 def read(table: Table, reading: Reading, columns: tuple[str, ...], tokens: bool, need_label: bool) -> Sequences:
     """Read all sequences. `columns` are the features; by default all numeric columns without another role."""
-    id_name = roles.id_column(table, reading.id)
+    id_name = column_roles.id_column(table, reading.id)
     if id_name is None:
         raise RefusalError(
-            Place(table.path),
+            Location(table.path),
             ": ",
             use(layout="long"),
             " needs the column that tells sequences apart: name it, ",
@@ -31,15 +31,15 @@ def read(table: Table, reading: Reading, columns: tuple[str, ...], tokens: bool,
             f"; its columns: {first_of(table.names)}",
         )
     label = _label(table, reading.label, need_label)
-    split, group = roles.split_column(table, reading.split), reading.group
+    split, group = column_roles.split_column(table, reading.split), reading.group
     if group is not None:
-        group = roles.column(table, group, "group") if need_label or group in table.names else None
+        group = column_roles.column(table, group, "group") if need_label or group in table.names else None
     times = _times(table, reading, columns, id_name)
     special = (id_name, label, split, group, *(times.names if times else ()))
     columns = columns or _features(table, special, tokens)
     if tokens and len(columns) != 1:
         several = f"; found {', '.join(columns)}"
-        raise RefusalError(Place(table.path), ": tokens need one column: name it, ", use(columns="COLUMN"), several)
+        raise RefusalError(Location(table.path), ": tokens need one column: name it, ", use(columns="COLUMN"), several)
     values = table.token_column(columns[0])[:, None] if tokens else table.number_columns(columns)
     found = reading.resolved(
         layout="long", id=id_name, time=times.name if times else reading.time, label=label or reading.label,
@@ -72,10 +72,10 @@ def read(table: Table, reading: Reading, columns: tuple[str, ...], tokens: bool,
 def _label(table: Table, option: str | None, needed: bool) -> str | None:
     if not needed:
         return option if option in table.names else None
-    label = roles.label_column(table, option)
+    label = column_roles.label_column(table, option)
     if label is None:
         raise RefusalError(
-            Place(table.path),
+            Location(table.path),
             " is a long table without a label: name the column of the targets, ",
             use(label="COLUMN"),
             f"; its columns: {first_of(table.names)}. To forecast, put one series into a table of its own",
@@ -96,15 +96,15 @@ def _times(table: Table, reading: Reading, columns: tuple[str, ...], id_name: st
 
 def _features(table: Table, special: tuple[str | None, ...], tokens: bool) -> tuple[str, ...]:
     """The columns that are read by default."""
-    counters = {name for name in table.numbers if not roles.is_value(name) or roles.is_index(table, name)}
-    counters |= roles.empty_columns(table)
+    counters = {name for name in table.numbers if not column_roles.is_value(name) or column_roles.is_index(table, name)}
+    counters |= column_roles.empty_columns(table)
     names = table.names if tokens else tuple(table.numbers)
     found = tuple(name for name in names if name not in special and name not in counters)
     if not found:
         words = [name for name in table.texts if name not in special]
         advice = ("; to read words as tokens, ", use(columns=words[0], tokens="true")) if words else ()
         its = f" has no numeric column to read; its columns: {first_of(table.names)}"
-        raise RefusalError(Place(table.path), its, *advice)
+        raise RefusalError(Location(table.path), its, *advice)
     return found
 
 
@@ -151,7 +151,7 @@ def _labels(table: Table, targets: np.ndarray, rows: list[np.ndarray], regular: 
     for of, steps in zip(rows, regular.steps, strict=True):
         if not np.array_equal(np.sort(steps.rows), of):
             raise RefusalError(
-                Place(table.path),
+                Location(table.path),
                 ": the labels vary within sequences, and rows would be merged or inserted: expected a label for every "
                 "step; ",
                 use(fill="none", time="none"),

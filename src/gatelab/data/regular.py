@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gatelab.data import gaps, intervals
-from gatelab.data.advice import Part, Place, RefusalError, use
+from gatelab.data import gaps, time_intervals
+from gatelab.data.advice import Location, Part, RefusalError, use
 from gatelab.data.reading import Aggregate, Fill
 from gatelab.data.timestamps import Times
 from gatelab.formatting import counted
 
-TOLERANCE = intervals.TOLERANCE
+TOLERANCE = time_intervals.TOLERANCE
 CONSECUTIVE = use(time="none")
 FILL = (use(fill="interpolate"), " or ", use(fill="previous"))
 
@@ -41,7 +41,7 @@ class Steps:
 class Rules:
     """What may be done with steps, and how they are named in messages."""
 
-    place: Callable[[int, int | None], Place]  # of a row: of one of its values, or of its time
+    place: Callable[[int, int | None], Location]  # of a row: of one of its values, or of its time
     times: Times | None = None
     fill: Fill | None = None
     aggregate: Aggregate | None = None
@@ -156,7 +156,7 @@ def _merged(found: Regularized, rules: Rules) -> Regularized:
     return _noted(found, merged, aggregated=note)
 
 
-def _short(place: Place) -> str:
+def _short(place: Location) -> str:
     return f"line {place.line}" if place.line is not None else f"row {place.row}"
 
 
@@ -201,16 +201,16 @@ def _common_interval(sequences: list[Steps]) -> float | None:
     between = np.concatenate(differences)
     if not len(between):
         return None
-    base = intervals.typical_interval(between)
+    base = time_intervals.typical_interval(between)
     is_usual = 2 * (np.abs(between - base) <= TOLERANCE * abs(base)).sum() >= len(between)
     return base if is_usual else None
 
 
-def _regular(times: np.ndarray, base: float | None) -> intervals.Regular | None:
-    return intervals.regular(times, base) if len(times) > 1 else None
+def _regular(times: np.ndarray, base: float | None) -> time_intervals.Regular | None:
+    return time_intervals.regular(times, base) if len(times) > 1 else None
 
 
-def _inserted(steps: Steps, gap: intervals.Regular) -> Steps:
+def _inserted(steps: Steps, gap: time_intervals.Regular) -> Steps:
     """The same with rows of NaN where steps are missing."""
     before = np.searchsorted(gap.positions, np.arange(len(gap.complete)), side="right") - 1
     times = gap.complete.astype(_times(steps).dtype)

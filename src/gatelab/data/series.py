@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gatelab import floats
-from gatelab.data.advice import Place, as_python, options_spelled
+from gatelab.data.advice import Location, as_python, options_spelled
 from gatelab.data.index import Index
 from gatelab.data.reading import Aggregate, Fill, Reading
 from gatelab.data.regular import Rules, Steps, regularize, time_note
@@ -83,7 +83,7 @@ class Series:
         steps = Steps(self.values, np.arange(len(self.values)), times)
         named = None if times is None else Times(("time",), times)
         rules = Rules(
-            lambda row, column: Place(what, row=row, column=None if column is None else self.columns[column]),
+            lambda row, column: Location(what, row=row, column=None if column is None else self.columns[column]),
             named, fill, aggregate, whole=what, consecutive=RESET,
         )  # fmt: skip
         with options_spelled(as_python):

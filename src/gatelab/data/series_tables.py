@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gatelab.data import roles, splits, time_columns, timestamps
+from gatelab.data import column_roles, splits, time_columns, timestamps
 from gatelab.data.advice import Advice, use
 from gatelab.data.formats import read_table
 from gatelab.data.index import Index
@@ -97,9 +97,11 @@ def _index(table: Table, steps: Steps, times: Times | None, option: str | None) 
 def forecast_columns(table: Table, inputs: tuple[str, ...], used: tuple[str | None, ...]) -> tuple[str, ...]:
     """The columns of numbers that are forecast by default: no times, counters, labels, groups or split."""
     times = time_columns.time_like(table)
-    others = {*inputs, *times, *used, *roles.empty_columns(table)}
-    others |= {name for name in table.numbers if name.strip().lower() in roles.LABELS or not roles.is_value(name)}
-    return tuple(name for name in table.numbers if name not in others and not roles.is_index(table, name))
+    others = {*inputs, *times, *used, *column_roles.empty_columns(table)}
+    others |= {
+        name for name in table.numbers if name.strip().lower() in column_roles.LABELS or not column_roles.is_value(name)
+    }
+    return tuple(name for name in table.numbers if name not in others and not column_roles.is_index(table, name))
 
 
 def counters(series: Series) -> dict[str, str]:

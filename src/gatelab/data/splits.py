@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gatelab.data.advice import Advice, Place, RefusalError, use
+from gatelab.data.advice import Advice, Location, RefusalError, use
 from gatelab.errors import DataError
 from gatelab.formatting import listed
 
@@ -43,7 +43,7 @@ def check(values: Sequence[str], source: str, where: Sequence[str]) -> None:
     first, distinct = known.index(False), list(dict.fromkeys(values))
     found = f"{', '.join(map(repr, distinct[:6]))}{', …' if len(distinct) > 6 else ''}"
     raise RefusalError(
-        Place(f"{source}, {where[first]}"),
+        Location(f"{source}, {where[first]}"),
         f": the split is {values[first]!r}: expected {EXPECTED}, found {found}; ",
         use(split="none"),
         " ignores it",

@@ -10,7 +10,7 @@ import numpy as np
 
 from gatelab import floats
 from gatelab.data import timestamps
-from gatelab.data.advice import Place, RefusalError
+from gatelab.data.advice import Location, RefusalError
 from gatelab.data.gaps import unfilled
 from gatelab.errors import DataError, first_of, unknown
 
@@ -81,9 +81,9 @@ class Table:
             raise DataError(f"{self.path} has no column {name!r}; its columns: {first_of(self.names) or 'none'}")
         raise DataError(f"{self.path}: {option}: {unknown('column', name, self.names)}")
 
-    def place(self, row: int, name: str | None = None) -> Place:
+    def place(self, row: int, name: str | None = None) -> Location:
         """Where a row stands."""
-        return Place(self.path, line=self.lines[row], column=name)
+        return Location(self.path, line=self.lines[row], column=name)
 
     def without(self, *used: str | None) -> tuple[str, ...]:
         """The names of all other columns."""

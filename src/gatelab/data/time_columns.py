@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gatelab.data import timestamps
-from gatelab.data.advice import Place, RefusalError, use
-from gatelab.data.roles import column
+from gatelab.data.advice import Location, RefusalError, use
+from gatelab.data.column_roles import column
 from gatelab.data.table import Table
 from gatelab.data.timestamps import Times
 from gatelab.errors import DataError, short
@@ -200,7 +200,7 @@ def _combined(table: Table, names: tuple[str, ...]) -> Times:
     fields = [_field(name) for name in names]
     if fields != list(FIELDS[: len(fields)]):
         found = (": ", use(time="+".join(names)), ": expected one column, or year+month, year+month+day, ")
-        raise RefusalError(Place(table.path), *found, "year+month+day+hour")
+        raise RefusalError(Location(table.path), *found, "year+month+day+hour")
     numbers = table.pick(names)
     lowest, highest = np.array([1, 1, 1, 0, 0]), np.array([9999, 12, 31, 24, 59])
     wrong = (numbers % 1 != 0) | (numbers < lowest[: len(names)]) | (numbers > highest[: len(names)])

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 import numpy as np
 
-from gatelab.data import intervals
+from gatelab.data import time_intervals
 
 DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y-%m", "%d-%m-%Y")
 TIMES = ("", " %H:%M", " %H:%M:%S")
@@ -29,7 +29,7 @@ def parse(texts: Sequence[str]) -> np.ndarray | None:
     """
     last = texts[-CHECKED:]
     candidates = {form: times for form in FORMATS if (times := _increasing(last, form)) is not None}
-    regular = {form: times for form, times in candidates.items() if intervals.future(times, 1) is not None}
+    regular = {form: times for form, times in candidates.items() if time_intervals.future(times, 1) is not None}
     possible = regular or candidates
     if len(possible) != 1:
         return None
@@ -68,7 +68,7 @@ def parse_column(texts: Sequence[str]) -> np.ndarray | None:
         disorder = [int((np.diff(times) < np.timedelta64(0, "us")).sum()) for times in candidates]
         candidates = [times for times, count in zip(candidates, disorder, strict=True) if count == min(disorder)]
     if len(candidates) > 1:
-        candidates = [times for times in candidates if intervals.regular(np.unique(times)) is not None]
+        candidates = [times for times in candidates if time_intervals.regular(np.unique(times)) is not None]
     return candidates[0] if len(candidates) == 1 else None
 
 

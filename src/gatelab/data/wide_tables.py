@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gatelab.data import gaps, roles
-from gatelab.data.advice import Part, Place, RefusalError, use
+from gatelab.data import column_roles, gaps
+from gatelab.data.advice import Location, Part, RefusalError, use
 from gatelab.data.reading import Reading
 from gatelab.data.sequences import Sequences
 from gatelab.data.table import Table
@@ -19,13 +19,17 @@ def read(table: Table, reading: Reading, need_label: bool, classes: tuple[str, .
     """
     if reading.tokens is not None:
         found = ": tokens are for long tables and arrays, not for "
-        raise RefusalError(Place(table.path), found, use(layout="wide"), ": leave tokens out")
+        raise RefusalError(Location(table.path), found, use(layout="wide"), ": leave tokens out")
     label = _label(table, reading.label, need_label, classes)
-    split = roles.split_column(table, reading.split)
+    split = column_roles.split_column(table, reading.split)
     group = reading.group
     if group is not None:
-        group = roles.column(table, group, "group") if need_label or group in table.names else None
-    name = roles.column(table, reading.id, "id") if reading.id in table.names else roles.named_as(table, roles.IDS)
+        group = column_roles.column(table, group, "group") if need_label or group in table.names else None
+    name = (
+        column_roles.column(table, reading.id, "id")
+        if reading.id in table.names
+        else column_roles.named_as(table, column_roles.IDS)
+    )
     special = (label, split, group, name)
     columns = _columns(table, special)
     values, lengths = _lengths(table, table.number_columns(columns))
@@ -61,23 +65,25 @@ def read(table: Table, reading: Reading, need_label: bool, classes: tuple[str, .
 def _label(table: Table, option: str | None, needed: bool, classes: tuple[str, ...] | None) -> str | None:
     """The label column: named, by its usual name, or the first of a table without a header."""
     if option is not None and (needed or option in table.names):
-        return roles.column(table, option, "label")
-    label = roles.named_as(table, roles.LABELS)
+        return column_roles.column(table, option, "label")
+    label = column_roles.named_as(table, column_roles.LABELS)
     if label is None and not table.has_header and len(table.names) > 1:
         return "1" if needed or classes is None or set(table.cells("1")) <= set(classes) else None
     if label is None and needed:
-        others = tuple(name for name in table.names if not roles.NUMBERED.fullmatch(name) and roles.is_value(name))
+        others = tuple(
+            name for name in table.names if not column_roles.NUMBERED.fullmatch(name) and column_roles.is_value(name)
+        )
         advice: tuple[Part, ...] = (use(label="COLUMN"), f"; its columns: {first_of(others or table.names)}")
         if len(others) == 1:
             advice = (use(label=others[0]),)
-        raise RefusalError(Place(table.path), " has one sequence per row and no label: name its column, ", *advice)
+        raise RefusalError(Location(table.path), " has one sequence per row and no label: name its column, ", *advice)
     return label
 
 
 def _columns(table: Table, special: tuple[str | None, ...]) -> tuple[str, ...]:
     """The columns of the steps, in the order of the file."""
-    columns = tuple(n for n in table.numbers if n not in special and roles.is_value(n))
-    if numbered := roles.numbered_columns(table, special):
+    columns = tuple(n for n in table.numbers if n not in special and column_roles.is_value(n))
+    if numbered := column_roles.numbered_columns(table, special):
         return numbered
     if not columns:
         raise DataError(f"{table.path} has no numeric columns beside the label: expected the values of all steps")

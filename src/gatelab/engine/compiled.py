@@ -86,7 +86,7 @@ def _chunks(T: int) -> Iterator[tuple[int, int]]:
     yield from ((first, 1) for first in range(whole, T))
 
 
-class Program:
+class CompiledProgram:
     """What a cell computes, in order: a part once for all steps, and a part step by step."""
 
     def __init__(self, cell: Cell, watch: bool) -> None:
@@ -138,9 +138,9 @@ class Program:
 
 
 @functools.cache
-def _program(cell: Cell, watch: bool) -> Program:
+def _program(cell: Cell, watch: bool) -> CompiledProgram:
     try:
-        return Program(cell, watch)
+        return CompiledProgram(cell, watch)
     except RecursionError as error:
         raise CompilationError(
             f"engine 'compiled': the cell {cell.name!r} is nested too deeply: use engine='eager'"
@@ -162,7 +162,7 @@ class Kind(NamedTuple):
 class _Writer:
     """Writes the parts of a program as graphs of torch.fx. Names of the user's do not occur in them."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: CompiledProgram) -> None:
         self.program, self.graph, self.arguments = program, fx.Graph(), 0
 
     def preparation(self) -> fx.Graph:

@@ -14,14 +14,14 @@ from gatelab import cells
 from gatelab.disk import cache_folder
 from gatelab.engine import eager, team
 from gatelab.engine.fused import compiler, function, kernel, prebuilt
-from gatelab.engine.fused.source import Source
+from gatelab.engine.fused.kernel_source import KernelSource
 from gatelab.engine.recurrent import Recurrent
 from gatelab.errors import GatelabError
 
 OUTPUTS, GRADIENTS = 5e-6, 2e-5
 
 
-class Finding(NamedTuple):
+class Diagnosis(NamedTuple):
     """The result of one check: its subject, whether it passed, the details, and what to do if it failed."""
 
     what: str
@@ -30,9 +30,9 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-def findings() -> list[Finding]:
+def findings() -> list[Diagnosis]:
     """The results of all checks, up to the first that fails."""
-    results: list[Finding] = []
+    results: list[Diagnosis] = []
     for check in (_ahead, _compiler, _cache, _threads, _kernel, _denormals):
         results += check()
         if not all(finding.good for finding in results):
@@ -40,29 +40,29 @@ def findings() -> list[Finding]:
     return results
 
 
-def _compiler() -> list[Finding]:
+def _compiler() -> list[Diagnosis]:
     try:
-        return [Finding("compiler", True, f"{compiler.version()} ({' '.join(compiler.command())})")]
+        return [Diagnosis("compiler", True, f"{compiler.version()} ({' '.join(compiler.command())})")]
     except compiler.NoCompilerError as error:
         message = "none was found; kernels that were compiled ahead or are in the cache can be used"
-        return [Finding("compiler", _origin() is not None, message, str(error))]
+        return [Diagnosis("compiler", _origin() is not None, message, str(error))]
     except compiler.CompilerError as error:
-        return [Finding("compiler", False, "none that works was found", str(error))]
+        return [Diagnosis("compiler", False, "none that works was found", str(error))]
 
 
-def _ahead() -> list[Finding]:
+def _ahead() -> list[Diagnosis]:
     """Kernels compiled ahead, for the best level of this CPU that there are libraries for."""
     try:
         libraries = next(filter(None, map(prebuilt.libraries, prebuilt.supported())), [])
     except GatelabError as error:
-        return [Finding("ahead of time", False, "cannot be used", str(error))]
+        return [Diagnosis("ahead of time", False, "cannot be used", str(error))]
     counts = {path: len(prebuilt.keys(path)) for path in libraries}
     listed = ", ".join(f"{count} kernels in {path}" for path, count in counts.items())
     remedy = "a library without kernels is damaged or writable by others: write it again, and only by yourself"
-    return [Finding("ahead of time", all(counts.values()), listed or "no kernels for this CPU", remedy)]
+    return [Diagnosis("ahead of time", all(counts.values()), listed or "no kernels for this CPU", remedy)]
 
 
-def _cache() -> list[Finding]:
+def _cache() -> list[Diagnosis]:
     try:
         folder = cache_folder("kernels")
         folder.mkdir(parents=True, exist_ok=True)
@@ -70,9 +70,9 @@ def _cache() -> list[Finding]:
             pass
     except (OSError, RuntimeError) as error:
         remedy = "set the variable GATELAB_CACHE to a writable folder"
-        return [Finding("cache", not has_compiler(), f"is not writable: {error}", remedy)]
+        return [Diagnosis("cache", not has_compiler(), f"is not writable: {error}", remedy)]
     kernels = [entry.stat().st_size for entry in os.scandir(folder) if entry.name.endswith(".so")]
-    return [Finding("cache", True, f"{folder}, {len(kernels)} kernels, {sum(kernels) / 1e6:.1f} MB")]
+    return [Diagnosis("cache", True, f"{folder}, {len(kernels)} kernels, {sum(kernels) / 1e6:.1f} MB")]
 
 
 def has_compiler() -> bool:
@@ -85,7 +85,7 @@ def has_compiler() -> bool:
 
 def _origin() -> str | None:
     """Where the kernel of `gru` comes from; None if it has to be compiled first."""
-    source = Source(cells.gru).text
+    source = KernelSource(cells.gru).text
     try:
         if compiler.compiled_ahead(source) is not None:
             return "compiled ahead"
@@ -94,26 +94,26 @@ def _origin() -> str | None:
         return None
 
 
-def _threads() -> list[Finding]:
+def _threads() -> list[Diagnosis]:
     """How many threads kernels have, whose, and how torch's wait, which decides how training goes beside others."""
-    given, chosen = kernel.Given.here(), kernel.settings_of_waiting()
+    given, chosen = kernel.PoolInputs.here(), kernel.settings_of_waiting()
     whose = "shared with torch unless the machine is busy" if given.parallel else "beside those of torch"
     waits = f"wait as the environment says ({chosen})" if chosen else "wait as its OpenMP runtime decides"
     waits = "spin; on a busy machine they are made to sleep soon" if given.cores else waits
     return [
-        Finding("threads", True, f"{team.of_kernels()}, {whose}; {team.idle_cores():.1f} cores are idle now"),
-        Finding("waiting", True, f"idle threads of torch {waits}"),
+        Diagnosis("threads", True, f"{team.of_kernels()}, {whose}; {team.idle_cores():.1f} cores are idle now"),
+        Diagnosis("waiting", True, f"idle threads of torch {waits}"),
     ]
 
 
-def _kernel() -> list[Finding]:
+def _kernel() -> list[Diagnosis]:
     """Load the kernel of one cell and compare outputs and gradients with the eager engine in float64."""
     origin = _origin()
     started = time.perf_counter()
     try:
         compiled = kernel.kernel(cells.gru)
     except compiler.CompilerError as error:
-        return [Finding("kernel", False, "there is none for gru", str(error))]
+        return [Diagnosis("kernel", False, "there is none for gru", str(error))]
     seconds = time.perf_counter() - started
     layer = Recurrent("gru", 5, 37)
     exact = Recurrent("gru", 5, 37, dtype=torch.float64)
@@ -130,12 +130,12 @@ def _kernel() -> list[Finding]:
     details = f"gru {origin}, largest error {output_error:.1e}, of gradients {gradient_error:.1e} (relative)"
     remedy = "delete the cache folder and try again; if it persists, report it with the output of this command"
     return [
-        Finding("vectors", True, f"{_constant(compiled, 'lanes')} floats wide"),
-        Finding("kernel", output_error < OUTPUTS and gradient_error < GRADIENTS, details, remedy),
+        Diagnosis("vectors", True, f"{_constant(compiled, 'lanes')} floats wide"),
+        Diagnosis("kernel", output_error < OUTPUTS and gradient_error < GRADIENTS, details, remedy),
     ]
 
 
-def _denormals() -> list[Finding]:
+def _denormals() -> list[Diagnosis]:
     """Check that denormals are flushed to zero inside the kernel, in all threads, and unaffected outside it."""
     layer = Recurrent("gru", 1, 16).requires_grad_(False)
     for parameter in layer.parameters():
@@ -148,7 +148,7 @@ def _denormals() -> list[Finding]:
     details = "flushed to zero inside the kernel" if flushed else "not flushed on this CPU: long sequences may be slow"
     remedy = "report this: a kernel changed the CPU's floating-point control register"
     return [
-        Finding("denormals", restored, details + (", unchanged outside" if restored else ", changed outside"), remedy)
+        Diagnosis("denormals", restored, details + (", unchanged outside" if restored else ", changed outside"), remedy)
     ]
 
 

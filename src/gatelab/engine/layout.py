@@ -16,7 +16,7 @@ from gatelab.engine.parameters import CellParameters
 from gatelab.lang import Cell
 
 
-class Layout(NamedTuple):
+class TorchCounterpart(NamedTuple):
     """The counterpart of a cell in torch.nn."""
 
     module: type[nn.RNNBase]
@@ -24,10 +24,10 @@ class Layout(NamedTuple):
     order: tuple[str, ...]  # order of the gates in torch's matrices
 
 
-LAYOUTS: Mapping[Cell, Layout] = {
-    cells.rnn: Layout(nn.RNN, torch.rnn_tanh, ("h",)),
-    cells.gru: Layout(nn.GRU, torch.gru, ("r", "z", "n")),
-    cells.lstm: Layout(nn.LSTM, torch.lstm, ("i", "f", "g", "o")),
+LAYOUTS: Mapping[Cell, TorchCounterpart] = {
+    cells.rnn: TorchCounterpart(nn.RNN, torch.rnn_tanh, ("h",)),
+    cells.gru: TorchCounterpart(nn.GRU, torch.gru, ("r", "z", "n")),
+    cells.lstm: TorchCounterpart(nn.LSTM, torch.lstm, ("i", "f", "g", "o")),
 }
 
 

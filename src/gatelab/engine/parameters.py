@@ -30,7 +30,7 @@ class _Named(nn.Module):
         return self
 
 
-class Family(_Named):
+class ParameterFamily(_Named):
     """W, U or b: parameters by name, in the order of the equations, `b["z"]` or `b.z`. Given values are buffers.
 
     (`nn.ParameterDict` does not allow names of its own methods, such as "update", a likely name for a gate.)
@@ -114,11 +114,11 @@ class CellParameters(_Named):
             if option.learned:
                 self._parameters[name] = nn.Parameter(torch.empty((), **factory))
 
-    def _family(self, space: str, size: tuple[int, ...], factory: dict[str, Any]) -> Family:
+    def _family(self, space: str, size: tuple[int, ...], factory: dict[str, Any]) -> ParameterFamily:
         names = getattr(self.cell.graph, space)
         recipes = {name: self.cell.given.get(f"{space}.{name}") for name in names}
         given = {name: recipe.make(size) for name, recipe in recipes.items() if recipe is not None}
-        return Family(dict.fromkeys(names, size), given, factory)
+        return ParameterFamily(dict.fromkeys(names, size), given, factory)
 
     def effective(self, matrix: Matrix) -> Tensor:
         """A matrix expression, evaluated once per call; torch differentiates it."""

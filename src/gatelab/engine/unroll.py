@@ -21,7 +21,7 @@ from gatelab.engine.scan import Scan
 Change = Callable[[int, int, States], States]
 
 
-class History(NamedTuple):
+class Trajectory(NamedTuple):
     """The trajectory of one layer in one direction, in the order of processing."""
 
     x: Tensor  # (T, B, D), the input of this layer
@@ -34,7 +34,7 @@ class Unrolled(NamedTuple):
 
     output: Tensor  # (B, T, H × directions)
     state: tuple[Tensor, ...]  # (L × directions, B, H) each
-    histories: list[History]  # one per layer and direction, in the order of the states
+    histories: list[Trajectory]  # one per layer and direction, in the order of the states
 
 
 def unroll(
@@ -46,7 +46,7 @@ def unroll(
     change: Change | None = None,
 ) -> Unrolled:
     """Run step by step, without dropout, from zeros; `change` may replace the states after any step."""
-    histories: list[History] = []
+    histories: list[Trajectory] = []
 
     def scanner(
         parameters: CellParameters,
@@ -63,7 +63,7 @@ def unroll(
             return trajectory[-1]
 
         result = eager.scan(parameters, x, trajectory[0], lengths, watch, after=after)
-        histories.append(History(x, trajectory, result.gates))
+        histories.append(Trajectory(x, trajectory, result.gates))
         return result
 
     states = tuple(x.new_zeros(len(x), layer.hidden_size).requires_grad_() for _ in layer.cell.states)

@@ -45,7 +45,7 @@ class RecurrentEstimator(NetworkParameters):
             raise GatelabError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         sequences = inputs.read(self, X, fitting=True)
         check_consistent_length(sequences.values, y)
-        weights = weighting.checked(sample_weight, len(sequences.values))
+        weights = weighting.check_weights(sample_weight, len(sequences.values))
         return sequences, weights, holding_out.checked_groups(groups, sequences.values, self.early_stopping)
 
     def _train(self, data: Weighted, targets: np.ndarray, labels: np.ndarray | None, initial: FittedRun | None) -> None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from gatelab.training import Trained
-from gatelab.use.trained import TrainedModel
+from gatelab.use.trained_model import TrainedModel
 
 
 @dataclass

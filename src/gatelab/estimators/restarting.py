@@ -25,7 +25,7 @@ LEARNED = 0.01  # of the loss of a constant answer: a network whose loss is lowe
 DEVIATIONS = 3  # standard deviations of chance above the majority class: so has one with a higher accuracy
 
 
-class Ended(NamedTuple):
+class EndedRun(NamedTuple):
     """The run that is kept, and what has to be said of it."""
 
     spec: RunSpec
@@ -50,7 +50,7 @@ def learn_or_restart(
     return trained, _what_is_stuck(other, trained.record.status, trained.history)
 
 
-def train_or_restart(spec: RunSpec, path: Path, report: Reporter) -> Ended:
+def train_or_restart(spec: RunSpec, path: Path, report: Reporter) -> EndedRun:
     """Train in a directory, by the same rule: an interrupted run, the first or the second, goes on."""
     run, is_default = Run(path), _is_at_the_default(spec)
     before = run.manifest().restarted if run.exists() else ""
@@ -59,11 +59,11 @@ def train_or_restart(spec: RunSpec, path: Path, report: Reporter) -> Ended:
     outcome = train(spec, path, report)
     stuck = _what_is_stuck(spec, outcome.status, run.metrics())
     if not stuck or before or not is_default:
-        return Ended(spec, outcome, before, stuck)
+        return EndedRun(spec, outcome, before, stuck)
     other, why = _another_try(spec, stuck, report)
     _give_up(run)
     outcome = train(other, path, report, restarted=why)
-    return Ended(other, outcome, why, _what_is_stuck(other, outcome.status, run.metrics()))
+    return EndedRun(other, outcome, why, _what_is_stuck(other, outcome.status, run.metrics()))
 
 
 def _is_at_the_default(spec: RunSpec) -> bool:

@@ -27,7 +27,7 @@ class Weighted(NamedTuple):
     groups: np.ndarray | None  # (N,) integers
 
 
-def checked(sample_weight: Any, count: int) -> np.ndarray:
+def check_weights(sample_weight: Any, count: int) -> np.ndarray:
     """Return the weight of each example; ones by default."""
     if sample_weight is None:
         return np.ones(count)

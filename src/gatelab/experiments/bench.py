@@ -16,7 +16,7 @@ from gatelab.experiments.executors import Executor
 from gatelab.experiments.experiment import (
     EXPERIMENT,
     Comparison,
-    Family,
+    TestFamily,
     experiment_of,
     planned,
     planned_family,
@@ -54,13 +54,13 @@ class Watcher:
 
 def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher | None = None) -> Results:
     """Execute all runs that have not ended, and gather the results. The same call resumes an interrupted experiment."""
-    runs, family = checked(spec, directory, executor.is_local), planned_family({"": spec})
+    runs, family = check_runs(spec, directory, executor.is_local), planned_family({"": spec})
     with alone_in(directory), sigterm_interrupts():
         write_plan(spec, runs, directory, executor.threads_for(len(runs)), family)
         return execute(runs, directory, executor, watcher or Watcher())
 
 
-def write_plan(spec: BenchSpec, runs: list[Planned], directory: Path, threads: int, family: Family) -> None:
+def write_plan(spec: BenchSpec, runs: list[Planned], directory: Path, threads: int, family: TestFamily) -> None:
     """Write a checked plan, from which workers on any machine can execute it; `family` has all tests that are corrected
     together. The number of threads per run stays that of the first plan: results depend on it, in the last bit.
     """
@@ -127,7 +127,7 @@ def take_part(
     return statuses
 
 
-def checked(spec: BenchSpec, directory: Path, is_local: bool = False) -> list[Planned]:
+def check_runs(spec: BenchSpec, directory: Path, is_local: bool = False) -> list[Planned]:
     """The plan, if it can be executed in this directory, and if it is local, on this machine. Nothing is written."""
     if spec.task.in_memory:
         raise GatelabError(

@@ -20,11 +20,11 @@ from gatelab.disk import within
 from gatelab.errors import DataError
 from gatelab.experiments import stats
 from gatelab.experiments.claims import Claims
-from gatelab.experiments.experiment import RESULTS, Experiment, Family
+from gatelab.experiments.experiment import RESULTS, Experiment, TestFamily
 from gatelab.experiments.failures import Failures, failures
 from gatelab.experiments.planned import RunName
 from gatelab.experiments.run_process import last_log_line
-from gatelab.experiments.stats import BySeed, Comparison, Design, Effect, Summary
+from gatelab.experiments.stats import BySeed, Design, Effect, PairedComparison, Summary
 from gatelab.experiments.tuning.outcome import SearchResult, Settled, is_as_chosen, search_result, settled
 from gatelab.formatting import BITS, PERCENT, SMALLER_IS_BETTER
 from gatelab.record import UNUSABLE, Record
@@ -90,9 +90,9 @@ class Results(Record):
     baseline: Baseline | None
     base: str | None
     design: Design
-    family: Family
+    family: TestFamily
     models: dict[str, ModelResult]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[PairedComparison, ...]
     effects: tuple[Effect, ...]
     failures: dict[str, Failures] = Field(default_factory=dict)  # by model, where there are enough runs
     search: SearchResult | None = None

@@ -95,7 +95,7 @@ def status(process: subprocess.Popen[bytes], path: Path) -> tuple[str, str]:
     return "failed", last_log_line(path) or f"its process ended with code {code}"
 
 
-class Holder(Reporter):
+class ClaimCheck(Reporter):
     """Before anything is saved after a batch, the run must still be ours."""
 
     def __init__(self, claim: Claim) -> None:
@@ -182,7 +182,7 @@ def main() -> None:
     torch.set_num_threads(job["threads"])
     try:
         spec, pruner = config.parse(job["spec"], "the plan"), pruner_of(job.get("rivals"))
-        outcome = train(spec, path, Holder(claim), ProgressFile(path), pruner=pruner)
+        outcome = train(spec, path, ClaimCheck(claim), ProgressFile(path), pruner=pruner)
     except KeyboardInterrupt:
         claim.release()
         sys.exit(130)

@@ -125,7 +125,7 @@ def _sd(x: np.ndarray, size: float) -> float:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedComparison:
     """Model a, the better one, against model b on one metric: a − b, paired by seed."""
 
     a: str
@@ -136,7 +136,7 @@ class Comparison:
 
 def compare(
     values: dict[str, BySeed], tests: int, larger_is_better: bool = True, base: str | None = None
-) -> list[Comparison]:
+) -> list[PairedComparison]:
     """Every pair of models, or each with the base, over the seeds that both have finished."""
     comparisons = []
     for a, b in pairs(list(values), base):
@@ -148,7 +148,7 @@ def compare(
             a, b, x, y = b, a, y, x
         better, worse = (x, y) if larger_is_better else (y, x)
         size = float(np.abs([x, y]).max())
-        comparisons.append(Comparison(a, b, estimate(x - y, tests, size), superiority(better, worse)))
+        comparisons.append(PairedComparison(a, b, estimate(x - y, tests, size), superiority(better, worse)))
     return comparisons
 
 

@@ -32,7 +32,7 @@ class RunStatus:
     seconds_left: float | None = None
 
 
-class Watch:
+class RunWatch:
     """Looks at the runs of a directory again and again; those that have ended are not read a second time."""
 
     def __init__(self, directory: Path) -> None:

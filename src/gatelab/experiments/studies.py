@@ -8,7 +8,7 @@ from pathlib import Path
 from gatelab import sealed
 from gatelab.disk import foreign, within
 from gatelab.errors import DataError, GatelabError
-from gatelab.experiments.bench import Watcher, checked, forget_failures, write_plan
+from gatelab.experiments.bench import Watcher, check_runs, forget_failures, write_plan
 from gatelab.experiments.bench import execute as execute_study
 from gatelab.experiments.config import NAME, BenchSpec
 from gatelab.experiments.executors import Executor
@@ -57,7 +57,7 @@ def checked_plans(specs: dict[str, BenchSpec], directory: Path, is_local: bool =
     plans = {}
     for name, spec in specs.items():
         try:
-            plans[name] = checked(spec, directory / name, is_local)
+            plans[name] = check_runs(spec, directory / name, is_local)
         except ValueError as error:
             raise GatelabError(f"in the study {name}: {error}" if name else str(error)) from error
     return plans

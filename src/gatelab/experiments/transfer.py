@@ -46,7 +46,7 @@ def write(place: Path, files: dict[str, bytes]) -> None:
             file.write(content)
 
 
-class Keeper:
+class DirectoryKeeper:
     """Keeps the run directories of an experiment: lends their files to tasks on other machines, and takes back what
     these have trained. It holds the claim on each run, and takes files only from the task that asked last: an earlier
     one was on a machine that is presumed lost.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatelab.disk import write_text
-from gatelab.explorer.write import filled, write_explorer
+from gatelab.explorer.write_page import filled, write_explorer
 from gatelab.formatting import named
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
 from gatelab.training.run import EXPLORER

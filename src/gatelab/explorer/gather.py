@@ -25,7 +25,7 @@ SAME = {
 }  # fmt: skip
 
 
-def opened(paths: list[Path], accept_changes: bool = False) -> tuple[list[Subject], list[Network]]:
+def open_runs(paths: list[Path], accept_changes: bool = False) -> tuple[list[Subject], list[Network]]:
     """The runs and their networks; an error if they do not read the same input."""
     subjects = [analysis.load(path, accept_changes=accept_changes) for path in paths]
     networks = [network_of(path, f"network{i}") for i, path in enumerate(paths, 1)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gatelab.export.exportable import Exportable, network_of
 from gatelab.export.json_file import read as read_json
 from gatelab.export.keras_model import from_keras
 from gatelab.export.network import Network
-from gatelab.export.source import Exportable, network_of
 from gatelab.export.target import Settings
-from gatelab.export.write import TARGETS, Exported, export
+from gatelab.export.write_export import TARGETS, Exported, export
 
 __all__ = [
     "TARGETS", "Exported", "Network", "Settings", "export", "from_keras", "network_of", "read_json", "to_c", "to_js",

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from gatelab.engine.fused.kernel_source import matrix_name
 from gatelab.engine.fused.phases import Program
-from gatelab.engine.fused.source import matrix_name
 from gatelab.export import c_functions
 from gatelab.export.c_text import SYNTAX, array, comment, indented, literal, weights
 from gatelab.export.loops import Loops, Product, claimed, multiply_pointers, value_names
@@ -16,7 +16,7 @@ from gatelab.export.network import Layer, Network
 from gatelab.lang.graph import Node
 
 
-class Layers:
+class CLayers:
     """The functions `layer0(x, h, …)`, or `layer0_fwd` and `layer0_bwd`; all have the same equations."""
 
     def __init__(self, network: Network, int8: bool) -> None:

@@ -8,7 +8,7 @@ from gatelab.export.c_text import array, indented
 from gatelab.export.network import POOLED, Network
 
 
-class Pooling:
+class CPooling:
     """Statements for one step at a time. `place` is where a running value is kept: "total" → "state->total_"."""
 
     def __init__(self, network: Network) -> None:

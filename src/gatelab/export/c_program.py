@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gatelab.export.c_layers import Layers
-from gatelab.export.c_pooling import Pooling
+from gatelab.export.c_layers import CLayers
+from gatelab.export.c_pooling import CPooling
 from gatelab.export.c_stem import Stem
 from gatelab.export.c_text import array, comment, indented, string
 from gatelab.export.network import Network
@@ -17,9 +17,9 @@ class Code:
 
     def __init__(self, network: Network, int8: bool) -> None:
         self.network, self.name, self.H = network, network.name, network.hidden_size
-        self.layers = Layers(network, int8)
+        self.layers = CLayers(network, int8)
         self.states = list(self.layers.states.values())
-        self.stem, self.pooling = Stem(network, int8), Pooling(network)
+        self.stem, self.pooling = Stem(network, int8), CPooling(network)
         self.encodes = network.tokens or bool(network.input_scale) or bool(network.differenced)
         D = network.input_size
         self.x = "int x" if network.tokens else "const float *x"

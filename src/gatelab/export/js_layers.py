@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from gatelab.engine.fused.kernel_source import matrix_name
 from gatelab.engine.fused.phases import Program, saved_activations
-from gatelab.engine.fused.source import matrix_name
 from gatelab.export.clampable import clampable
 from gatelab.export.js_text import SYNTAX, data, indented
 from gatelab.export.loops import Loops, Product, claimed, value_names
@@ -20,7 +20,7 @@ PER_LINE = 4  # declarations
 INPUT = "x, xAt"  # the array, and where a step's input begins in it
 
 
-class Layers:
+class JsLayers:
     """The functions `forwardStep` and `backwardStep`, each of which prepares a layer's weights and returns its step.
 
     Arrays hold the values of all steps, one row of H numbers per step. States have one row more: a step reads a row of

@@ -21,10 +21,10 @@ from gatelab.export.target import RuntimeMissingError
 
 def runner(network: Network, path: Path) -> Runner:
     """The network, in a process of node."""
-    return NodeRunner(network, Node(path, network.name))
+    return NodeRunner(network, NodeProcess(path, network.name))
 
 
-class Node:
+class NodeProcess:
     """A process of node that has loaded a network. It ends when it is closed, or is not used any more."""
 
     def __init__(self, path: Path, name: str) -> None:
@@ -67,7 +67,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 class NodeRunner:
     """Runs one sequence after the other."""
 
-    def __init__(self, network: Network, node: Node) -> None:
+    def __init__(self, network: Network, node: NodeProcess) -> None:
         self.network, self.node = network, node
 
     def __call__(self, x: np.ndarray, carried: Carried) -> tuple[np.ndarray, Carried]:

@@ -81,7 +81,7 @@ class Input(_Strict):
     image: ImageReading | None = Field(None, description="If a sequence is an image: how it is read.")
 
 
-class Weights(_Strict):
+class LayerWeights(_Strict):
     """One layer in one direction."""
 
     weights: dict[str, Array] = Field(description='Maps by their names in the equations: "W.z" (H, D), "U.z" (H, H).')
@@ -97,7 +97,7 @@ class StemConvolution(_Strict):
     stride: int = Field(ge=1)
 
 
-class Linear(_Strict):
+class LinearHead(_Strict):
     """scores = weight · features + bias."""
 
     weight: Array
@@ -127,11 +127,11 @@ class Document(_Strict):
     )
     input: Input
     stem: tuple[StemConvolution, ...] = Field((), description="Convolutions between the input and the layers.")
-    layers: tuple[dict[Literal["fwd", "bwd"], Weights], ...] = Field(min_length=1)
+    layers: tuple[dict[Literal["fwd", "bwd"], LayerWeights], ...] = Field(min_length=1)
     query: Array | None = Field(
         None, description="(features,) of attention: weights are the softmax over the steps of output · query."
     )
-    head: Linear | None = Field(None, description="null: the answer is the output of the layers.")
+    head: LinearHead | None = Field(None, description="null: the answer is the output of the layers.")
     output: Output
 
 
@@ -166,14 +166,14 @@ def document(network: Network) -> dict[str, Any]:
         query=None if network.query is None else Array.of(network.query),
         head=None
         if network.head is None
-        else Linear(weight=Array.of(network.head.weight), bias=Array.of(network.head.bias)),
+        else LinearHead(weight=Array.of(network.head.weight), bias=Array.of(network.head.bias)),
         output=Output(size=network.output_size, classes=network.classes, scaling=network.output_scale),
     )
     return whole.model_dump(mode="json")
 
 
-def _weights(layer: Layer) -> Weights:
-    return Weights(
+def _weights(layer: Layer) -> LayerWeights:
+    return LayerWeights(
         weights={name: Array.of(values) for name, values in layer.weights.items()},
         vectors={name: Array.of(values) for name, values in layer.vectors.items()},
         scalars=layer.scalars,

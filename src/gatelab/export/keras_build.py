@@ -8,7 +8,7 @@ import numpy as np
 
 from gatelab.errors import GatelabError
 from gatelab.export.keras_layout import LAYOUTS, import_keras, library_cell, pack
-from gatelab.export.keras_pooling import Pooling
+from gatelab.export.keras_pooling import KerasPooling
 from gatelab.export.network import POOLED, Layer, Network
 from gatelab.tasks.scaling import Scaling
 
@@ -135,7 +135,7 @@ class _Builder:
         """What the head reads."""
         network, H = self.network, self.network.hidden_size
         if network.read in POOLED:
-            return Pooling(self.keras, network, self.weights).read(values, old, new)
+            return KerasPooling(self.keras, network, self.weights).read(values, old, new)
         if network.read == "steps":
             return values
         if network.bidirectional:

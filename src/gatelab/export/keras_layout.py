@@ -16,7 +16,7 @@ from gatelab.lang import Cell
 from gatelab.lang.document import digest
 
 
-class Layout(NamedTuple):
+class KerasCounterpart(NamedTuple):
     """The counterpart of a cell in Keras."""
 
     layer: str  # the name of the class in keras.layers
@@ -26,11 +26,11 @@ class Layout(NamedTuple):
     negated: tuple[str, ...] = ()  # gates of the opposite sign
 
 
-LAYOUTS: Mapping[Cell, Layout] = {
-    cells.gru: Layout("GRU", ("z", "r", "n"), {"reset_after": True}, inner=("n",)),
-    cells.gru_cho: Layout("GRU", ("z", "r", "n"), {"reset_after": False}, negated=("z",)),
-    cells.lstm: Layout("LSTM", ("i", "f", "g", "o")),
-    cells.rnn: Layout("SimpleRNN", ("h",)),
+LAYOUTS: Mapping[Cell, KerasCounterpart] = {
+    cells.gru: KerasCounterpart("GRU", ("z", "r", "n"), {"reset_after": True}, inner=("n",)),
+    cells.gru_cho: KerasCounterpart("GRU", ("z", "r", "n"), {"reset_after": False}, negated=("z",)),
+    cells.lstm: KerasCounterpart("LSTM", ("i", "f", "g", "o")),
+    cells.rnn: KerasCounterpart("SimpleRNN", ("h",)),
 }
 
 
@@ -89,5 +89,5 @@ def unpack(cell: Cell, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     return named
 
 
-def _signed(layout: Layout, gate: str, array: np.ndarray) -> np.ndarray:
+def _signed(layout: KerasCounterpart, gate: str, array: np.ndarray) -> np.ndarray:
     return -array if gate in layout.negated else array

@@ -17,7 +17,7 @@ from gatelab.engine import Recurrent
 from gatelab.errors import GatelabError
 from gatelab.export.check import Carried, Runner
 from gatelab.export.keras_build import build, state_names
-from gatelab.export.keras_layout import LAYOUTS, Layout, import_keras, unpack
+from gatelab.export.keras_layout import LAYOUTS, KerasCounterpart, import_keras, unpack
 from gatelab.export.network import Network
 from gatelab.export.target import Settings, Target
 from gatelab.lang import Cell
@@ -167,7 +167,7 @@ def _unfit(layer: Any, name: str, given: object, expected: str) -> GatelabError:
 
 
 def _cell(keras: Any, layer: Any) -> Cell:
-    def fits(layout: Layout) -> bool:
+    def fits(layout: KerasCounterpart) -> bool:
         same = isinstance(layer, getattr(keras.layers, layout.layer))
         return same and all(getattr(layer, name) == value for name, value in layout.options.items())
 

@@ -9,7 +9,7 @@ import numpy as np
 from gatelab.export.network import Network
 
 
-class Pooling:
+class KerasPooling:
     """Reads (B, T, F). Layers with weights are added to `weights`, which are set when the model is complete."""
 
     def __init__(self, keras: Any, network: Network, weights: list[tuple[Any, list[np.ndarray]]]) -> None:

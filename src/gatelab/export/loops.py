@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from gatelab.engine.fused.phases import EXPENSIVE, Linear, Program, parameters_only
+from gatelab.engine.fused.phases import EXPENSIVE, LinearSum, Program, parameters_only
 from gatelab.engine.fused.pointwise import OPERATORS, Pass, stripped
 from gatelab.export.network import Layer
 from gatelab.lang.graph import Graph, Matrix, Node, Transpose, evaluate, walk
@@ -255,7 +255,7 @@ class _Loop(Pass):
         self._functions = loops.syntax.functions
         self._number = loops.syntax.number
 
-        def column(linear: Linear) -> str:
+        def column(linear: LinearSum) -> str:
             offset = loops.columns[linear] * loops.H
             return f"sums[{offset} + j]" if offset else "sums[j]"
 

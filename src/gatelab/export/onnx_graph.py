@@ -13,7 +13,7 @@ from gatelab.export.network import POOLED, Network
 from gatelab.export.onnx_names import answer_name, input_name, metadata, next_names
 from gatelab.export.onnx_native import native, native_layer
 from gatelab.export.onnx_nodes import Nodes, onnx_package
-from gatelab.export.onnx_pooling import Pooling
+from gatelab.export.onnx_pooling import OnnxPooling
 from gatelab.export.onnx_step import scan_layer
 from gatelab.export.target import RuntimeMissingError, Settings, Target
 from gatelab.tasks.scaling import Scaling
@@ -218,7 +218,7 @@ class _Writer:
             T = nodes.add("Cast", length, name="T", to=nodes.onnx.TensorProto.FLOAT)
             nodes.add_several("Add", self.extra["steps"], T, names=[self.next[self.extra["steps"]]])
         if network.read in POOLED:
-            return Pooling(nodes, network, self.next).read(values)
+            return OnnxPooling(nodes, network, self.next).read(values)
         if network.read == "steps":
             return values
         return nodes.add("Concat", *ends, name="read", axis=-1) if network.bidirectional else ends[0]

@@ -8,7 +8,7 @@ from gatelab.export.network import Network
 from gatelab.export.onnx_nodes import Nodes
 
 
-class Pooling:
+class OnnxPooling:
     """Reads (B, T, F). `following` has the names of the outputs that are carried on; its `steps` is there already."""
 
     def __init__(self, nodes: Nodes, network: Network, following: dict[str, str]) -> None:

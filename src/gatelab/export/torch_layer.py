@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gatelab.export.network import Network, differentiable_graph
 from gatelab.export.torch_lines import folded, indented
-from gatelab.export.torch_step import Attributes, Step, equations
+from gatelab.export.torch_step import Attributes, TorchStep, equations
 
 
 class LayerSource:
@@ -15,7 +15,7 @@ class LayerSource:
         self.graph = differentiable_graph(network.cell)  # the module can be trained further
         fixed = [option for option, given in network.cell.options.items() if not given.learned]
         self.attributes = Attributes(self.graph, network.cell.given, fixed)
-        self.step = Step(self.graph, self.attributes)
+        self.step = TorchStep(self.graph, self.attributes)
         self.body = self.step.lines()
         self.outputs, self.now = self.step.names.new("outputs"), self.step.names.new(f"{self.step.input}_t")
 

@@ -20,7 +20,7 @@ from gatelab.errors import GatelabError
 from gatelab.export.check import ROUNDING, TOLERANCE, Carried, Runner
 from gatelab.export.network import Layer, Network
 from gatelab.export.target import Settings, Target
-from gatelab.export.torch_source import Source, file_stem
+from gatelab.export.torch_source import ModuleSource, file_stem
 
 STEPS = 21  # of the sequences that a program is traced with
 
@@ -34,7 +34,7 @@ def write(network: Network, path: Path, settings: Settings) -> None:
 
 def write_module(network: Network, path: Path) -> None:
     """Write NAME.py and its weights, NAME.pt: in torch's own format, so that the module needs nothing but torch."""
-    source = Source(network)
+    source = ModuleSource(network)
     write_text(path / f"{file_stem(network)}.py", source.text())
     torch.save(_weights(network, source), path / f"{file_stem(network)}.pt")
 
@@ -50,7 +50,7 @@ def write_program(network: Network, path: Path) -> None:
     torch.export.save(program, path / f"{file_stem(network)}.pt2", extra_files=_metadata(network))
 
 
-def _weights(network: Network, source: Source) -> dict[str, Tensor]:
+def _weights(network: Network, source: ModuleSource) -> dict[str, Tensor]:
     """The state dict of the module."""
     tensors: dict[str, Tensor] = {}
     if network.embedding is not None:
@@ -75,7 +75,7 @@ def _weights(network: Network, source: Source) -> dict[str, Tensor]:
     return tensors
 
 
-def _layer_weights(layer: Layer, source: Source) -> dict[str, Tensor]:
+def _layer_weights(layer: Layer, source: ModuleSource) -> dict[str, Tensor]:
     names = source.layer.attributes
     own = {name: torch.from_numpy(layer.matrices[matrix]) for matrix, name in names.matrices.items()}
     own |= {own: torch.from_numpy(layer.vectors[name]) for name, own in names.vectors.items()}

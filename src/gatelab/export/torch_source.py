@@ -22,7 +22,7 @@ def file_stem(network: Network) -> str:
     return f"{network.name}_network" if hidden else network.name
 
 
-class Source:
+class ModuleSource:
     """The source code for a network."""
 
     def __init__(self, network: Network) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from gatelab.export.torch_lines import folded
-from gatelab.lang.graph import Graph, Identity, Matrix, Node, Weight, walk, weights
+from gatelab.lang.graph import Graph, IdentityMatrix, Matrix, Node, Weight, walk, weights
 from gatelab.lang.operations import CONDITIONS
 from gatelab.lang.printing import ATOM, GREEK, PRODUCT, SUM, _normalized, _Python, _Text, text
 
@@ -84,12 +84,12 @@ class Attributes:
 def _matrix_name(matrix: Matrix) -> str:
     if isinstance(matrix, Weight):
         return f"{matrix.space}_{matrix.name}"
-    if isinstance(matrix, Identity):
+    if isinstance(matrix, IdentityMatrix):
         return "I"
     return "_".join(["A", *dict.fromkeys(weight.name for weight in weights(matrix))])
 
 
-class Step(_Python):
+class TorchStep(_Python):
     """The step of a cell as a method of its layer."""
 
     functions = {

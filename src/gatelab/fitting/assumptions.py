@@ -8,8 +8,8 @@ from gatelab.data import timestamps
 from gatelab.data.advice import spelled
 from gatelab.estimators import defaults
 from gatelab.estimators.forecasting.parameters import BATCH, LARGEST_SEASON
-from gatelab.fitting.series import COVERAGE, HORIZON, LONGEST_TEST, Plan
-from gatelab.fitting.source import as_flags
+from gatelab.fitting.file_task import as_flags
+from gatelab.fitting.series_fit import COVERAGE, HORIZON, LONGEST_TEST, Plan
 from gatelab.formatting import counted, listed, percent
 from gatelab.report.words import settings
 from gatelab.tasks.own.files import Files

@@ -18,7 +18,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MethodComparison:
     """Predictions for all test targets, by method: classes (M,), or numbers (M, K) in the units of the data."""
 
     true: np.ndarray
@@ -76,7 +76,7 @@ def wilson(hits: int, count: int, confidence: float = CONFIDENCE) -> tuple[float
     return float(found.low), float(found.high)
 
 
-def compare(task: Files, ours: Predictions) -> Comparison:
+def compare(task: Files, ours: Predictions) -> MethodComparison:
     """Fit the other methods on the training set, and predict the test set by all of them."""
     true = ours.targets[ours.scored]
     predicted = {OURS: ours.predicted[ours.scored]}
@@ -91,4 +91,4 @@ def compare(task: Files, ours: Predictions) -> Comparison:
         scaling = task.target_scaling
         assert scaling is not None
         true, predicted = scaling.undo(true), {name: scaling.undo(values) for name, values in predicted.items()}
-    return Comparison(true, predicted, not task.per_step, peers.left_out(task))
+    return MethodComparison(true, predicted, not task.per_step, peers.left_out(task))

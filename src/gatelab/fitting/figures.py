@@ -11,8 +11,8 @@ from gatelab import style
 from gatelab.data.index import Index
 from gatelab.estimators.forecasting.backtest import OURS as FORECASTER
 from gatelab.fitting.comparison import OURS
-from gatelab.fitting.sequences import SequenceFit
-from gatelab.fitting.series import SeriesFit
+from gatelab.fitting.sequence_fit import SequenceFit
+from gatelab.fitting.series_fit import SeriesFit
 from gatelab.formatting import percent, visible
 from gatelab.report.figures import confusion_matrix
 from gatelab.report.forecast import figure as forecast_figure

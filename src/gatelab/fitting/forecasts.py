@@ -22,7 +22,7 @@ from gatelab.estimators.forecasting import words
 from gatelab.estimators.forecasting.forecaster import RecurrentForecaster
 from gatelab.estimators.forecasting.history import History
 from gatelab.estimators.forecasting.saving import saved
-from gatelab.fitting.series import COVERAGE, Plan, SeriesFit, save_backtest
+from gatelab.fitting.series_fit import COVERAGE, Plan, SeriesFit, save_backtest
 from gatelab.formatting import counted
 from gatelab.training.run import FORECASTER
 from gatelab.use.forecasting import MOST_STEPS, Forecast
@@ -96,10 +96,12 @@ def forecast(
             f"the forecaster reads {', '.join(map(str, forecaster.covariate_names_))}: give the values of the "
             f"{counted(steps, 'step')} ahead, --future FILE.csv"
         )
-    return continued(forecaster, steps, X, coverage)
+    return forecast_ahead(forecaster, steps, X, coverage)
 
 
-def continued(forecaster: RecurrentForecaster, steps: int, X: Any = None, coverage: float | None = None) -> Forecast:
+def forecast_ahead(
+    forecaster: RecurrentForecaster, steps: int, X: Any = None, coverage: float | None = None
+) -> Forecast:
     """Return a forecast with its intervals; they are NaN beyond the horizon that they are calibrated for."""
     coverage = COVERAGE if coverage is None else coverage
     frame, calibrated = forecaster.history_.frame, min(steps, forecaster.horizon_)

@@ -14,9 +14,9 @@ from gatelab.data import timestamps
 from gatelab.disk import write_text
 from gatelab.estimators.forecasting import words as forecaster_words
 from gatelab.fitting import assumptions, figures, forecasts, peers, words
-from gatelab.fitting.sequences import SequenceFit
-from gatelab.fitting.series import SeriesFit
-from gatelab.report.sections import Section, page
+from gatelab.fitting.sequence_fit import SequenceFit
+from gatelab.fitting.series_fit import SeriesFit
+from gatelab.report.sections import PageSection, page
 from gatelab.tasks.own import overview
 from gatelab.tasks.own.files import Files
 from gatelab.training.run import REPORT
@@ -57,19 +57,19 @@ def write_sequences(fit: SequenceFit, path: Path, name: Path) -> None:
     note = SEQUENCES_NOTE + ("" if peers.why_none(task) else f" {peers.in_words(task)}")
     note += INTERVAL_NOTE if comparison.are_classes and comparison.independent else ""
     if comparison.are_classes:
-        errors = Section("Confusion matrix", [], {"confusion.png": "Confusion matrix"})
+        errors = PageSection("Confusion matrix", [], {"confusion.png": "Confusion matrix"})
     else:
-        errors = Section("Predicted against true", [], {"numbers.png": "Predicted against true"})
+        errors = PageSection("Predicted against true", [], {"numbers.png": "Predicted against true"})
     sections = [
-        Section("Result", results, {}, words.sequence_table(fit), note),
+        PageSection("Result", results, {}, words.sequence_table(fit), note),
         *_cautions(task),
-        Section("What was assumed", _listed(assumptions.of_sequences(task, fit.spec)), {}),
-        Section("Data", [], {"data.png": "Training examples"}, _columns(task), _more_columns(task)),
-        *([Section("Classes", [], {}, _classes(task))] if task.classes is not None else []),
-        Section("Training", [_kept(fit)], {"curve.png": "Loss and accuracy by epoch"}),
+        PageSection("What was assumed", _listed(assumptions.of_sequences(task, fit.spec)), {}),
+        PageSection("Data", [], {"data.png": "Training examples"}, _columns(task), _more_columns(task)),
+        *([PageSection("Classes", [], {}, _classes(task))] if task.classes is not None else []),
+        PageSection("Training", [_kept(fit)], {"curve.png": "Loss and accuracy by epoch"}),
         errors,
         _worst(fit, drawn),
-        Section("Commands to go on with", [], {}, code=_sequence_commands(fit, name), note=_stem_note(fit)),
+        PageSection("Commands to go on with", [], {}, code=_sequence_commands(fit, name), note=_stem_note(fit)),
     ]
     title = f"{task.path.name}: {'classes' if task.classes is not None else 'numbers'} predicted from sequences"
     _write(path, title, words.sequence_summary(fit), sections, drawn)
@@ -80,12 +80,12 @@ def write_series(fit: SeriesFit, path: Path, name: Path) -> None:
     plan = fit.plan
     worst, origin = figures.worst_origin(fit)
     drawn: Drawn = {"series.png": figures.series_with_split(fit), "worst.png": worst}
-    ahead = Section("Forecast", [_needs_future(fit)], {})
+    ahead = PageSection("Forecast", [_needs_future(fit)], {})
     if not plan.covariates:
-        found = forecasts.continued(fit.forecaster, plan.horizon)
+        found = forecasts.forecast_ahead(fit.forecaster, plan.horizon)
         drawn["forecast.png"] = figures.forecast(fit, found)
         shown = {"forecast.png": "The end of the series, the forecast and its interval"}
-        ahead = Section("Forecast", [], shown, _forecast_table(found))
+        ahead = PageSection("Forecast", [], shown, _forecast_table(found))
     chosen = {
         name: fact
         for name, fact in forecaster_words.facts(fit.forecaster).items()
@@ -94,15 +94,15 @@ def write_series(fit: SeriesFit, path: Path, name: Path) -> None:
     when = f"step {origin}" if plan.stamps is None else _time(plan.stamps, origin)
     largest = f"The largest error of the backtest is that of the forecast made at {when}, scaled as MASE is."
     sections = [
-        Section("Result", words.series_verdict(fit), {}, words.series_table(fit), SERIES_NOTE),
+        PageSection("Result", words.series_verdict(fit), {}, words.series_table(fit), SERIES_NOTE),
         *_cautions(plan.task),
         ahead,
-        Section("Errors by step ahead", [], {}, words.step_table(fit), "MASE of each method."),
-        Section("What was assumed", _listed(assumptions.of_series(plan)), {}),
-        Section("What was chosen on held-out steps", _listed(chosen), {}, note=HELD_OUT),
-        Section("Data", [], {"series.png": "The series and its split"}, _columns(plan.task)),
-        Section("Largest error", [largest], {"worst.png": "The forecast with the largest error"}),
-        Section("Commands to go on with", [], {}, code=_series_commands(fit, name)),
+        PageSection("Errors by step ahead", [], {}, words.step_table(fit), "MASE of each method."),
+        PageSection("What was assumed", _listed(assumptions.of_series(plan)), {}),
+        PageSection("What was chosen on held-out steps", _listed(chosen), {}, note=HELD_OUT),
+        PageSection("Data", [], {"series.png": "The series and its split"}, _columns(plan.task)),
+        PageSection("Largest error", [largest], {"worst.png": "The forecast with the largest error"}),
+        PageSection("Commands to go on with", [], {}, code=_series_commands(fit, name)),
     ]
     _write(path, f"{plan.task.path.name}: {', '.join(plan.names)} forecast", words.series_summary(fit), sections, drawn)
 
@@ -113,7 +113,7 @@ HELD_OUT = (
 )
 
 
-def _write(path: Path, title: str, facts: str, sections: list[Section], drawn: Drawn) -> None:
+def _write(path: Path, title: str, facts: str, sections: list[PageSection], drawn: Drawn) -> None:
     """Write the page, complete or not at all."""
     with tempfile.TemporaryDirectory(prefix="gatelab-figures-") as folder:
         for name, figure in drawn.items():
@@ -125,10 +125,10 @@ def _listed(facts: assumptions.Facts) -> list[str]:
     return [f"{name}: {fact}" for name, fact in facts.items()]
 
 
-def _cautions(task: Files) -> list[Section]:
+def _cautions(task: Files) -> list[PageSection]:
     """What may make the result misleading, after the result itself."""
     found = assumptions.cautions(task)
-    return [Section("Caution", [f"{each[0].upper()}{each[1:]}." for each in found], {})] if found else []
+    return [PageSection("Caution", [f"{each[0].upper()}{each[1:]}." for each in found], {})] if found else []
 
 
 def _columns(task: Files) -> list[list[str]]:
@@ -175,12 +175,12 @@ def _kept(fit: SequenceFit) -> str:
     return f"{kept} The training loss is that of smoothed labels{above}."
 
 
-def _worst(fit: SequenceFit, drawn: Drawn) -> Section:
+def _worst(fit: SequenceFit, drawn: Drawn) -> PageSection:
     title = "Worst errors"
     if "worst.png" not in drawn:
-        return Section(title, ["All test targets are predicted right."], {})
+        return PageSection(title, ["All test targets are predicted right."], {})
     how = "the most confident wrong predictions" if fit.comparison.are_classes else "the largest errors"
-    return Section(title, [f"Test sequences with {how}, the worst first."], {"worst.png": "The worst predictions"})
+    return PageSection(title, [f"Test sequences with {how}, the worst first."], {"worst.png": "The worst predictions"})
 
 
 def _stem_note(fit: SequenceFit) -> str:

@@ -6,10 +6,10 @@ import numpy as np
 
 from gatelab.estimators.forecasting.backtest import OURS as FORECASTER
 from gatelab.estimators.forecasting.words import unbounded
-from gatelab.fitting.comparison import OURS, Comparison
+from gatelab.fitting.comparison import OURS, MethodComparison
 from gatelab.fitting.gap import CONFIDENCE
-from gatelab.fitting.sequences import SequenceFit
-from gatelab.fitting.series import Backtested
+from gatelab.fitting.sequence_fit import SequenceFit
+from gatelab.fitting.series_fit import Backtested
 from gatelab.formatting import counted, listed, p_value, percent, ranges
 
 SHOWN_STEPS = 12  # steps ahead in a table
@@ -22,14 +22,14 @@ def sequence_summary(fit: SequenceFit) -> str:
     return f"test, {test_size(fit)}: network {_score(comparison, OURS)}{_within(comparison)}; {others}"
 
 
-def _score(comparison: Comparison, method: str) -> str:
+def _score(comparison: MethodComparison, method: str) -> str:
     if comparison.are_classes:
         return f"{100 * comparison.scores[method]:.1f} %"
     rmse = comparison.rmse(method)
     return f"RMSE {rmse[0]:.4g}" if len(rmse) == 1 else f"R² {comparison.scores[method]:.3f}"
 
 
-def _within(comparison: Comparison) -> str:
+def _within(comparison: MethodComparison) -> str:
     """Wilson's interval of our accuracy, where targets are independent."""
     if not comparison.are_classes or not comparison.independent:
         return ""

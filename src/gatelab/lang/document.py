@@ -27,7 +27,7 @@ from gatelab.lang.graph import (
     Elementwise,
     Exponential,
     Graph,
-    Identity,
+    IdentityMatrix,
     Matrix,
     Node,
     Scaled,
@@ -39,8 +39,8 @@ from gatelab.lang.graph import (
     subexpressions,
     walk,
 )  # fmt: skip
+from gatelab.lang.interpreted import InterpretedCell
 from gatelab.lang.operations import CONDITIONS, ENTRYWISE, POINTWISE, REDUCTIONS
-from gatelab.lang.recorded import Recorded
 from gatelab.lang.signature import INDEX, SPACES, Option, Signature
 from gatelab.lang.symbols import MAX_DELAY, widest
 from gatelab.lang.values import Values
@@ -123,7 +123,7 @@ def _node(node: Node, indices: dict[Node, int]) -> list[Any]:
 def _matrix(matrix: Matrix, indices: dict[Node, int]) -> list[Any]:
     if isinstance(matrix, Weight):
         return [matrix.space, matrix.name]
-    if isinstance(matrix, Identity):
+    if isinstance(matrix, IdentityMatrix):
         return ["I"]
     if isinstance(matrix, Transpose):
         return ["T", _matrix(matrix.of, indices)]
@@ -179,7 +179,7 @@ class _Reader:
         if sum(node.value for node in self.nodes if node.op == "prev") > MAX_STATES:
             self.refuse(f"the equations refer to more than {MAX_STATES} earlier values")
         given, start = (self.values(key) if key in document else None for key in BESIDE)
-        return Recorded(document["name"], signature, graph, document["doc"], given, start)
+        return InterpretedCell(document["name"], signature, graph, document["doc"], given, start)
 
     def values(self, key: str) -> dict[str, Values]:
         recipes = {}
@@ -292,7 +292,7 @@ class _Reader:
         if kind == "expm" and len(rest) == 1:
             return Exponential(inner[0])
         if kind == "I" and not rest and depth:
-            return Identity()
+            return IdentityMatrix()
         if kind == "T" and len(rest) == 1:
             return Transpose(inner[0])
         if kind in ("+", "-") and len(rest) == 2:

@@ -29,7 +29,7 @@ class Weight:
 
 
 @dataclass(frozen=True)
-class Identity:
+class IdentityMatrix:
     """The H × H identity."""
 
 
@@ -72,7 +72,7 @@ class Scaled:
     of: Matrix
 
 
-Matrix = Weight | Identity | Transpose | Sum | Scaled | Elementwise | Exponential
+Matrix = Weight | IdentityMatrix | Transpose | Sum | Scaled | Elementwise | Exponential
 
 
 # What a step cannot compute from its input and states alone: earlier values, the index, masks, vectors of any size.

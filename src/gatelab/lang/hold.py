@@ -12,7 +12,7 @@ from gatelab.errors import CellError, GatelabError, unknown
 from gatelab.lang.cell import Cell
 from gatelab.lang.graph import Graph
 from gatelab.lang.interpret import Interpreter
-from gatelab.lang.recorded import Recorded
+from gatelab.lang.interpreted import InterpretedCell
 from gatelab.lang.signature import INDEX
 from gatelab.lang.trace import trace_step
 from gatelab.numerals import fits_float32
@@ -35,7 +35,7 @@ def hold(cell: Cell, gates: Mapping[str, float]) -> Cell:
     return Held(cell, values)
 
 
-class Held(Recorded):
+class Held(InterpretedCell):
     """A cell derived from another one by replacing gates with constants."""
 
     def __init__(self, original: Cell, gates: dict[str, float]) -> None:

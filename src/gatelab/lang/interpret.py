@@ -16,7 +16,7 @@ from gatelab.lang.graph import (
     Elementwise,
     Exponential,
     Graph,
-    Identity,
+    IdentityMatrix,
     Matrix,
     Node,
     Scaled,
@@ -115,7 +115,7 @@ def _map(matrix: Matrix, values: Mapping[Node, Any], spaces: Mapping[str, Any]) 
     """A matrix expression built from `spaces`, which may hold tensors or symbols."""
     if isinstance(matrix, Weight):
         return getattr(spaces[matrix.space], matrix.name)
-    if isinstance(matrix, Identity):
+    if isinstance(matrix, IdentityMatrix):
         return I
     if isinstance(matrix, Transpose):
         return _map(matrix.of, values, spaces).T

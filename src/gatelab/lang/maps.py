@@ -11,7 +11,7 @@ from numbers import Real
 from typing import Any
 
 from gatelab.errors import CellError
-from gatelab.lang.graph import Elementwise, Exponential, Identity, Matrix, Scaled, Sum, Transpose, weights
+from gatelab.lang.graph import Elementwise, Exponential, IdentityMatrix, Matrix, Scaled, Sum, Transpose, weights
 from gatelab.numerals import fits_float32
 
 Apply = Callable[[Matrix, Any], Any]
@@ -88,7 +88,7 @@ class Map:
         return self.matrix
 
 
-I = Map(Identity(), None)  # noqa: E741 - the usual symbol of the identity
+I = Map(IdentityMatrix(), None)  # noqa: E741 - the usual symbol of the identity
 
 
 def _number(factor: Any) -> Any:

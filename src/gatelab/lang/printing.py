@@ -9,7 +9,7 @@ from gatelab.lang.graph import (
     Elementwise,
     Exponential,
     Graph,
-    Identity,
+    IdentityMatrix,
     Matrix,
     Node,
     Scaled,
@@ -196,7 +196,7 @@ class _Text:
             return self.map_labels[matrix]
         if isinstance(matrix, Weight):
             return self.subscript(matrix.space, matrix.name)
-        if isinstance(matrix, Identity):
+        if isinstance(matrix, IdentityMatrix):
             return self.identity()
         if isinstance(matrix, Transpose):
             return self.transposed(self.matrix(matrix.of))

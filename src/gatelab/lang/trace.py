@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from gatelab.errors import CellError
-from gatelab.lang.graph import NEEDS_SEQUENCE, Graph, Identity, Matrix, Node
+from gatelab.lang.graph import NEEDS_SEQUENCE, Graph, IdentityMatrix, Matrix, Node
 from gatelab.lang.maps import Map
 from gatelab.lang.signature import INDEX, Signature
 from gatelab.lang.symbols import OPERATIONS, Maps, Symbol, Tracer, Vectors, active
@@ -111,7 +111,7 @@ def _named_numbers(named: dict[str, Any]) -> dict[str, Node]:
 
 def _named_maps(named: dict[str, Any]) -> dict[str, Matrix]:
     maps = {name: value.matrix for name, value in named.items() if isinstance(value, Map)}
-    return {name: matrix for name, matrix in maps.items() if not isinstance(matrix, Identity)}
+    return {name: matrix for name, matrix in maps.items() if not isinstance(matrix, IdentityMatrix)}
 
 
 def _where(function: Callable[..., Any], traceback: TracebackType | None) -> str:

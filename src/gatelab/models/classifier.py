@@ -20,7 +20,7 @@ from gatelab.models.stem import STEMS, ConvStem
 Lengths = Tensor | Sequence[int] | None
 
 
-class Streamed(NamedTuple):
+class ClassifierState(NamedTuple):
     """What a classifier carries from step to step."""
 
     recurrent: State | None  # the state of the layers
@@ -99,7 +99,7 @@ class SequenceClassifier(nn.Module):
         output, state = self.recurrent(features, lengths=ends, output=not self._reads_state)
         return self.answer(output, state, ends)
 
-    def step(self, x: Tensor, state: Streamed | None = None) -> tuple[Tensor, Streamed]:
+    def step(self, x: Tensor, state: ClassifierState | None = None) -> tuple[Tensor, ClassifierState]:
         """One step of a stream: (B, D) or (D,), or tokens (B,), → (B, output_size), the answer if the sequence ended
         here, and the state for the next step.
         """
@@ -108,11 +108,11 @@ class SequenceClassifier(nn.Module):
                 "a model with a stem cannot step: its convolutions read several steps at once. Run it over whole "
                 'sequences, or use stem="none"'
             )
-        before = state or Streamed(None, None)
+        before = state or ClassifierState(None, None)
         features = self.input_layer.one_step(x, next(self.recurrent.parameters()).dtype)
         output, now = self.recurrent.step(features, before.recurrent)
         features, pooled = self.pooling.step(output, before.pooled)
-        return self.head(features), Streamed(now, pooled)
+        return self.head(features), ClassifierState(now, pooled)
 
     def answer(self, output: Tensor | None, state: State, lengths: Tensor | None) -> Tensor:
         """The head's output (B, output_size), given the output and final state of the layers, and their lengths."""

@@ -77,7 +77,7 @@ class Lines(Reporter):
         self.console.print(text, soft_wrap=True, markup=False, emoji=False)
 
 
-class Steps:
+class ForecasterProgress:
     """Prints what a forecaster is doing: a line for each network, and for long forecasts how much is left."""
 
     def __init__(self, say: Callable[[str], object], every: float = 5.0) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A heading with sentences, pictures and a table under it."""
 
     title: str
@@ -30,7 +30,7 @@ class Section:
 def page(
     title: str,
     facts: str,
-    sections: list[Section],
+    sections: list[PageSection],
     figures: dict[str, Figure],
     folder: Path,
     explorers: Sequence[tuple[str, str]] = (),

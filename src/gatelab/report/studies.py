@@ -11,7 +11,7 @@ from gatelab.experiments.results import Results
 from gatelab.formatting import TITLES
 from gatelab.report import escaping, tables
 from gatelab.report.figures import SEEDS_NOTE, draw_seeds
-from gatelab.report.sections import Section
+from gatelab.report.sections import PageSection
 from gatelab.report.words.findings import family_sentence, findings
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ def markdown(studies: Studies) -> str:
     return "\n".join(lines)
 
 
-def sections(studies: Studies, picture: str) -> list[Section]:
+def sections(studies: Studies, picture: str) -> list[PageSection]:
     """The same as sections of a page."""
     note = f"{NOTE} {family_sentence(next(iter(studies.values())))}"
-    first = Section(
+    first = PageSection(
         "All studies", [], {picture: "Every study: seeds, means and confidence intervals"}, table(studies), note
     )
-    return [first, *(Section(name, findings(results), {}, study=name) for name, results in studies.items())]
+    return [first, *(PageSection(name, findings(results), {}, study=name) for name, results in studies.items())]
 
 
 def figure(studies: Studies) -> Figure:

@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from gatelab.tasks import pictures, sources, store
+from gatelab.tasks import pictures, published, store
 from gatelab.tasks.examples import Encoding, Examples, NoiseAfter, Parts, Pixels
 from gatelab.tasks.sampling import balanced_subset, split, stream
 from gatelab.tasks.scaling import Scaling
@@ -191,7 +191,7 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
 class Published(Images):
     """Base class of published image sets, read from disk and downloaded if missing."""
 
-    published: ClassVar[store.Source]
+    published: ClassVar[store.PublishedData]
     from_disk = True
     split_rule = "official test set; stratified random 15 % of the official training set for validation"
 
@@ -211,14 +211,14 @@ class Published(Images):
 
     def images(self) -> Arrays:
         """Return the decoded idx files."""
-        return store.load(self.published, self.data_dir, self.variant, sources.decode_idx)
+        return store.load(self.published, self.data_dir, self.variant, published.decode_idx)
 
 
 class Mnist(Published):
     """Handwritten digits of 28 × 28 pixels."""
 
     name = "mnist"
-    published = sources.MNIST
+    published = published.MNIST
     side = 28
     names = NUMERALS
     all_sizes = (51_000, 9_000, 10_000)
@@ -229,7 +229,7 @@ class FashionMnist(Published):
     """Pieces of clothing of 28 × 28 pixels: the shapes of MNIST, but harder."""
 
     name = "fashion_mnist"
-    published = sources.FASHION_MNIST
+    published = published.FASHION_MNIST
     side = 28
     names = CLOTHES
     all_sizes = (51_000, 9_000, 10_000)
@@ -240,7 +240,7 @@ class Cifar10(Published):
     """Photographs of ten classes, 32 × 32 pixels, grey or in colour, scaled to [−1, 1]."""
 
     name = "cifar10"
-    published = sources.CIFAR10
+    published = published.CIFAR10
     side = 32
     names = THINGS
     all_sizes = (42_500, 7_500, 10_000)
@@ -261,7 +261,9 @@ class Cifar10(Published):
     def images(self) -> Arrays:
         """Return the decoded batches, grey or in colour."""
         grey = self.color == "grey"
-        return store.load(self.published, self.data_dir, self.variant, lambda files: sources.decode_cifar(files, grey))
+        return store.load(
+            self.published, self.data_dir, self.variant, lambda files: published.decode_cifar(files, grey)
+        )
 
     def _scaling(self, train: Tensor) -> Scaling:
         return Scaling(np.array([127.5]), np.array([127.5]))

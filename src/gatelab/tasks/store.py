@@ -26,7 +26,7 @@ MOST_BYTES = 1 << 30  # of a published file; the largest has 180 MB
 
 
 @dataclass(frozen=True)
-class Source:
+class PublishedData:
     """A published data set."""
 
     name: str
@@ -58,12 +58,14 @@ def search_path(data_dir: Path | None) -> list[Path]:
     return [*(Path(folder).expanduser() for folder in configured if folder), cache_folder("data")]
 
 
-def is_here(source: Source, data_dir: Path | None, variant: str) -> bool:
+def is_here(source: PublishedData, data_dir: Path | None, variant: str) -> bool:
     """Return whether the set is available without a download."""
     return _cached(source, variant).is_file() or not _missing(source, data_dir)
 
 
-def load(source: Source, data_dir: Path | None, variant: str, decode: Callable[[dict[str, bytes]], Arrays]) -> Arrays:
+def load(
+    source: PublishedData, data_dir: Path | None, variant: str, decode: Callable[[dict[str, bytes]], Arrays]
+) -> Arrays:
     """Return the decoded arrays from the cache, or else from the files, which are downloaded if missing.
 
     Files are verified against known checksums before they are decoded, so the cached arrays depend only on `variant`
@@ -83,16 +85,16 @@ def load(source: Source, data_dir: Path | None, variant: str, decode: Callable[[
     return arrays
 
 
-def _cached(source: Source, variant: str) -> Path:
+def _cached(source: PublishedData, variant: str) -> Path:
     key = hashlib.sha256(repr((source.contents, variant)).encode()).hexdigest()[:16]
     return cache_folder("decoded") / f"{source.name}-{variant}-{key}-sealed.npz"
 
 
-def _missing(source: Source, data_dir: Path | None) -> list[str]:
+def _missing(source: PublishedData, data_dir: Path | None) -> list[str]:
     return [name for name in source.contents if _find(source, name, data_dir) is None]
 
 
-def _find(source: Source, name: str, data_dir: Path | None) -> StoredFile | None:
+def _find(source: PublishedData, name: str, data_dir: Path | None) -> StoredFile | None:
     """Return the first match in any folder of the search path, under any known name."""
     folders = [directory / layout for directory in search_path(data_dir) for layout in source.folders]
     for folder in [*folders, *map(Path, source.system)]:
@@ -105,7 +107,7 @@ def _find(source: Source, name: str, data_dir: Path | None) -> StoredFile | None
     return None
 
 
-def _read_verified(source: Source, name: str, data_dir: Path | None) -> bytes:
+def _read_verified(source: PublishedData, name: str, data_dir: Path | None) -> bytes:
     """Return the content of a file whose checksum is right, or raise an error that names the file."""
     file = _find(source, name, data_dir)
     assert file is not None
@@ -132,7 +134,7 @@ def _members(path: Path) -> dict[str, bytes]:
         return {name: file.read() for name, file in opened if file is not None}
 
 
-def _download_missing(source: Source, data_dir: Path | None) -> None:
+def _download_missing(source: PublishedData, data_dir: Path | None) -> None:
     """Download missing files into the first writable data directory."""
     searched = search_path(data_dir)
     target = next((folder / source.folders[0] for folder in searched if _writable(folder)), None)

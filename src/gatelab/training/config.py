@@ -29,14 +29,14 @@ class Problem(NamedTuple):
     message: str
 
 
-class Document(NamedTuple):
+class LocatedYaml(NamedTuple):
     """A YAML file with the line of each key."""
 
     content: dict[str, Any]
     lines: dict[Key, int]
 
 
-def read(path: Path) -> Document:
+def read(path: Path) -> LocatedYaml:
     """A YAML file, as plain values; never as objects."""
     try:
         text = read_regular(path, yaml_reader.MAX_BYTES).decode("utf-8-sig")
@@ -45,7 +45,7 @@ def read(path: Path) -> Document:
     content, lines = yaml_reader.read(text, str(path))
     if not isinstance(content, dict | None):
         raise GatelabError(f"{path} holds {short(content)}: expected keys such as task and training")
-    return Document(content or {}, lines)
+    return LocatedYaml(content or {}, lines)
 
 
 def parse_yaml(text: str, source: str) -> Any:

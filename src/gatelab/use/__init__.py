@@ -4,6 +4,6 @@ model = gatelab.load("my-run")
 model.predict(X)
 """
 
-from gatelab.use.trained import TrainedModel, load
+from gatelab.use.trained_model import TrainedModel, load
 
 __all__ = ["TrainedModel", "load"]

@@ -20,7 +20,7 @@ from gatelab.training.process import denormals_flushed
 from gatelab.use import inputs
 
 if TYPE_CHECKING:
-    from gatelab.use.trained import TrainedModel
+    from gatelab.use.trained_model import TrainedModel
 
 MOST_STEPS = 100_000  # of a forecast; each is a call of the model
 

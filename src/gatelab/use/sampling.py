@@ -19,7 +19,7 @@ from gatelab.training.process import denormals_flushed
 
 if TYPE_CHECKING:
     from gatelab.engine.recurrent import State
-    from gatelab.use.trained import TrainedModel
+    from gatelab.use.trained_model import TrainedModel
 
 LONGEST = 10_000_000  # characters of a sample; a mistyped length would fill the terminal or the disk for days
 STARTS = ("\n", " ")  # what a text begins after, if nothing else is given

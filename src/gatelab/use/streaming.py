@@ -11,10 +11,10 @@ from gatelab.errors import GatelabError, unknown
 from gatelab.tasks.preparation import Preparation
 
 if TYPE_CHECKING:
-    from gatelab.use.trained import TrainedModel
+    from gatelab.use.trained_model import TrainedModel
 
 
-class Streamed(NamedTuple):
+class StreamState(NamedTuple):
     """What is carried from step to step."""
 
     model: Any  # the model's own state
@@ -22,7 +22,7 @@ class Streamed(NamedTuple):
 
 
 @torch.no_grad()
-def step(trained: TrainedModel, x: Any, state: Streamed | None) -> tuple[Any, Streamed]:
+def step(trained: TrainedModel, x: Any, state: StreamState | None) -> tuple[Any, StreamState]:
     """The prediction at one step, and the state for the next one."""
     prepared = trained.preparation
     values, single = (_tokens if prepared.kind == "tokens" else _numbers)(x, prepared)
@@ -35,7 +35,7 @@ def step(trained: TrainedModel, x: Any, state: Streamed | None) -> tuple[Any, St
     output, after = trained.module.step(encoded, None if state is None else state.model)
     scores, labels = output.numpy(), trained.classes
     predicted = prepared.decode(scores, values) if labels is None else labels[scores.argmax(-1)]
-    return predicted[0] if single else predicted, Streamed(after, values)
+    return predicted[0] if single else predicted, StreamState(after, values)
 
 
 def _encoded(prepared: Preparation, values: np.ndarray, before: np.ndarray | None) -> torch.Tensor:

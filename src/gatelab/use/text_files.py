@@ -19,7 +19,7 @@ from gatelab.training.process import denormals_flushed
 
 if TYPE_CHECKING:
     from gatelab.engine.recurrent import State
-    from gatelab.use.trained import TrainedModel
+    from gatelab.use.trained_model import TrainedModel
 
 ROW = 600  # bytes of memory per row of the table of predictions
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from gatelab.experiments.bench import Watcher
 from gatelab.experiments.planned import Planned
 from gatelab.experiments.results import main_metric
-from gatelab.experiments.status import RunStatus, Watch
+from gatelab.experiments.status import RunStatus, RunWatch
 from gatelab.experiments.worker import Finished
 from gatelab.formatting import counted, named
 from gatelab.training import Run
@@ -66,7 +66,7 @@ class LiveWatcher(LineWatcher):
     def start(self, runs: list[Planned], ended: list[Planned], directory: Path) -> None:
         """Show the table."""
         super().start(runs, ended, directory)
-        self.watch, self.shown = Watch(directory), 0.0
+        self.watch, self.shown = RunWatch(directory), 0.0
         self.live = Live(table(self.watch.look()), console=self.console, transient=True, auto_refresh=False)
         self.live.start()
 

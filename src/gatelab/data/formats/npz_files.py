@@ -9,7 +9,7 @@ import numpy as np
 
 from gatelab import floats, memory
 from gatelab.data import gaps, splits
-from gatelab.data.advice import Place, RefusalError, use
+from gatelab.data.advice import Location, RefusalError, use
 from gatelab.data.formats.sequence_files import read_npz
 from gatelab.data.learnable import read_as_quantities
 from gatelab.data.reading import Reading
@@ -122,7 +122,7 @@ def from_arrays(
         if values.ndim != 3 or 0 in values.shape or values.dtype.kind not in "iufb":
             advice = ("; ", use(tokens="true"), " reads text as tokens") if X.dtype.kind in "US" else ()
             found = f": X is {X.dtype} of shape {X.shape}: expected numbers (N, T, D) or (N, T)"
-            raise RefusalError(Place(source), found, *advice)
+            raise RefusalError(Location(source), found, *advice)
     ends = checked_lengths(source, lengths, values)
     memory.refuse(8 * COPIES * values.size, f"{source} with X of shape {X.shape}", "split it")
     filled = 0

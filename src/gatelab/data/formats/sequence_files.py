@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from gatelab import floats
-from gatelab.data.advice import Place, RefusalError
+from gatelab.data.advice import Location, RefusalError
 from gatelab.data.formats import read_table
 from gatelab.data.gaps import FILLS, fill_missing
 from gatelab.data.reading import Fill
@@ -57,7 +57,7 @@ def read_sequence(
     if not np.isfinite(values).all():
         step, column = np.argwhere(~np.isfinite(values))[0]
         where = f", step {step}, feature {column}"
-        raise RefusalError(Place(path), f"{where}: {values[step, column]}: expected finite numbers; ", FILLS)
+        raise RefusalError(Location(path), f"{where}: {values[step, column]}: expected finite numbers; ", FILLS)
     return values, tuple(str(i + 1) for i in range(values.shape[1]))
 
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gatelab.engine.fused import compiler, files, prebuilt
-from gatelab.engine.fused.source import Source
+from gatelab.engine.fused.kernel_source import KernelSource
 from gatelab.errors import GatelabError
 from gatelab.lang import Cell
 
@@ -48,7 +48,7 @@ def build(cells: Iterable[Cell], folder: Path, levels: Sequence[str] = tuple(pre
 def _sources(cell: Cell) -> dict[str, str]:
     """The C++ of a cell's two kernels, by name."""
     try:
-        return {cell.name: Source(cell).text, f"{cell.name}_gates": Source(cell, watch=True).text}
+        return {cell.name: KernelSource(cell).text, f"{cell.name}_gates": KernelSource(cell, watch=True).text}
     except RecursionError as error:
         raise compiler.KernelError(f"cell {cell.name!r} is nested too deeply for the fused engine") from error
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gatelab.engine.fused.phases import Linear
+from gatelab.engine.fused.kernel_source import KernelSource
+from gatelab.engine.fused.phases import LinearSum
 from gatelab.engine.fused.pointwise import Pass
-from gatelab.engine.fused.source import Source
 from gatelab.engine.fused.writer import Writer, indented
 from gatelab.lang.graph import Matrix, Node, Transpose
 
@@ -12,7 +12,7 @@ WORTH_THREADS = 1 << 16  # floats of weight gradients that one thread would take
 CHUNK = 128  # maximum number of steps per weight-gradient product
 
 
-def write(source: Source) -> str:
+def write(source: KernelSource) -> str:
     """The C++ function `backward` of a kernel."""
     return _Backward(source).write()
 
@@ -23,7 +23,7 @@ class _Backward(Writer):
     the input and of the weights, again for the whole chunk.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: KernelSource) -> None:
         super().__init__(source, source.backward, "backward")
         self.adjoints = {node: i for i, node in enumerate(source.adjoints)}
         self.recomputed = {node: i for i, node in enumerate(source.recomputed)}
@@ -319,7 +319,7 @@ class _Backward(Writer):
 
     # ---- products ---------------------------------------------------------------------------------------------------
 
-    def _terms(self, linear: Linear) -> list[tuple[str, Matrix, Node]]:
+    def _terms(self, linear: LinearSum) -> list[tuple[str, Matrix, Node]]:
         """For each term: the name of the packed matrix, the matrix that is transposed, the adjoint it is applied to."""
         terms = []
         for i, p in enumerate(linear.products):
@@ -341,7 +341,7 @@ class _Backward(Writer):
     def _adjoint_rows(self, adjoint: Node, of: str) -> str:
         return f"{of} + {self.adjoints[adjoint]} * Hp, ldg, H"
 
-    def _product(self, linear: Linear, out: str, of: str, rows: str) -> str:
+    def _product(self, linear: LinearSum, out: str, of: str, rows: str) -> str:
         """A product for the rows of one step, or of all steps of a chunk."""
         terms = ", ".join(f"{{{self._adjoint_rows(a, of)}, {name}}}" for name, _, a in self._terms(linear))
         columns = f"{out} + {self.columns[linear]} * Hp, ld"

@@ -21,7 +21,7 @@ MOST_ARRAYS = 8  # as in calls.cpp
 MOST_FLOATS = 1 << 46  # of a new array: no machine has more, and sizes in C++ are 64 bits
 
 
-class Input(NamedTuple):
+class InputAddress(NamedTuple):
     """The address of an input; null for None."""
 
     number: int
@@ -34,7 +34,7 @@ class New(NamedTuple):
     offset: int = 0  # in floats
 
 
-Pointer = Input | New | int | None  # or a fixed address, or null
+Pointer = InputAddress | New | int | None  # or a fixed address, or null
 
 
 class Result(NamedTuple):
@@ -143,7 +143,7 @@ class Call:
         def address(pointer: Pointer) -> int | None:
             if isinstance(pointer, New):
                 return arrays[pointer.number].data_ptr() + 4 * pointer.offset
-            if isinstance(pointer, Input):
+            if isinstance(pointer, InputAddress):
                 tensor = inputs[pointer.number]
                 return None if tensor is None else tensor.data_ptr()
             return pointer
@@ -184,7 +184,7 @@ class Call:
         return call, functions, stages, results
 
     def _pointer(self, pointer: Pointer) -> _Pointer:
-        if isinstance(pointer, Input):
+        if isinstance(pointer, InputAddress):
             return _Pointer(pointer.number, 0)
         if isinstance(pointer, New):
             return _Pointer(len(self.inputs) + pointer.number, 4 * pointer.offset)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from typing import NamedTuple
 
-from gatelab.engine.fused.phases import Linear
+from gatelab.engine.fused.kernel_source import KernelSource
+from gatelab.engine.fused.phases import LinearSum
 from gatelab.engine.fused.pointwise import Pass
-from gatelab.engine.fused.source import Source
 from gatelab.engine.fused.writer import Writer, indented
 from gatelab.lang.graph import Matrix, Node
 
 
-def write(source: Source) -> str:
+def write(source: KernelSource) -> str:
     """The C++ function `forward` of a kernel."""
     return _Forward(source).write()
 
@@ -33,7 +33,7 @@ class _Forward(Writer):
     steps one by one; then the phases that no later step depends on, again for the whole chunk.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: KernelSource) -> None:
         super().__init__(source, source.forward, "forward")
         self.arguments = {node: i for i, node in enumerate(self.program.stored_arguments())}
         with_input = [linear for linear in self.program.linears if linear.input_matrices()]
@@ -186,7 +186,7 @@ extern "C" int step(void* const* fixed, long* n, {arguments}) {{
     def _blocks(self, linears, prefix, terms_of) -> list[_Block]:  # type: ignore[no-untyped-def]
         """Groups adjacent linears whose terms have the same operands."""
 
-        def key(item: tuple[int, Linear]) -> object:
+        def key(item: tuple[int, LinearSum]) -> object:
             position, linear = item
             return [operand for _, operand in terms_of(linear)], self.columns[linear] - position
 
@@ -357,5 +357,5 @@ extern "C" int step(void* const* fixed, long* n, {arguments}) {{
 _INPUT = Node("input", "input", name="x")  # stands for the input, whatever its name in the cell
 
 
-def _recurrent_terms(linear: Linear) -> list[tuple[Matrix, Node]]:
+def _recurrent_terms(linear: LinearSum) -> list[tuple[Matrix, Node]]:
     return [(p.matrix, p.args[0]) for p in linear.products if p.matrix and p.args[0].op != "input"]

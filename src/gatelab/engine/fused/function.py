@@ -38,7 +38,7 @@ def scan(
         call = _Call(compiled, prepared, H, len(starts), lengths, resets, masks, with_output)
         output, gates, *finals = _Fused.apply(call, *inputs)  # type: ignore[no-untyped-call]
     else:
-        given = passes.Given(x, starts, lengths, resets, masks)
+        given = passes.CallInputs(x, starts, lengths, resets, masks)
         output, gates, _, *finals = passes.forward(compiled, prepared, given, H, keep=False, with_output=with_output)
     if output is None:
         output = x.new_empty(0)
@@ -64,7 +64,7 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: _Call, x: Tensor, *tensors: Tensor | None) -> Any:
         compiled, prepared, H, S, lengths, resets, masks, with_output = call
-        given = passes.Given(x, tensors[:S], lengths, resets, masks)
+        given = passes.CallInputs(x, tensors[:S], lengths, resets, masks)
         output, gates, tape, *finals = passes.forward(compiled, prepared, given, H, keep=True, with_output=with_output)
         ctx.set_materialize_grads(False)
         ctx.compiled, ctx.H, ctx.masks, ctx.states, ctx.shape = compiled, H, len(masks), S, x.shape
@@ -77,7 +77,10 @@ class _Fused(torch.autograd.Function):
         S, M = ctx.states, ctx.masks
         tape, lengths, resets, *rest = ctx.saved_tensors
         masks, x, starts, parameters = rest[:M], rest[M], rest[M + 1 : M + 1 + S], rest[M + 1 + S :]
-        given, incoming = passes.Given(x, starts, lengths, resets, masks), passes.Incoming(d_finals, d_output, d_gates)
+        given, incoming = (
+            passes.CallInputs(x, starts, lengths, resets, masks),
+            passes.Incoming(d_finals, d_output, d_gates),
+        )
         needs = ctx.needs_input_grad[1:]
         gradients = passes.backward(ctx.compiled, parameters, given, ctx.H, tape, ctx.shape, incoming, needs)
         if torch.is_grad_enabled():  # create_graph=True: a second derivative may follow

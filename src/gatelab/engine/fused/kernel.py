@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from gatelab.engine.fused import compiler
-from gatelab.engine.fused.source import Source
+from gatelab.engine.fused.kernel_source import KernelSource
 from gatelab.errors import GatelabError
 from gatelab.lang import Cell
 
@@ -31,7 +31,7 @@ class Kernel:
 
     def __init__(self, cell: Cell, watch: bool) -> None:
         try:
-            self.source = Source(cell, watch)
+            self.source = KernelSource(cell, watch)
         except RecursionError as error:
             raise compiler.KernelError(f"cell {cell.name!r} is nested too deeply") from error
         self.library = compiler.load(cell.name + ("_gates" if watch else ""), self.source.text)
@@ -74,13 +74,13 @@ PATIENCE, LONG_PATIENCE = 200, 5000  # the latter is more than what a training l
 patience = ctypes.c_long(PATIENCE)
 
 
-class Given(ctypes.Structure):
+class PoolInputs(ctypes.Structure):
     """What a pool of threads is given (threads.cpp)."""
 
     _fields_ = tuple((name, ctypes.c_void_p) for name in ("patience", "parallel", "most_threads", "cores"))
 
     @classmethod
-    def here(cls) -> Given:
+    def here(cls) -> PoolInputs:
         """With functions of the OpenMP runtime that torch has loaded, unless the user lets its idle threads sleep."""
         library = ctypes.CDLL(None)
         names = ["GOMP_parallel", "omp_get_max_threads"]
@@ -107,7 +107,7 @@ def _share_pool(library: ctypes.CDLL) -> None:
     global _pool
     library.new_pool.restype, library.use_pool.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
     if _pool is None:
-        _pool = library.new_pool(ctypes.byref(Given.here()))
+        _pool = library.new_pool(ctypes.byref(PoolInputs.here()))
         if _pool is None:
             raise MemoryError("there is no memory for a pool of threads")
     library.use_pool(_pool)

@@ -23,7 +23,7 @@ from gatelab.engine.fused import passes
 from gatelab.engine.fused.expected import laid_out
 from gatelab.engine.fused.function import once
 from gatelab.engine.fused.kernel import Kernel, kernel, padded
-from gatelab.engine.fused.source import Source
+from gatelab.engine.fused.kernel_source import KernelSource
 from gatelab.engine.fused.weights import tensors_of
 from gatelab.engine.masks import draw
 from gatelab.engine.parameters import CellParameters
@@ -48,8 +48,8 @@ def _kernel(cell: str, gates: bool) -> Kernel:
 
 
 @functools.lru_cache(maxsize=256)
-def _source(cell: str, gates: bool) -> Source:
-    return Source(document.from_document(json.loads(cell)), gates)
+def _source(cell: str, gates: bool) -> KernelSource:
+    return KernelSource(document.from_document(json.loads(cell)), gates)
 
 
 # ---- on real tensors ------------------------------------------------------------------------------------------------
@@ -111,8 +111,8 @@ def _hidden_size(x: Tensor, states: list[Tensor], parameters: list[Tensor], comp
     return states[0].shape[1]
 
 
-def _given(x: Tensor, states: list[Tensor], lengths: Any, resets: Any, masks: list[Tensor]) -> passes.Given:
-    return passes.Given(passes.readable(x), list(map(laid_out, states)), lengths, resets, masks)
+def _given(x: Tensor, states: list[Tensor], lengths: Any, resets: Any, masks: list[Tensor]) -> passes.CallInputs:
+    return passes.CallInputs(passes.readable(x), list(map(laid_out, states)), lengths, resets, masks)
 
 
 _library.impl("scan", functools.partial(_forward, False), "CPU")

@@ -20,10 +20,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from gatelab.engine import team
-from gatelab.engine.fused.calls import Call, Input, New, Pointer, Result, Stage
+from gatelab.engine.fused.calls import Call, InputAddress, New, Pointer, Result, Stage
 from gatelab.engine.fused.expected import Expected, laid_out, to_copy
 from gatelab.engine.fused.kernel import Kernel, padded
-from gatelab.engine.fused.source import Source
+from gatelab.engine.fused.kernel_source import KernelSource
 from gatelab.errors import GatelabError
 
 CHUNK_ROWS = 128  # rows of adjoints per weight-gradient product: enough for efficiency, few enough for the cache
@@ -50,7 +50,7 @@ def _private_cache() -> int:
 TEAM_BYTES = _private_cache() * 3 // 4  # larger weights justify a barrier after every phase of a step; with B = 1
 
 
-class Given(NamedTuple):
+class CallInputs(NamedTuple):
     """What a call is given beside parameters."""
 
     x: Tensor  # (T, B, D)
@@ -74,7 +74,7 @@ class Sizes(NamedTuple):
     threads: int
 
 
-def tape_size(source: Source, T: Any, B: Any, H: Any) -> Any:
+def tape_size(source: KernelSource, T: Any, B: Any, H: Any) -> Any:
     """The number of floats on the tape."""
     states = len(source.states) * (T + 1) * B * padded(H)
     return TAPE_HEADER + states + T * B * (len(source.saved) * padded(H) + len(source.saved_rows))
@@ -116,7 +116,7 @@ def _preparation(kernel: Kernel, D: int, H: int, threads: int) -> Call:
     return Call(kernel, _parameters(kernel.source, D, H), [floats], [stage], [Result(0, (floats,))])
 
 
-def _parameters(source: Source, D: int, H: int) -> list[Expected]:
+def _parameters(source: KernelSource, D: int, H: int) -> list[Expected]:
     names = source.parameter_names
     return [Expected(name, shape) for name, shape in zip(names, source.parameter_shapes(D, H), strict=True)]
 
@@ -130,7 +130,7 @@ def _preparing(
     name, pointers = f"prepare_{pass_}", len(kernel.source.arguments[f"prepare_{pass_}"].pointers)
     floats = kernel.call(name, [None] * pointers, (D, H, padded(H), Dp, 1))  # it knows its layout
     threads = max(1, min(threads, floats // PACKING_WORK))
-    inputs = [Input(first + k) for k in range(pointers - 1)]
+    inputs = [InputAddress(first + k) for k in range(pointers - 1)]
     return floats, Stage(name, [*inputs, to], (D, H, padded(H), Dp, threads))
 
 
@@ -138,7 +138,7 @@ def _preparing(
 
 
 def forward(
-    kernel: Kernel, prepared: Tensor, given: Given, H: int, *, keep: bool, with_output: bool = True
+    kernel: Kernel, prepared: Tensor, given: CallInputs, H: int, *, keep: bool, with_output: bool = True
 ) -> tuple[Any, ...]:
     """Run over a sequence; with `keep` a backward pass may follow. Returns the output (T, B, H), the gates (gates, T,
     B, H padded), the tape, each None unless asked for, and then the final states, (B, H) each.
@@ -167,17 +167,17 @@ def _forward(kernel: Kernel, sizes: Sizes, keep: bool, with_output: bool) -> Cal
     inputs = [Expected("what was prepared", (floats,)), x, *begins_and_ends, *states, *_masks(source, sizes)]
     first = 4  # of the initial states among the inputs
     begins = first + S if starts > S else first
-    pointers: list[Pointer] = [*map(Input, range(first)), *[Input(first + k) for k in range(S)]]
-    pointers += [Input(begins + k) for k in range(S)]
+    pointers: list[Pointer] = [*map(InputAddress, range(first)), *[InputAddress(first + k) for k in range(S)]]
+    pointers += [InputAddress(begins + k) for k in range(S)]
     pointers += [New(0, k * B * H) for k in range(S)]
     pointers += [arrays.get(name) for name in asked]
-    pointers += [Input(first + starts + k) for k in range(len(source.masks))]
+    pointers += [InputAddress(first + starts + k) for k in range(len(source.masks))]
     threads, as_team = threads_for(source, T, B, D, H, threads, is_forward=True)
     stage = Stage("forward", pointers, (T, B, D, H, Hp, *strides, keep, as_team, threads, 0))
     return Call(kernel, inputs, [prod(s) for s in shapes.values()], [stage] if B else [], results)
 
 
-def _steps(source: Source, sizes: Sizes) -> list[Expected]:
+def _steps(source: KernelSource, sizes: Sizes) -> list[Expected]:
     """x, lengths and resets."""
     T, B, D, H, strides, *_ = sizes
     width = padded(H) if source.graph.uses_input_itself else D
@@ -188,16 +188,16 @@ def _steps(source: Source, sizes: Sizes) -> list[Expected]:
     ]
 
 
-def _masks(source: Source, sizes: Sizes) -> list[Expected]:
+def _masks(source: KernelSource, sizes: Sizes) -> list[Expected]:
     return [Expected(f"the mask {mask!r}", (sizes.T, sizes.B, padded(sizes.H))) for mask in source.masks]
 
 
-def _sizes(given: Given, shape: Sequence[int], H: int, strides: tuple[int, ...]) -> Sizes:
+def _sizes(given: CallInputs, shape: Sequence[int], H: int, strides: tuple[int, ...]) -> Sizes:
     T, B, D = shape
     return Sizes(T, B, D, H, strides, len(given.starts), len(given.masks), team.of_kernels())
 
 
-def _refuse(source: Source, sizes: Sizes) -> None:
+def _refuse(source: KernelSource, sizes: Sizes) -> None:
     """Refuse what there is no kernel for."""
     T, _, D, H, *_ = sizes
     if min(T, D, H) < 1 or (source.graph.uses_input_itself and D != H):
@@ -227,7 +227,7 @@ class Incoming(NamedTuple):
 def backward(
     kernel: Kernel,
     parameters: Sequence[Tensor],
-    given: Given,
+    given: CallInputs,
     H: int,
     tape: Tensor,
     shape: Sequence[int],
@@ -259,7 +259,7 @@ def backward(
     return made
 
 
-def wanted(source: Source, needs: Sequence[bool]) -> tuple[bool, ...]:
+def wanted(source: KernelSource, needs: Sequence[bool]) -> tuple[bool, ...]:
     """Which gradients of x, states and parameters are needed and exist."""
     is_read = bool(source.graph.W or source.graph.uses_input_itself)
     states = len(needs) - 1 - len(source.has_gradient)
@@ -278,8 +278,8 @@ def _backward(kernel: Kernel, sizes: Sizes, needs: tuple[bool, ...], at_once: bo
     arrays = [floats, starts * B * H, _weights(source, D, H), *([T * B * D] if needs_x else [])]
     prepared, d_starts, gradients, d_x = New(0), New(1), New(2), (New(3) if needs_x else None)
     flags = (ctypes.c_uint8 * max(1, len(shapes)))(*needed[1 + starts :])
-    pointers = [prepared, *map(Input, range(6 + S)), d_x, d_starts, gradients, ctypes.addressof(flags)]
-    pointers += [Input(k) for k in masks]
+    pointers = [prepared, *map(InputAddress, range(6 + S)), d_x, d_starts, gradients, ctypes.addressof(flags)]
+    pointers += [InputAddress(k) for k in masks]
     threads, as_team = threads_for(source, T, B, D, H, threads, is_forward=False)
     stage_sizes = (T, B, D, H, padded(H), Dp, *strides, as_team, threads, CHUNK_ROWS, SUMS_BYTES // 4, starts > S)
     stages = [preparing, Stage("backward", pointers, stage_sizes)] if B else []
@@ -302,12 +302,14 @@ def _backward(kernel: Kernel, sizes: Sizes, needs: tuple[bool, ...], at_once: bo
 # ---- both -----------------------------------------------------------------------------------------------------------
 
 
-def _weights(source: Source, D: int, H: int) -> int:
+def _weights(source: KernelSource, D: int, H: int) -> int:
     """The number of floats of all parameters."""
     return sum(map(prod, source.parameter_shapes(D, H)))
 
 
-def threads_for(source: Source, T: int, B: int, D: int, H: int, most: int, *, is_forward: bool) -> tuple[int, bool]:
+def threads_for(
+    source: KernelSource, T: int, B: int, D: int, H: int, most: int, *, is_forward: bool
+) -> tuple[int, bool]:
     """The number of threads that the work is worth, and whether they split units instead of rows (see `Slab`)."""
     weights = _weights(source, D, H)
     work = B * T * weights * (1 if is_forward else 2)
@@ -325,7 +327,7 @@ def threads_for(source: Source, T: int, B: int, D: int, H: int, most: int, *, is
     return (threads, True) if is_large else (min(threads, -(-B // FEW_ROWS)), False)
 
 
-def _in_vectors(source: Source, x: Tensor, masks: Sequence[Tensor], H: int) -> tuple[Tensor, Sequence[Tensor]]:
+def _in_vectors(source: KernelSource, x: Tensor, masks: Sequence[Tensor], H: int) -> tuple[Tensor, Sequence[Tensor]]:
     """x and the masks, in whole vectors where a kernel reads them unit by unit."""
     if source.graph.uses_input_itself:
         x = whole_rows(x, padded(H))

@@ -1,6 +1,6 @@
 """Schedules a time step in phases: which products are computed together, in which order, and what is stored.
 
-A program is a graph with outputs. Phase k computes every `Linear` of level k for whole rows, then all pointwise
+A program is a graph with outputs. Phase k computes every `LinearSum` of level k for whole rows, then all pointwise
 operations of that level in one pass over the units. In a GRU all recurrent maps are of one level; a cell that maps
 `r * h` needs r for the whole row first, hence a second level; so does one that uses the mean of r.
 """
@@ -33,7 +33,7 @@ LEAVES = {
 
 
 @dataclass(eq=False)
-class Linear:
+class LinearSum:
     """A sum of products and bias vectors, accumulated together: the value of `root` without the terms in `rest`."""
 
     root: Node
@@ -56,7 +56,7 @@ class Program:
 
     outputs: list[Node]
     available: set[Node] = field(default_factory=set)
-    linears: list[Linear] = field(init=False)
+    linears: list[LinearSum] = field(init=False)
     temporaries: list[Node] = field(init=False)  # computed in one phase and read in a later one
     reductions: list[Node] = field(init=False)  # sums over the units: complete after the phase of their argument
 
@@ -70,7 +70,7 @@ class Program:
         # that by operand.
         position = {node: i for i, node in enumerate(walk(self.outputs, self.available))}
 
-        def column_order(linear: Linear) -> tuple[int, ...]:
+        def column_order(linear: LinearSum) -> tuple[int, ...]:
             args = linear.arguments()
             kind = 2 if not linear.input_matrices() else 1 if args else 0
             operands = [position[arg] for arg in args]
@@ -84,15 +84,15 @@ class Program:
         """The number of phases."""
         return 1 + max((self.level(node) for node in self.outputs), default=0)
 
-    def linear_of(self, node: Node) -> Linear | None:
+    def linear_of(self, node: Node) -> LinearSum | None:
         """The linear that computes this node; None for pointwise nodes, leaves and available values."""
         return None if node in self.available else self._root.get(node)
 
-    def linear_level(self, linear: Linear) -> int:
+    def linear_level(self, linear: LinearSum) -> int:
         """The phase that completes it: 0 if it depends on the input only."""
         return max((1 + self.level(arg) for arg in linear.arguments()), default=0)
 
-    def at_level(self, level: int) -> list[Linear]:
+    def at_level(self, level: int) -> list[LinearSum]:
         """The linears whose recurrent maps are computed in this phase."""
         return [linear for linear in self.linears if linear.arguments() and self.linear_level(linear) == level]
 
@@ -115,7 +115,7 @@ class Program:
         own = self.linear_level(linear) if linear else 0
         return max([own, *(self.level(arg) for arg in self.operands(node))])
 
-    def _find_linears(self) -> Iterator[Linear]:
+    def _find_linears(self) -> Iterator[LinearSum]:
         nodes = list(walk(self.outputs, self.available))
         uses = Counter(arg for node in nodes if node not in self.available for arg in node.args)
         uses.update(self.outputs)
@@ -133,7 +133,7 @@ class Program:
             if node in absorbed or node in self.available:
                 continue
             if node.op == "product":
-                yield Linear(node, [node], [], [])
+                yield LinearSum(node, [node], [], [])
             elif node.op == "add":
                 inner: list[Node] = []
                 terms = list(flatten(node, inner))
@@ -141,7 +141,7 @@ class Program:
                 if products:
                     absorbed.update(inner, products)
                     vectors = [t for t in terms if t.op == "vector"]
-                    yield Linear(node, products, vectors, [t for t in terms if t not in {*products, *vectors}])
+                    yield LinearSum(node, products, vectors, [t for t in terms if t not in {*products, *vectors}])
 
     def _find_temporaries(self) -> list[Node]:
         """Expensive values that a later phase reads again."""

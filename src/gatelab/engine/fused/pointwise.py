@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from gatelab.engine.fused.phases import LEAVES, Linear, Program, parameters_only
+from gatelab.engine.fused.phases import LEAVES, LinearSum, Program, parameters_only
 from gatelab.lang.graph import Node, walk
 
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 FUNCTIONS = {"abs": "absolute", "repeat": "all"}  # operations that have another name in the runtime
 
 Load = Callable[[Node], str | None]
-Column = Callable[[Linear], str]
+Column = Callable[[LinearSum], str]
 
 
 class Pass:

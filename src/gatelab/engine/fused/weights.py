@@ -57,7 +57,7 @@ class _Watched(Structure):
     )
 
 
-class Watch:
+class ParameterWatch:
     """Whether parameters have changed: torch counts changes, unless somebody changes `p.data`; a sample of the values
     shows these.
     """
@@ -76,7 +76,7 @@ class Watch:
         self.remember()
 
     @classmethod
-    def of(cls, compiled: Kernel, parameters: CellParameters) -> Watch | None:
+    def of(cls, compiled: Kernel, parameters: CellParameters) -> ParameterWatch | None:
         """None if changes cannot be noticed: of inference tensors, and of tensors that are computed or copied."""
         functions, sources, owners = torch_functions(), parameters.sources(), parameters.owners()
         if functions is None or not all(map(_is_countable, sources)):
@@ -122,7 +122,7 @@ def _copied(structure: Any) -> Any:
     return type(structure)(*(getattr(structure, name) for name, _ in structure._fields_))
 
 
-class Weights:
+class KernelWeights:
     """Matrices, vectors and scalars of a kernel, in that order, matrix expressions evaluated, and what the forward pass
     needs of them. That is never changed, only replaced.
     """
@@ -134,7 +134,7 @@ class Weights:
         self.are_parameters = all(isinstance(matrix, Weight) for matrix in parameters.matrices)
         # Otherwise they belong to the graph of one call.
         is_lasting = self.are_parameters or not torch.is_grad_enabled()
-        self.watch = Watch.of(compiled, parameters) if is_lasting else None  # before anything is read
+        self.watch = ParameterWatch.of(compiled, parameters) if is_lasting else None  # before anything is read
         self._lock = threading.Lock()  # what is watched and what was prepared belong together
         is_inference = self.are_parameters and torch.is_inference_mode_enabled()
         with torch.inference_mode(False) if is_inference else nullcontext():  # training may follow with these
@@ -172,15 +172,15 @@ class Weights:
                 )
 
 
-_known: weakref.WeakKeyDictionary[CellParameters, Weights] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[CellParameters, KernelWeights] = weakref.WeakKeyDictionary()
 
 
-def weights_of(parameters: CellParameters, compiled: Kernel) -> tuple[Weights, Tensor]:
+def weights_of(parameters: CellParameters, compiled: Kernel) -> tuple[KernelWeights, Tensor]:
     """The weights of a layer in one direction, and what was prepared from their present values."""
     weights = _known.get(parameters)
     prepared = None if weights is None else weights.current(compiled, parameters)
     if weights is None or prepared is None:
-        weights = Weights(parameters, compiled)
+        weights = KernelWeights(parameters, compiled)
         prepared = weights.prepared
         if weights.watch is not None:
             _known[parameters] = weights

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gatelab.engine.fused.phases import EXPENSIVE, Linear, Program, parameters_only
+from gatelab.engine.fused.kernel_source import KernelSource
+from gatelab.engine.fused.phases import EXPENSIVE, LinearSum, Program, parameters_only
 from gatelab.engine.fused.pointwise import Pass, literal
-from gatelab.engine.fused.source import Source
 from gatelab.lang.graph import Node, walk
 
 
@@ -20,7 +20,7 @@ class Writer:
     needs (padded vectors, packed matrices, values that are constant over time), and `NAME` runs over a sequence.
     """
 
-    def __init__(self, source: Source, program: Program, name: str) -> None:
+    def __init__(self, source: KernelSource, program: Program, name: str) -> None:
         self.source, self.program, self.graph, self.name = source, program, source.graph, name
         self.preparation, self.signature = source.arguments[f"prepare_{name}"], source.arguments[name]
         self.columns = {linear: i for i, linear in enumerate(program.linears)}
@@ -89,7 +89,7 @@ class Writer:
             return "load(x + t * x_t + b * x_b + j)"
         return f"load({self.source.mask(node)} + (t * B + b) * Hp + j)" if node.op == "random" else None
 
-    def load_column(self, linear: Linear) -> str:
+    def load_column(self, linear: LinearSum) -> str:
         """The C++ that reads the accumulated sum of a linear."""
         return f"load(linear + i * ld + {self.columns[linear]} * Hp + j)"
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gatelab.data.intervals import typical_interval
+from gatelab.data.time_intervals import typical_interval
 
 
 class Cycle(NamedTuple):

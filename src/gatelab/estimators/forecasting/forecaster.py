@@ -15,7 +15,7 @@ from gatelab.estimators.forecasting import calendar_features, covariates, horizo
 from gatelab.estimators.forecasting.ensemble import Ensemble, Material
 from gatelab.estimators.forecasting.history import History
 from gatelab.estimators.forecasting.intervals import Scores
-from gatelab.estimators.forecasting.selection import Choice
+from gatelab.estimators.forecasting.selection import ChosenTransforms
 from gatelab.estimators.parameters import documented
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class RecurrentForecaster(parameters.ForecasterParameters):
         self._keep(history)
         return self
 
-    def _calibrate(self, material: Material, choice: Choice, seeds: list[int]) -> None:
+    def _calibrate(self, material: Material, choice: ChosenTransforms, seeds: list[int]) -> None:
         """Keep the errors of networks that were trained without the held-out part."""
         self.scores_ = Scores.none(self.horizon_, material.values.shape[1])
         if choice.ensemble is None:

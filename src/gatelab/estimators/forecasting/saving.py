@@ -64,7 +64,7 @@ class StampsRecord(BaseModel):
     name: str | None
 
 
-class Record(BaseModel):
+class ForecasterRecord(BaseModel):
     """The JSON of a forecaster, checked when it is read: a forged file has a right checksum."""
 
     model_config = ConfigDict(extra="forbid")
@@ -147,7 +147,7 @@ def load(path: Path) -> RecurrentForecaster:
             f"{path} holds no forecaster: expected a folder with a {RECORD}, as RecurrentForecaster.save writes"
         )
     try:
-        record = Record.model_validate(sealed.read_json(within(path, path / RECORD)))
+        record = ForecasterRecord.model_validate(sealed.read_json(within(path, path / RECORD)))
         transforms = [Transform(**each.model_dump()) for each in record.transforms]
     except (ValidationError, GatelabError) as error:
         why = first_problem(error) if isinstance(error, ValidationError) else str(error)
@@ -211,7 +211,7 @@ def _check_parameters(path: Path, forecaster: RecurrentForecaster) -> None:
         raise sealed.damaged(path, f"adaptive is {short(forecaster.adaptive)}: expected true or false")
 
 
-def _check_stamps(path: Path, stamps: Index, record: Record) -> None:
+def _check_stamps(path: Path, stamps: Index, record: ForecasterRecord) -> None:
     """Refuse times that cannot be continued as far as forecasts go: pandas has its own errors for each reason."""
     farthest = max(record.horizon, *record.fh)
     try:
@@ -225,7 +225,7 @@ def _check_stamps(path: Path, stamps: Index, record: Record) -> None:
         raise sealed.damaged(path, f"cycles are {', '.join(record.cycles)}, and the steps have no regular dates")
 
 
-def _check(path: Path, arrays: dict[str, np.ndarray], record: Record) -> None:
+def _check(path: Path, arrays: dict[str, np.ndarray], record: ForecasterRecord) -> None:
     """Refuse arrays that do not fit the record."""
     H, K, E = record.horizon, len(record.names), len(record.covariates)
     S, N = len(arrays.get("values", ())), len(arrays.get("errors", ()))

@@ -17,7 +17,7 @@ LEAST_ERRORS = 9  # at every step ahead, for intervals of 90 %
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenTransforms:
     """The best transforms, and where the held-out part begins."""
 
     combination: Combination
@@ -28,7 +28,7 @@ class Choice:
 
 def choose(
     material: Material, candidates: list[Transform], try_log: bool, season: int, holdout: float, seed: int
-) -> Choice:
+) -> ChosenTransforms:
     """Train one network per transform without the held-out part, and compare their errors there.
 
     Compared are the transforms, and all of them combined; then, with `try_log` and a positive series, the best of these
@@ -45,7 +45,7 @@ def choose(
     cut = _cut(material, candidates, holdout)
     if cut is None:
         fallback = next((each for each in candidates if each.kind == "difference"), candidates[0])
-        return Choice(Combination((fallback,)), len(values), {}, None)
+        return ChosenTransforms(Combination((fallback,)), len(values), {}, None)
     candidates = [each for each in candidates if each.context + LEAST_WINDOWS <= cut]
     trained = material.train(candidates, cut, [seed])
     compared = [Combination((each,)) for each in candidates]
@@ -58,7 +58,7 @@ def choose(
         errors[logarithmic] = _error(material, trained, logarithmic, cut, season)
         best = min(errors, key=errors.__getitem__)
     named = {str(each): error for each, error in errors.items()} | _naive(material, cut, season)
-    return Choice(best, cut, named, trained.part(best))
+    return ChosenTransforms(best, cut, named, trained.part(best))
 
 
 def _cut(material: Material, candidates: list[Transform], holdout: float) -> int | None:

@@ -26,7 +26,7 @@ from gatelab.experiments.claims import Claims
 from gatelab.experiments.executors import ray_task
 from gatelab.experiments.planned import Planned
 from gatelab.experiments.run_process import ordered
-from gatelab.experiments.transfer import Keeper
+from gatelab.experiments.transfer import DirectoryKeeper
 from gatelab.experiments.worker import LOOK, POLL, Finished
 from gatelab.formatting import counted
 from gatelab.training.recorder import FINAL
@@ -109,7 +109,7 @@ class RayExecutor:
             train = task(ray_task.train_in_place)
             return lambda order, path: train.remote(order, path, token, self.threads)
         here = ray.get_runtime_context().get_node_id()
-        keeper = ray.remote(num_cpus=0)(Keeper).options(scheduling_strategy=_on(here)).remote(str(directory))
+        keeper = ray.remote(num_cpus=0)(DirectoryKeeper).options(scheduling_strategy=_on(here)).remote(str(directory))
         train, every = task(ray_task.train_copy), (self.SEND_EVERY, self.PROGRESS_EVERY)
         return lambda order, path: train.remote(order, path, keeper, self.threads, every)
 

@@ -71,7 +71,7 @@ def train_in_place(order: str, path: str, token: Path, threads: int) -> Outcome:
 def train_copy(order: str, path: str, keeper: Any, threads: int, every: tuple[float, float]) -> Outcome:
     """Train in a copy of the run directory, in a temporary directory of this node."""
     with tempfile.TemporaryDirectory(prefix="gatelab-") as folder, ThreadPoolExecutor(1) as background:
-        copy = Copy(Path(folder), path, keeper, every, background)
+        copy = RunCopy(Path(folder), path, keeper, every, background)
         try:
             copy.fetch()
             outcome = execute_one(Sent.read(order, path), Path(folder), threads, copy.tick)
@@ -85,7 +85,7 @@ def train_copy(order: str, path: str, keeper: Any, threads: int, every: tuple[fl
     return outcome
 
 
-class Copy:
+class RunCopy:
     """A copy of a run directory, whose files are sent to the keeper of the directories while they change."""
 
     def __init__(

@@ -10,7 +10,7 @@ import numpy as np
 
 from gatelab.experiments.experiment import Experiment
 from gatelab.experiments.tuning import space
-from gatelab.experiments.tuning.search import Ended, best, ended_trial, trial_path
+from gatelab.experiments.tuning.search import EndedTrial, best, ended_trial, trial_path
 from gatelab.experiments.tuning.space import TuneSpec
 from gatelab.formatting import listed
 from gatelab.record import UNUSABLE, Record
@@ -88,14 +88,14 @@ def search_result(experiment: Experiment, directory: Path) -> SearchResult | Non
     )
 
 
-def ended(tune: TuneSpec, model: str, directory: Path) -> list[Ended]:
+def ended(tune: TuneSpec, model: str, directory: Path) -> list[EndedTrial]:
     """The trials of a model that have ended."""
     trials = []
     for number in range(tune.trials):
         try:
             trials.append(ended_trial(tune, model, number, directory))
         except UNUSABLE:  # damage is an outcome like others
-            trials.append(Ended(number, "damaged", {}, []))
+            trials.append(EndedTrial(number, "damaged", {}, []))
     return [trial for trial in trials if trial is not None]
 
 
@@ -123,7 +123,7 @@ def is_as_chosen(run: Run, chosen: dict[str, Any] | None) -> bool:
     return not chosen or space.read(chosen, run.spec()) == chosen
 
 
-def _scores(trials: list[Ended], of_all: dict[str, list[Ended]]) -> np.ndarray:
+def _scores(trials: list[EndedTrial], of_all: dict[str, list[EndedTrial]]) -> np.ndarray:
     """One score for each trial. One that diverged counts as the worst score of any model."""
     known = [trial.score for found in of_all.values() for trial in found if trial.score is not None]
     if not known:
@@ -131,7 +131,7 @@ def _scores(trials: list[Ended], of_all: dict[str, list[Ended]]) -> np.ndarray:
     return np.array([min(known) if trial.score is None else trial.score for trial in trials])
 
 
-def _model(trials: list[Ended], scores: np.ndarray, tune: TuneSpec, name: str) -> ModelSearch:
+def _model(trials: list[EndedTrial], scores: np.ndarray, tune: TuneSpec, name: str) -> ModelSearch:
     finished = any(trial.score is not None for trial in trials)
     return ModelSearch(
         trials=tuple(
@@ -204,7 +204,7 @@ def _resampled(scores: np.ndarray, count: int) -> np.ndarray:
     return resampled
 
 
-def explained(trials: list[Ended], scores: np.ndarray, name: str, values: space.Range) -> float | None:
+def explained(trials: list[EndedTrial], scores: np.ndarray, name: str, values: space.Range) -> float | None:
     """The share of the variance of scores that a setting explains by itself: the adjusted R² of a quadratic curve (in
     the logarithm of a setting that is sampled so), or of the means of a list's values. None with too few trials.
     """

@@ -29,7 +29,7 @@ STARTUP = 4  # trials before a sampler or pruner looks at earlier ones
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedTrial:
     """A trial that has ended."""
 
     number: int
@@ -101,7 +101,7 @@ class Trial(Planned):
         dependent += (directory / run_path(self.model, 0)).parent.glob("seed-*")
         return not any(Run(path).exists() for path in dependent)
 
-    def _earlier(self, directory: Path) -> list[Ended] | None:
+    def _earlier(self, directory: Path) -> list[EndedTrial] | None:
         start = self.tune.round_start(self.number)
         independent = self.tune.sampler == "random" and self.tune.pruner == "none"
         return [] if independent or not start else ended_trials(self.tune, self.model, start, directory)
@@ -143,7 +143,7 @@ def _of_trial(spec: RunSpec, tune: TuneSpec, seed: int) -> RunSpec:
     return spec.model_copy(update={"training": spec.training.model_copy(update=changes)})
 
 
-def ended_trials(tune: TuneSpec, model: str, count: int, directory: Path) -> list[Ended] | None:
+def ended_trials(tune: TuneSpec, model: str, count: int, directory: Path) -> list[EndedTrial] | None:
     """The first trials of a model; None if one of them has not ended."""
     trials = []
     for number in range(count):
@@ -153,26 +153,26 @@ def ended_trials(tune: TuneSpec, model: str, count: int, directory: Path) -> lis
     return trials
 
 
-def ended_trial(tune: TuneSpec, model: str, number: int, directory: Path) -> Ended | None:
+def ended_trial(tune: TuneSpec, model: str, number: int, directory: Path) -> EndedTrial | None:
     """A trial that has ended or failed, from its run directory; None if it has not."""
     place = trial_path(model, number)
     if has_ended(place, directory) is not None:
         path = within(directory, directory / place)
         return _read_trial(path, number, tuple(tune.of_model(model)), Run(path).manifest_path.stat().st_mtime_ns)
-    return Ended(number, "failed", {}, []) if Claims(directory).state(place) == "failed" else None
+    return EndedTrial(number, "failed", {}, []) if Claims(directory).state(place) == "failed" else None
 
 
 @lru_cache(10_000)  # workers ask again and again
-def _read_trial(path: Path, number: int, settings: tuple[str, ...], written: int) -> Ended:
+def _read_trial(path: Path, number: int, settings: tuple[str, ...], written: int) -> EndedTrial:
     run = Run(path)
     manifest, spec = run.manifest(), run.spec()
     objective = Objective(spec.task, spec.training)
     scores = objective.scores(run.metrics())
     status: Literal["done", "diverged"] = "diverged" if manifest.status == "diverged" else "done"
-    return Ended(number, status, space.read(settings, spec), scores, manifest.pruned)
+    return EndedTrial(number, status, space.read(settings, spec), scores, manifest.pruned)
 
 
-def best(trials: list[Ended], model: str) -> Ended:
+def best(trials: list[EndedTrial], model: str) -> EndedTrial:
     """The trial with the best score, the first of equals."""
     scored = [trial for trial in trials if trial.score is not None]
     if not scored:
@@ -183,7 +183,7 @@ def best(trials: list[Ended], model: str) -> Ended:
     return max(scored, key=lambda trial: (trial.score, -trial.number))
 
 
-def suggest(trial: Trial, earlier: list[Ended]) -> Settings:
+def suggest(trial: Trial, earlier: list[EndedTrial]) -> Settings:
     """The settings of a trial, sampled by Optuna. Trials of one number have the same random numbers: with the random
     sampler, models try the same values of the settings that they share.
     """
@@ -210,7 +210,7 @@ def is_hopeless(scores: list[float], rivals: list[list[float]]) -> bool:
     longest = max(map(len, rivals), default=0)
     pruner = library.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=longest // 4)
     study = library.create_study(direction="maximize", pruner=pruner)
-    ended = [Ended(number, "done", {}, rival) for number, rival in enumerate(rivals)]
+    ended = [EndedTrial(number, "done", {}, rival) for number, rival in enumerate(rivals)]
     study.add_trials([_as_optuna(trial, {}) for trial in ended])
     current = study.ask()
     for epoch, score in enumerate(scores):
@@ -218,7 +218,7 @@ def is_hopeless(scores: list[float], rivals: list[list[float]]) -> bool:
     return bool(current.should_prune())
 
 
-def _as_optuna(trial: Ended, distributions: dict[str, Any]) -> Any:
+def _as_optuna(trial: EndedTrial, distributions: dict[str, Any]) -> Any:
     """A trial as Optuna has them: one without a score is a failure, which its samplers leave out."""
     library = optuna()
     state, settings = library.trial.TrialState, {n: v for n, v in trial.settings.items() if n in distributions}

@@ -8,7 +8,7 @@ import numpy as np
 
 from gatelab import style
 from gatelab.analysis import Inspection
-from gatelab.analysis.reading import Reading, reading
+from gatelab.analysis.read_example import ReadExample, reading
 from gatelab.formatting import visible
 from gatelab.tasks import Task, pictures
 
@@ -38,7 +38,7 @@ def verdict(inspection: Inspection, place: int) -> str:
     return f"mean absolute error {outcome.error[place]:.3g}"
 
 
-def draw_reading(axes: Axes, read: Reading) -> None:
+def draw_reading(axes: Axes, read: ReadExample) -> None:
     """The input along the steps: words, lines, or a picture with a column for each step."""
     steps, size = read.x.shape
     axes.set_xlim(-0.5, steps - 0.5)

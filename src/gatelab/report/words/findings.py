@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gatelab.experiments import stats
 from gatelab.experiments.results import ModelResult, Results, by_seed
-from gatelab.experiments.stats import Comparison, Effect, Estimate
+from gatelab.experiments.stats import Effect, Estimate, PairedComparison
 from gatelab.formatting import counted, difference, listed, metric_name, p_value, scale, signed, value
 from gatelab.report.words.failures import failures
 
@@ -154,7 +154,7 @@ def comparisons(results: Results) -> list[str]:
     return [*sentences, *(comparison(one, results.metric) for one in results.comparisons)]
 
 
-def comparison(one: Comparison, metric: str) -> str:
+def comparison(one: PairedComparison, metric: str) -> str:
     """One comparison: the difference, its interval, its test, and what the design could have detected."""
     size, name, seeds = one.difference, metric_name(metric), counted(one.difference.n, "seed")
     start = f"{one.a} is {difference(metric, abs(size.mean))} {'above' if size.mean > 0 else 'below'} {one.b} in {name}"

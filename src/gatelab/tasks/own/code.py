@@ -18,7 +18,7 @@ from gatelab.tasks.task import Task
 REQUIRED = ("input_size", "steps", "sizes", "load")
 
 
-def find(source: user_code.Source) -> type[Task]:
+def find(source: user_code.Definition) -> type[Task]:
     """Return the class that a file defines. The file is executed, once."""
     values, text = user_code.load(source.file, "tasks")
     own = {name: value for name, value in values.items() if _is_task(value) and value.__module__ == values["__name__"]}

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field, field_validator
 from typing_extensions import Self
 
-from gatelab.data import layouts, roles, series_tables, sources, timestamps
+from gatelab.data import column_roles, layouts, series_tables, sources, timestamps
 from gatelab.data.formats import TABLES, archives, read_table
 from gatelab.data.formats.csv_files import prose
 from gatelab.data.learnable import learnable
@@ -120,7 +120,7 @@ class Files(OwnData):
                 raise DataError(f"{path} is read as one series to forecast: {option} is for sequences, leave it out")
         if self.tokens:
             raise DataError(f"{path} is read as one series to forecast: tokens are for sequences, leave them out")
-        split = roles.split_column(table, self.split)
+        split = column_roles.split_column(table, self.split)
         names = self.columns or series_tables.forecast_columns(table, self.inputs, (split,))
         if not names:
             raise DataError(

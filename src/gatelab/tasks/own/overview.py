@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gatelab.data import roles, timestamps
+from gatelab.data import column_roles, timestamps
 from gatelab.data.advice import Advice, joined, use
 from gatelab.data.sequences import Sequences
 from gatelab.data.splits import PARTS
@@ -70,7 +70,7 @@ def _cautions(task: OwnData) -> Iterator[str]:
         yield f"no training examples of {shortened(missing)}"
     if content.groups is None and content.parts is None:
         for name in content.ignored:
-            if name.strip().lower() in roles.GROUPS:
+            if name.strip().lower() in column_roles.GROUPS:
                 found = f"sequences of one {name} may be in training and test set; "
                 yield Advice(found, use(group=name), " keeps them together")
 

@@ -13,7 +13,7 @@ from gatelab.tasks.images import Images, permutation
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadExample:
     """One test example."""
 
     x: np.ndarray  # (T, D), without padding; tokens as one-hot vectors
@@ -21,15 +21,15 @@ class Reading:
     image: np.ndarray | None  # (side, side) or (side, side, 3) bytes, for images
 
 
-def reading(task: Task, index: int) -> Reading:
+def reading(task: Task, index: int) -> ReadExample:
     """The test example with this index."""
     part = task.test
     batch = part.batch(torch.tensor([index]))
     end = batch.x.shape[1] if batch.lengths is None else int(batch.lengths[0])
     x = batch.x[0, :end].numpy()
     if task.vocabulary:
-        return Reading(np.eye(task.input_size)[x], tuple(visible(task.vocabulary[token]) for token in x), None)
-    return Reading(x, None, _image(task, index) if isinstance(task, Images) else None)
+        return ReadExample(np.eye(task.input_size)[x], tuple(visible(task.vocabulary[token]) for token in x), None)
+    return ReadExample(x, None, _image(task, index) if isinstance(task, Images) else None)
 
 
 def _image(task: Images, index: int) -> np.ndarray:

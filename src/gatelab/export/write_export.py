@@ -12,7 +12,7 @@ from gatelab.disk import TEMPORARY, resolved
 from gatelab.errors import GatelabError, unknown
 from gatelab.export import c_code, javascript, json_file, keras_model, onnx_graph, torch_module
 from gatelab.export.check import TOLERANCE, Checked, RoundingError, check
-from gatelab.export.source import Exportable, loaded
+from gatelab.export.exportable import Exportable, loaded
 from gatelab.export.target import RuntimeMissingError, Settings, Target
 
 TARGETS: dict[str, Target] = {

@@ -183,14 +183,14 @@ def _forecaster(task: Files, cell: str | None, seed: int, changes: Mapping[Key, 
     return forecaster
 
 
-def fitted(given: Backtested) -> SeriesFit:
+def fit_whole(given: Backtested) -> SeriesFit:
     """Fit the forecaster on the whole series."""
     plan = given.plan
     forecaster = plan.forecaster.fit(plan.y, X=plan.X, fh=range(1, plan.horizon + 1))
     return SeriesFit(plan, given.backtest, forecaster)
 
 
-def backtested(given: Plan) -> Backtested:
+def run_backtest(given: Plan) -> Backtested:
     """Fit on what is before the test part, and forecast from every step of it."""
     share, fh = given.test / len(given.values), range(1, given.horizon + 1)
     outcome = given.forecaster.backtest(given.y, X=given.X, fh=fh, test=share, coverage=COVERAGE, ets=given.has_ets)

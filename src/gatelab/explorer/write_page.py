@@ -8,7 +8,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from gatelab.disk import write_text
-from gatelab.explorer.gather import opened, run_data, task_data
+from gatelab.explorer.gather import open_runs, run_data, task_data
 from gatelab.export.javascript import script
 from gatelab.templating import environment
 
@@ -25,7 +25,7 @@ _environment.policies["json.dumps_kwargs"] |= {"separators": (",", ":")}  # a pa
 
 def explorer(paths: list[Path], accept_changes: bool = False) -> str:
     """The page of one run, or of two side by side."""
-    subjects, networks = opened(paths, accept_changes)
+    subjects, networks = open_runs(paths, accept_changes)
     runs = [run_data(subject, exported) for subject, exported in zip(subjects, networks, strict=True)]
     task = task_data(subjects[0])
     cells = " and ".join(dict.fromkeys(run["cell"] for run in runs))

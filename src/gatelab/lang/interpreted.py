@@ -13,7 +13,7 @@ from gatelab.lang.graph import Graph
 from gatelab.lang.signature import Signature
 
 
-class Recorded(Cell):
+class InterpretedCell(Cell):
     """A cell that is defined by its graph and interpreted."""
 
     def __init__(

@@ -12,9 +12,9 @@ from gatelab.errors import GatelabError
 from gatelab.estimators import defaults, specs
 from gatelab.estimators.classifier import RecurrentClassifier
 from gatelab.estimators.regressor import RecurrentRegressor
-from gatelab.estimators.restarting import Ended
+from gatelab.estimators.restarting import EndedRun
 from gatelab.fitting import gap
-from gatelab.fitting.comparison import Comparison, compare
+from gatelab.fitting.comparison import MethodComparison, compare
 from gatelab.fitting.gap import Gap
 from gatelab.models import Model
 from gatelab.tasks.own.files import Files
@@ -32,7 +32,7 @@ class SequenceFit:
     spec: RunSpec
     run: Run
     predictions: Predictions
-    comparison: Comparison
+    comparison: MethodComparison
     gap: Gap | None = None  # between validation and test, if it is no chance
     restarted: str = ""  # why it is the second run
     stuck: str = ""  # that nothing was learned
@@ -66,7 +66,7 @@ def spec_of(
     return changed.model_copy(update={"task": task})  # with the data that is read
 
 
-def judged(found: Ended) -> SequenceFit:
+def judge(found: EndedRun) -> SequenceFit:
     """Return the fit of a finished run."""
     task, run = cast(Files, found.spec.task), found.outcome.run
     model = cast(Model, run.model())

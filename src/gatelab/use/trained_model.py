@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gatelab.data.sequences import Sequences
     from gatelab.engine.recurrent import State
-    from gatelab.use.streaming import Streamed
+    from gatelab.use.streaming import StreamState
 
 ArrayOrList = np.ndarray | list[np.ndarray]
 
@@ -89,7 +89,7 @@ class TrainedModel:
 
         return forecast(self, steps, data, future).values
 
-    def step(self, x: Any, state: Streamed | None = None) -> tuple[Any, Streamed]:
+    def step(self, x: Any, state: StreamState | None = None) -> tuple[Any, StreamState]:
         """Predict at one step of a stream, from x (D,) or several sequences' (B, D), a token or a list of them; also
         return the state for the next step.
 

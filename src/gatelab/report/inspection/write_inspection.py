@@ -11,7 +11,7 @@ from gatelab.disk import write_text
 from gatelab.errors import GatelabError
 from gatelab.report.inspection import agreement, gates, memory, predictions
 from gatelab.report.links import INSPECTION_PAGE, explorer_of
-from gatelab.report.sections import Section, page
+from gatelab.report.sections import PageSection, page
 from gatelab.report.words import inspection as words
 from gatelab.training.run import INSPECTION
 
@@ -81,23 +81,23 @@ def _figures(inspection: Inspection) -> dict[str, Figure | None]:
     }
 
 
-def _sections(inspection: Inspection, drawn: dict[str, Figure]) -> list[Section]:
+def _sections(inspection: Inspection, drawn: dict[str, Figure]) -> list[PageSection]:
     def pictures(*names: str) -> dict[str, str]:
         return {name: FILES[name] for name in names if name in drawn}
 
     table = words.gate_table(inspection) if inspection.gates else []
     sections = [
-        Section(
+        PageSection(
             "Gates over time",
             words.gates(inspection),
             pictures("gates.png", "units.png", "gate_values.png"),
             table,
             GATES,
         ),
-        Section("State sensitivity", words.memory(inspection), pictures("memory.png"), note=MEMORY),
-        Section("One-step Jacobian", words.spectrum(inspection), pictures("eigenvalues.png")),
-        Section("Gradients", words.gradients(inspection), pictures("gradients.png"), note=GRADIENTS),
-        Section(
+        PageSection("State sensitivity", words.memory(inspection), pictures("memory.png"), note=MEMORY),
+        PageSection("One-step Jacobian", words.spectrum(inspection), pictures("eigenvalues.png")),
+        PageSection("Gradients", words.gradients(inspection), pictures("gradients.png"), note=GRADIENTS),
+        PageSection(
             "Predictions",
             words.predictions(inspection),
             pictures("predictions.png", "errors.png", "confusion.png", "numbers.png"),
@@ -106,7 +106,10 @@ def _sections(inspection: Inspection, drawn: dict[str, Figure]) -> list[Section]
     ]
     if inspection.agreement is not None:
         sections.insert(
-            1, Section("Subject-verb agreement", words.agreement(inspection), pictures("sentence.png", "clamping.png"))
+            1,
+            PageSection(
+                "Subject-verb agreement", words.agreement(inspection), pictures("sentence.png", "clamping.png")
+            ),
         )
     return sections
 

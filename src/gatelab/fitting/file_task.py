@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gatelab.data import layouts, time_columns
-from gatelab.data.advice import Place, RefusalError, Use, options_spelled, use
+from gatelab.data.advice import Location, RefusalError, Use, options_spelled, use
 from gatelab.data.layouts import Layout
 from gatelab.data.table import Table
 from gatelab.data.timestamps import Times
@@ -113,7 +113,7 @@ def _refuse_doubt(table: Table, target: str, labelled: Layout | RefusalError) ->
         return
     what = "text, which cannot be forecast" if target in table.texts else "one column beside numbered ones"
     raise RefusalError(
-        Place(table.path),
+        Location(table.path),
         f": --target {target} is {what}, and it is not clear what a row is: ",
         use(layout="wide"),
         " if each row is one sequence, ",

@@ -8,7 +8,7 @@ import numpy as np
 
 from gatelab.errors import DataError
 from gatelab.tasks.download import Download
-from gatelab.tasks.store import Arrays, Source
+from gatelab.tasks.store import Arrays, PublishedData
 
 IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 CIFAR = (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin")
@@ -23,12 +23,12 @@ def _idx_source(
     mirrors: tuple[str, ...],
     folders: tuple[str, ...] = (),
     system: tuple[str, ...] = (),
-) -> Source:
+) -> PublishedData:
     downloads = (
         Download(f"{f}.gz", size, checksum, (f,)) for f, size, checksum in zip(IDX, sizes, hashes, strict=True)
     )
     layouts = (name, *folders, f"{name}/raw", f"{name}/{torchvision}/raw", f"{torchvision}/raw")
-    return Source(name, layouts, dict(zip(IDX, contents, strict=True)), tuple(downloads), mirrors, system)
+    return PublishedData(name, layouts, dict(zip(IDX, contents, strict=True)), tuple(downloads), mirrors, system)
 
 
 MNIST = _idx_source(
@@ -78,7 +78,7 @@ FASHION_MNIST = _idx_source(
     system=("/usr/share/datasets/fashion-mnist",),  # Debian's package dataset-fashion-mnist
 )
 
-CIFAR10 = Source(
+CIFAR10 = PublishedData(
     name="cifar10",
     folders=("cifar10", "cifar10/cifar-10-batches-bin", "cifar-10-batches-bin", "."),
     contents=dict(

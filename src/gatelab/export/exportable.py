@@ -14,7 +14,7 @@ from gatelab.training import Run
 
 
 @runtime_checkable
-class Trained(Protocol):
+class TrainedLike(Protocol):
     """A model of `gatelab.load`, whose package is none that this one imports."""
 
     module: nn.Module
@@ -28,7 +28,7 @@ class Fitted(Protocol):
     run_: Any
 
 
-Exportable = nn.Module | Run | Trained | Fitted | Network | Path | str  # a path is a run directory, or a JSON file
+Exportable = nn.Module | Run | TrainedLike | Fitted | Network | Path | str  # a path is a run directory, or a JSON file
 
 
 def loaded(source: Exportable, name: str | None = None) -> tuple[Network, nn.Module | None]:
@@ -44,7 +44,7 @@ def loaded(source: Exportable, name: str | None = None) -> tuple[Network, nn.Mod
         return network_of_model(source, name or "network"), source
     run: Any = getattr(source, "run_", None)  # of an estimator: was in a temporary directory, so that it has no name
     trained = source if run is None else run.model
-    if not isinstance(trained, Trained):
+    if not isinstance(trained, TrainedLike):
         return network_of_model(cast(nn.Module, source)), None  # says what is expected
     own_name = trained.run.path.resolve().name if run is None else "network"
     return network_of_model(trained.module, name or own_name, trained.preparation), trained.module

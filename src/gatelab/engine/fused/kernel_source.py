@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
-from gatelab.engine.fused.phases import Linear, Program, saved_activations
+from gatelab.engine.fused.phases import LinearSum, Program, saved_activations
 from gatelab.lang import Cell
 from gatelab.lang.gradient import gradient
 from gatelab.lang.graph import (
     Elementwise,
     Exponential,
-    Identity,
+    IdentityMatrix,
     Matrix,
     Node,
     Scaled,
@@ -36,7 +36,7 @@ def matrix_name(matrix: Matrix) -> str:
 def _described(matrix: Matrix) -> str:
     if isinstance(matrix, Weight):
         return f"{matrix.space}_{matrix.name}"
-    if isinstance(matrix, Identity):
+    if isinstance(matrix, IdentityMatrix):
         return "I"
     if isinstance(matrix, Transpose):
         return f"{_described(matrix.of)}_T"
@@ -68,7 +68,7 @@ class Arguments:
         return f"[[maybe_unused]] const long {name} = n[{len(self.sizes) - 1}];"
 
 
-class Source:
+class KernelSource:
     """Everything about a cell's kernel that does not depend on sizes. `watch`: the gates are outputs too."""
 
     def __init__(self, cell: Cell, watch: bool = False) -> None:
@@ -112,7 +112,7 @@ class Source:
         new = dict(zip(self.states, self.graph.new_states, strict=True))
         return 1 + max((self.forward.level(new[s]) for s in self.live), default=-1)
 
-    def _products_ahead(self) -> list[Linear]:
+    def _products_ahead(self) -> list[LinearSum]:
         """The products of the backward pass that need nothing from later steps."""
 
         @cache

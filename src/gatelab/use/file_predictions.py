@@ -21,11 +21,11 @@ from gatelab.data.table import Table
 from gatelab.errors import DataError, GatelabError, first_of
 from gatelab.tasks.preparation import Preparation
 from gatelab.use import inputs, text_files
-from gatelab.use.trained import TrainedModel
+from gatelab.use.trained_model import TrainedModel
 
 
 @dataclass(frozen=True)
-class Predictions:
+class PredictionTable:
     """A table of predictions, and metrics if targets are known."""
 
     titles: list[str]
@@ -34,7 +34,7 @@ class Predictions:
     note: str = ""
 
 
-def predict(trained: TrainedModel, path: Path, proba: bool = False) -> Predictions:
+def predict(trained: TrainedModel, path: Path, proba: bool = False) -> PredictionTable:
     """Predict for each sequence of a file or folder, or for each step of a series."""
     if proba and trained.classes is None:
         raise GatelabError("--proba is for classification, but this model predicts numbers: leave it out")
@@ -42,7 +42,7 @@ def predict(trained: TrainedModel, path: Path, proba: bool = False) -> Predictio
         if proba:
             raise GatelabError("--proba is not for text, which has a row per character: leave it out")
         rows, scores = text_files.score(trained, path)
-        return Predictions(["place", "true", "predicted", "p(true)"], rows, scores)
+        return PredictionTable(["place", "true", "predicted", "p(true)"], rows, scores)
     if trained.preparation.forecasts:
         return _predict_series(trained, path)
     data = read(path, trained.preparation)
@@ -172,7 +172,7 @@ def _by_step(data: Sequences, output: np.ndarray) -> Answered:
     return Answered(names, None if data.targets is None else data.targets[inside], output[inside])
 
 
-def _table(trained: TrainedModel, data: Answered, proba: bool) -> Predictions:
+def _table(trained: TrainedModel, data: Answered, proba: bool) -> PredictionTable:
     output, classes = data.output, trained.preparation.classes
     if classes is None:
         return _regression_table(data, trained.preparation.decode(output, np.empty(0)))
@@ -182,24 +182,24 @@ def _table(trained: TrainedModel, data: Answered, proba: bool) -> Predictions:
     by_row = zip(data.names, predicted, probabilities, strict=True)
     rows = [[*row, *(p if proba else [p.max()])] for *row, p in by_row]
     if data.targets is None:
-        return Predictions(titles, rows)
+        return PredictionTable(titles, rows)
     true = [str(label) for label in data.targets]
     unknown = sorted(set(true) - set(classes))
     note = f"labels unknown to the model count as errors: {', '.join(unknown[:5])}" if unknown else ""
     rows = [[*row, label] for row, label in zip(rows, true, strict=True)]
-    return Predictions([*titles, "true"], rows, _classification_metrics(true, predicted), note)
+    return PredictionTable([*titles, "true"], rows, _classification_metrics(true, predicted), note)
 
 
-def _regression_table(data: Answered, values: np.ndarray) -> Predictions:
+def _regression_table(data: Answered, values: np.ndarray) -> PredictionTable:
     count = values.shape[-1]
     suffixes = [""] if count == 1 else [f" {i + 1}" for i in range(count)]
     titles = ["sequence", *(f"predicted{suffix}" for suffix in suffixes)]
     rows = [[name, *row] for name, row in zip(data.names, values, strict=True)]
     if data.targets is None:
-        return Predictions(titles, rows)
+        return PredictionTable(titles, rows)
     rows = [[*row, *true] for row, true in zip(rows, data.targets, strict=True)]
     titles += [f"true{suffix}" for suffix in suffixes]
-    return Predictions(titles, rows, _regression_metrics(values, data.targets))
+    return PredictionTable(titles, rows, _regression_metrics(values, data.targets))
 
 
 def _classification_metrics(true: list[str], predicted: list[str]) -> dict[str, float]:
@@ -219,7 +219,7 @@ def _regression_metrics(predicted: np.ndarray, true: np.ndarray) -> dict[str, fl
     return {"mse": float(np.square(error).mean()), "mae": float(np.abs(error).mean())}
 
 
-def _predict_series(trained: TrainedModel, path: Path) -> Predictions:
+def _predict_series(trained: TrainedModel, path: Path) -> PredictionTable:
     """Predict each step of a series from the window that ends one step before."""
     if path.suffix.lower() not in TABLES or not path.is_file():
         raise DataError(f"{path} is not a table: expected a series ({', '.join(TABLES)}), as in training")
@@ -238,7 +238,7 @@ def _predict_series(trained: TrainedModel, path: Path) -> Predictions:
     rows = [[name, *a, *b] for name, a, b in zip(names, predicted, true, strict=True)]
     persistence = float(np.abs(true - values[:-1, :K]).mean())
     scores = _regression_metrics(predicted, true) | {"mae of the persistence baseline": persistence}
-    return Predictions([title, *(f"predicted {c}" for c in columns), *columns], rows, scores)
+    return PredictionTable([title, *(f"predicted {c}" for c in columns), *columns], rows, scores)
 
 
 def _next_values(trained: TrainedModel, values: np.ndarray) -> np.ndarray:
