@@ -166,23 +166,7 @@ def _base_problems(base: Any) -> Iterator[Problem]:
 
 def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Problem]:
     """Yield all problems; valid values are stored in `parts`."""
-    known = [*BenchSpec.model_fields, "model", *ablation.OWN]
-    for name in content:
-        if name not in known:
-            yield Problem((str(name),), str(unknown("key", name, known)))
-    shared = {name: content[name] for name in RunSpec.model_fields if name in content and name != "model"}
-    yield from config.section_problems(shared, parts)
-    parts.pop("model", None)  # there are several instead
-    design, wrong = config.validated(Design, {name: content[name] for name in Design.model_fields if name in content})
-    yield from wrong
-    parts |= design.model_dump() if design is not None else {}
-    training = parts.get("training")
-    if isinstance(training, TrainingSpec) and not training.test:
-        yield Problem(("training", "test"), "models are compared on the test set: remove this key")
-    if isinstance(training, TrainingSpec) and training.seed + MAX_RUNS > MAX_SEED:
-        yield Problem(
-            ("training", "seed"), f"this is {training.seed}, and the last run would have a seed beyond 63 bits"
-        )
+    yield from _section_problems(content, parts)
     models, base = content.get("models", {}), content.get("model", {})
     if not isinstance(base, dict) or "enabled" in base:
         yield Problem(("model",), f"this is {short(base)}: expected keys that all models share, such as hidden_size")
@@ -194,50 +178,88 @@ def _problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Proble
         return
     enabled, disabled = dict[str, ModelSpec](), set[str]()
     for name, entry in models.items():
-        if not NAME.fullmatch(str(name)):
-            yield Problem(
-                ("models", str(name)),
-                "names of models are used as file names: expected a letter or digit, then also . + - _ = ,",
-            )
-            continue
-        if entry is not None and not isinstance(entry, dict):
-            yield Problem(("models", str(name)), f"this is {short(entry)}: expected keys such as hidden_size")
-            continue
-        own = dict(entry or {})
-        is_enabled = own.pop("enabled", True)
-        options = overlaid({"cell": cell_of(str(name)), **base}, own)
-        if not isinstance(is_enabled, bool):
-            yield Problem(("models", str(name), "enabled"), f"this is {short(is_enabled)}: expected true or false")
-        model, wrong = _model(options)
-        yield from (Problem(("models", str(name), *problem.key), problem.message) for problem in wrong)
-        if is_enabled is False:
-            disabled.add(str(name))
-        elif is_enabled is True and isinstance(model, ModelSpec) and not wrong:
-            enabled[str(name)] = model
-            yield from _conflicts(str(name), model, parts)
+        yield from _entry_problems(str(name), entry, base, parts, enabled, disabled)
     if len(disabled) == len(models):
         yield Problem(("models",), "all models have enabled: false: enable at least two to compare them")
-    if parts.get("ablation") and parts.get("base") is None:
+    for name, other in same(enabled):
+        yield Problem(
+            ("models", name), f"this is the same model as {other!r}, after defaults: remove or change one of them"
+        )
+    yield from _design_problems(parts, list(models), disabled)
+    parts["models"] = enabled
+    yield from _tune_problems(content.get("tune"), parts)
+
+
+def _section_problems(content: dict[str, Any], parts: dict[str, Any]) -> Iterator[Problem]:
+    """The problems of all but the models."""
+    known = [*BenchSpec.model_fields, "model", *ablation.OWN]
+    for name in content:
+        if name not in known:
+            yield Problem((str(name),), str(unknown("key", name, known)))
+    shared = {name: content[name] for name in RunSpec.model_fields if name in content and name != "model"}
+    yield from config.section_problems(shared, parts)
+    parts.pop("model", None)  # there are several instead
+    design, wrong = config.validated(Design, {name: content[name] for name in Design.model_fields if name in content})
+    yield from wrong
+    if design is not None:
+        parts.update(design.model_dump())
+    training = parts.get("training")
+    if not isinstance(training, TrainingSpec):
+        return
+    if not training.test:
+        yield Problem(("training", "test"), "models are compared on the test set: remove this key")
+    if training.seed + MAX_RUNS > MAX_SEED:
+        yield Problem(
+            ("training", "seed"), f"this is {training.seed}, and the last run would have a seed beyond 63 bits"
+        )
+
+
+def _entry_problems(
+    name: str,
+    entry: Any,
+    base: dict[str, Any],
+    parts: dict[str, Any],
+    enabled: dict[str, ModelSpec],
+    disabled: set[str],
+) -> Iterator[Problem]:
+    """The problems of one model; a valid one is stored in `enabled`."""
+    if not NAME.fullmatch(name):
+        why = "names of models are used as file names: expected a letter or digit, then also . + - _ = ,"
+        yield Problem(("models", name), why)
+        return
+    if entry is not None and not isinstance(entry, dict):
+        yield Problem(("models", name), f"this is {short(entry)}: expected keys such as hidden_size")
+        return
+    options = dict(entry or {})
+    is_enabled = options.pop("enabled", True)
+    if not isinstance(is_enabled, bool):
+        yield Problem(("models", name, "enabled"), f"this is {short(is_enabled)}: expected true or false")
+    model, wrong = _model(overlaid({"cell": cell_of(name), **base}, options))
+    yield from (Problem(("models", name, *problem.key), problem.message) for problem in wrong)
+    if is_enabled is False:
+        disabled.add(name)
+    elif is_enabled is True and isinstance(model, ModelSpec) and not wrong:
+        enabled[name] = model
+        yield from _conflicts(name, model, parts)
+
+
+def _design_problems(parts: dict[str, Any], models: list[str], disabled: set[str]) -> Iterator[Problem]:
+    """The problems of an ablation's design, and of models that are named somewhere else."""
+    design, base = parts.get("design", {}), parts.get("base")
+    if parts.get("ablation") and base is None:
         yield Problem(
             ("ablation",), "only a config with `arms` or `factors` is an ablation: use one of them, or remove this key"
         )
-    design = parts.get("design", {})
-    named: dict[Key, str] = {("design", name): name for name in design}
-    if parts.get("base") is not None:
-        named[("base",)] = parts["base"]
-    for key, name in named.items():
+    mentions: dict[Key, str] = {("design", name): name for name in design}
+    if base is not None:
+        mentions[("base",)] = base
+    for key, name in mentions.items():
         if name not in models:
             yield Problem(key, str(unknown("model", name, models)))
         elif name in disabled:
             yield Problem(key, f"the model {name!r} has enabled: false: enable it, or name another")
     if design and not _is_complete(design):
         yield Problem(("design",), "expected the same factors for every model, and a model for every combination")
-    for name, other in same(enabled):
-        yield Problem(
-            ("models", name), f"this is the same model as {other!r}, after defaults: remove or change one of them"
-        )
-    parts["models"] = enabled
-    yield from _tune_problems(content.get("tune"), parts)
 
 
 def _tune_problems(content: Any, parts: dict[str, Any]) -> Iterator[Problem]:

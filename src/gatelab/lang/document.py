@@ -18,6 +18,7 @@ import hashlib
 import json
 import keyword
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from gatelab.errors import DataError, GatelabError
@@ -52,7 +53,7 @@ LEAVES = {"input": "input", "state": "vector", "vector": "vector", "scalar": "sc
 NAME = re.compile(r"\w+(\([\w=., +-]*\))?")  # a function name, possibly with gates that are held: gru(r=1)
 # Limits against malicious documents, far beyond any real cell.
 MAX_STATES = 1_000  # for values of earlier steps
-MAX_NODES, MAX_DEPTH, MAX_DOC = 3_000, 300, 20_000
+MAX_NODES, MAX_DEPTH, MAX_DOC, MAX_POWER = 3_000, 300, 20_000, 10**6
 
 
 def to_document(cell: Cell) -> dict[str, Any]:
@@ -216,26 +217,44 @@ class _Reader:
             if len(rest) != 1 or rest[0] not in self.leaves[op]:
                 self.refuse(f"the node {entry!r} refers to an unknown {op} of this cell")
             return self.new_node(op, LEAVES[op], name=rest[0])  # type: ignore[arg-type]
-        if op in ("constant", "full") and len(rest) == 1:
-            return self.new_node(op, "scalar" if op == "constant" else "vector", value=self.number(rest[0]))
-        if op == "product" and len(rest) == 2:
-            return self.product(self.matrix(rest[0]), self.earlier(rest[1]))
-        if op == "power" and len(rest) == 2 and type(rest[1]) is int and abs(rest[1]) <= 10**6:
-            return self.pointwise(op, [rest[0]], value=float(rest[1]))
         if op in POINTWISE and op != "power" and len(rest) == POINTWISE[op].arguments:
             return self.pointwise(op, rest)
-        if op == "itself" and len(rest) == 1 and self.earlier(rest[0]).op == "input":
-            return self.new_node(op, "vector", (self.earlier(rest[0]),))
         if op in REDUCTIONS and len(rest) == 1:
             return self.new_node(op, "row", (self.vector(rest[0]),))
-        is_number = len(rest) == 2 and type(rest[1]) is int and 0 <= rest[1] < MAX_NODES
-        if op == "random" and is_number and self.earlier(rest[0]).shape == "scalar":
-            if any(node.op == op and node.value == rest[1] for node in self.nodes):
-                self.refuse(f"the mask number {rest[1]} is there twice")
-            return self.new_node(op, "vector", (self.earlier(rest[0]),), value=float(rest[1]))
-        if op == "prev" and len(rest) == 2 and type(rest[1]) is int and 1 <= rest[1] <= MAX_DELAY:
-            return self.new_node(op, "vector", (self.vector(rest[0]),), value=float(rest[1]))
-        return self.refuse(f"the node {entry!r} is not an operation of the language")
+        readers: dict[tuple[str, int], Callable[..., Node | None]] = {
+            ("constant", 1): lambda value: self.new_node(op, "scalar", value=self.number(value)),
+            ("full", 1): lambda value: self.new_node(op, "vector", value=self.number(value)),
+            ("product", 2): lambda matrix, argument: self.product(self.matrix(matrix), self.earlier(argument)),
+            ("power", 2): self.power,
+            ("itself", 1): self.itself,
+            ("random", 2): self.random,
+            ("prev", 2): self.prev,
+        }
+        read = readers.get((op, len(rest)))
+        node = None if read is None else read(*rest)
+        return self.refuse(f"the node {entry!r} is not an operation of the language") if node is None else node
+
+    def power(self, base: Any, exponent: Any) -> Node | None:
+        if type(exponent) is not int or abs(exponent) > MAX_POWER:
+            return None
+        return self.pointwise("power", [base], value=float(exponent))
+
+    def itself(self, index: Any) -> Node | None:
+        node = self.earlier(index)
+        return self.new_node("itself", "vector", (node,)) if node.op == "input" else None
+
+    def random(self, index: Any, number: Any) -> Node | None:
+        rate = self.earlier(index)
+        if type(number) is not int or not 0 <= number < MAX_NODES or rate.shape != "scalar":
+            return None
+        if any(node.op == "random" and node.value == number for node in self.nodes):
+            self.refuse(f"the mask number {number} is there twice")
+        return self.new_node("random", "vector", (rate,), value=float(number))
+
+    def prev(self, index: Any, delay: Any) -> Node | None:
+        if type(delay) is not int or not 1 <= delay <= MAX_DELAY:
+            return None
+        return self.new_node("prev", "vector", (self.vector(index),), value=float(delay))
 
     def new_node(self, op: str, shape: Shape, args: tuple[Node, ...] = (), **detail: Any) -> Node:
         node = Node(op, shape, args, **detail)
@@ -278,28 +297,37 @@ class _Reader:
         if not isinstance(entry, list) or not entry or depth > MAX_DEPTH // 10:
             self.refuse(f"a matrix is {str(entry)[:80]}: expected a list, not nested too deeply")
         kind, *rest = entry
-        if kind in ("W", "U") and len(rest) == 1:
-            if rest[0] not in self.spaces[kind] or (kind == "W" and depth):
-                self.refuse(f"the matrix {kind}.{rest[0]} is unknown, or a W inside a matrix expression")
-            return Weight(kind, rest[0])
+
+        def inner(item: Any) -> Matrix:
+            return self.matrix(item, depth + 1)
+
+        readers: dict[tuple[Any, int], Callable[..., Matrix]] = {
+            ("W", 1): lambda name: self.weight("W", name, depth),
+            ("U", 1): lambda name: self.weight("U", name, depth),
+            ("expm", 1): lambda item: Exponential(inner(item)),
+            ("T", 1): lambda item: Transpose(inner(item)),
+            ("+", 2): lambda left, right: Sum(inner(left), inner(right), 1),
+            ("-", 2): lambda left, right: Sum(inner(left), inner(right), -1),
+            ("*", 2): lambda factor, item: Scaled(self.factor(factor), inner(item)),
+            **({("I", 0): IdentityMatrix} if depth else {}),
+        }
         if kind == "each":
-            function, *rest = rest or [None]
-            arity = 2 if function == "mul" else 1
-            if function not in ("mul", *ENTRYWISE) or len(rest) != arity:
-                self.refuse(f"the matrix {str(entry)[:80]} is not a function of matrices in the language")
-            return Elementwise(function, tuple(self.matrix(item, depth + 1) for item in rest))
-        inner = [self.matrix(item, depth + 1) for item in rest[-(2 if kind in ("+", "-") else 1) :]] if rest else []
-        if kind == "expm" and len(rest) == 1:
-            return Exponential(inner[0])
-        if kind == "I" and not rest and depth:
-            return IdentityMatrix()
-        if kind == "T" and len(rest) == 1:
-            return Transpose(inner[0])
-        if kind in ("+", "-") and len(rest) == 2:
-            return Sum(inner[0], inner[1], 1 if kind == "+" else -1)
-        if kind == "*" and len(rest) == 2:
-            return Scaled(self.factor(rest[0]), inner[0])
-        return self.refuse(f"the matrix {str(entry)[:80]} is not a matrix expression of the language")
+            return self.elementwise(rest, depth)
+        read = readers.get((kind, len(rest))) if isinstance(kind, str) else None
+        if read is None:
+            self.refuse(f"the matrix {str(entry)[:80]} is not a matrix expression of the language")
+        return read(*rest)
+
+    def weight(self, space: str, name: Any, depth: int) -> Matrix:
+        if name not in self.spaces[space] or (space == "W" and depth):
+            self.refuse(f"the matrix {space}.{name} is unknown, or a W inside a matrix expression")
+        return Weight(space, name)
+
+    def elementwise(self, rest: list[Any], depth: int) -> Matrix:
+        function, *items = rest or [None]
+        if function not in ("mul", *ENTRYWISE) or len(items) != (2 if function == "mul" else 1):
+            self.refuse(f"the matrix {str(['each', *rest])[:80]} is not a function of matrices in the language")
+        return Elementwise(function, tuple(self.matrix(item, depth + 1) for item in items))
 
     def factor(self, entry: Any) -> Node | float:
         if not isinstance(entry, dict):
