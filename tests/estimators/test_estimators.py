@@ -281,6 +281,14 @@ def test_class_weights_are_sample_weights():
     assert (heavy.predict(X) == "rare").mean() > 0.9
 
 
+def test_class_weights_are_kept_with_labels_of_their_own_type(tmp_path):
+    model = RecurrentClassifier(**{**QUICK, "max_epochs": 1}, class_weight={0: 3.0, 1: 0.5}).fit(X, Y)
+    model.save(tmp_path / "run")
+    loaded = RecurrentClassifier.load(tmp_path / "run")
+    assert loaded.get_params() == model.get_params()
+    np.testing.assert_array_equal(loaded.fit(X, Y).decision_function(X), model.decision_function(X))
+
+
 # Early stopping, warm start, progress.
 
 
@@ -387,6 +395,16 @@ def test_a_network_that_learned_nothing_is_trained_once_more_at_another_learning
         ConvergenceWarning, match="more, at 1.5e-09: the network learned nothing .* Try another learning_"
     ):
         RecurrentClassifier(**slow).fit(X, Y)
+
+
+def test_a_warm_start_that_learns_nothing_keeps_the_weights_that_it_began_with(monkeypatch):
+    monkeypatch.setattr(defaults, "LEARNING_RATE", 1e-9)
+    slow = {**QUICK, "learning_rate": 1e-9, "max_epochs": 1}
+    model = RecurrentClassifier(**slow, stem="none", warm_start=True).fit(X, Y)
+    before = model.decision_function(X)
+    with pytest.warns(ConvergenceWarning, match="^the network learned nothing"):
+        model.set_params(max_epochs=10).fit(X, Y)
+    np.testing.assert_allclose(model.decision_function(X), before, atol=1e-4)
 
 
 def test_what_was_learned_in_any_epoch_counts():
