@@ -173,6 +173,7 @@ def test_offsets_from_utc_and_fractions_of_seconds(tmp_path):
     times = timestamps.parse_column(local)
     assert time_intervals.regular(times).missing == 0
     assert str(times[0]) == "2023-10-28T23:00:00.000000"
+    assert timestamps.parse_column([*local, "2023-10-29T08:00:00"]) is None  # nobody knows when that is
     fast = [f"2024-01-01 00:00:{i // 10:02}.{i % 10}00" for i in range(120)]
     read = content(series(tmp_path, fast))
     assert "one step every 0.1 seconds" in read.notes["time"]
@@ -295,6 +296,15 @@ def test_gaps_within_sequences(tmp_path):
     ):
         content_long(path)
     assert content_long(path, fill="interpolate").values[4, 3, 0] == 4.75
+
+
+def test_labels_of_steps_are_refused_where_steps_would_be_inserted(tmp_path):
+    path = tmp_path / "l.csv"
+    rows = [f"{i},{t},{v},{'xy'[t % 2]}" for i, t, v in LONG if (i, t) != (3, 2)]
+    path.write_text("\n".join(["id,t,v,label", *rows]))
+    with pytest.raises(DataError, match="labels vary within sequences, and rows would be merged or inserted"):
+        content_long(path, fill="interpolate")
+    assert content_long(path, fill="none").targets[3, :5].tolist() == [0, 1, 1, 0, 1]
 
 
 def test_a_sequence_may_lack_most_steps_of_the_interval_of_all_others(tmp_path):

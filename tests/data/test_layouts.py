@@ -286,7 +286,11 @@ def test_the_classes_of_an_npz_have_names_and_an_order(tmp_path, y, classes, exp
 
 
 def test_classes_that_do_not_fit_are_refused(tmp_path):
-    for classes, message in ((["a"], "is not one of the classes a: expected"), (["a", "a"], "are not unique")):
+    for classes, message in (
+        (["a"], "is not one of the classes a: expected"),
+        (["a", "b"], "the label '0' is not one of the classes a, b: expected their names, or integers from 0 to 1"),
+        (["a", "a"], "are not unique"),
+    ):
         np.savez(tmp_path / "d.npz", X=np.zeros((30, 5)), y=np.arange(30) % 3, classes=classes)
         with pytest.raises(DataError, match=message):
             tasks.get("files", path=tmp_path / "d.npz").load()

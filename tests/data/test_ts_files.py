@@ -29,6 +29,11 @@ def test_values_labels_and_order_of_the_classes(tmp_path):
     np.testing.assert_array_equal(content.values[..., 0], [[1, 2, 3], [4.5, -1e-3, 0], [7, 0, 0]])
 
 
+def test_headers_in_any_case(tmp_path):
+    path = ts(tmp_path / "d.ts", ["1,2:b", "4,5:a", "7,8:b"], "@CLASSLABEL True b a\n", "TRUE")
+    assert tasks.get("files", path=path).content.classes == ("b", "a")
+
+
 def test_dimensions_missing_values_and_targets(tmp_path):
     more = "@dimensions 2\n@equalLength true\n@seriesLength 3\n@targetLabel true\n"
     path = ts(tmp_path / "d.ts", ["1,?,3:4,5,6:0.5", "1,2,3:4,5,6:2", "0,0,0:1,1,1:3"], more, "false")

@@ -95,6 +95,7 @@ def test_equal_arrays_are_equal_tasks_and_options_keep_them():
     assert one == same_one
     assert hash(one) == hash(same_one)
     assert one != other
+    assert tasks.from_arrays(X.reshape(40, 14), Y) != tasks.from_arrays(X.reshape(40, 14, 1), Y) != one
     assert one.with_options(seed=3).sizes == one.sizes
     assert json.dumps(one.model_dump(mode="json"))
     forgotten = tasks.find("arrays").make(one.options())

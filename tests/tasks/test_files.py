@@ -316,6 +316,14 @@ def test_one_value_per_step_may_be_a_class_too(tmp_path):
     assert tasks.get("files", path=path).remarks()["targets"].startswith("2 distinct")  # of steps that there are
 
 
+def test_labels_of_steps_beyond_an_end_are_no_classes(tmp_path):
+    ends, y = np.array([3, 6] * 15), 1 + np.random.RandomState(0).randint(0, 2, (30, 6))
+    inside = np.arange(6) < ends[:, None]
+    content = tasks.get("files", path=npz(tmp_path, X=X, y=np.where(inside, y, 7), lengths=ends)).content
+    assert content.classes == ("1", "2")
+    np.testing.assert_array_equal(content.targets[inside], (y - 1)[inside])
+
+
 def test_folders_of_files_that_are_not_read_say_what_to_do(tmp_path):
     for name in "01":
         (tmp_path / name).mkdir()

@@ -67,6 +67,12 @@ def test_the_text_is_read_exactly_and_split_by_position(tmp_path, unit):
     assert task.sizes == tuple((len(part) - 1) // 100 for part in parts)
 
 
+@pytest.mark.parametrize("length", [10_000, 10_019, 10_020])
+def test_the_sizes_are_the_numbers_of_examples_where_the_last_token_has_no_target(tmp_path, length):
+    task = tasks.get("text", path=text_file(tmp_path, "abcde" * (length // 5) + "abcde"[: length % 5]))
+    assert task.sizes == tuple(map(len, task.load()))
+
+
 def expected_order(unit: str):
     return (lambda name: int(name[2:], 16) if name.startswith("\\x") else ord(name)) if unit == "bytes" else ord
 
