@@ -22,6 +22,7 @@ from gatelab.experiments import config
 from gatelab.experiments.bench import Watcher, bench
 from gatelab.experiments.executors.local import LocalExecutor
 from gatelab.report.inspection.write_inspection import write_inspection
+from gatelab.tasks.images import permutation
 from gatelab.tasks.series import cuts as series_cuts
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec, train
 from gatelab.training.verify import verify
@@ -236,6 +237,9 @@ def test_images_are_taken_as_they_are(tmp_path, order):
     for given in (images, images[..., 0], images.astype(float)):
         assert (model.predict(given).astype(int) == expected).all()
     assert int(model.predict(images[3, ..., 0])) == expected[3]
+    sequences = images.reshape(len(images), *((8, 8) if order == "rows" else (64, 1)))
+    sequences = sequences[:, permutation(64)] if order == "permuted" else sequences  # as the model reads them
+    assert (model.predict(sequences).astype(int) == expected).all()
     with pytest.raises(ValueError, match="expected images of shape"):
         model.predict(np.zeros((2, 7, 7)))
     with pytest.raises(ValueError, match="expected unscaled pixels from 0 to 255"):
@@ -477,6 +481,11 @@ def test_predict_takes_every_kind_of_file_with_and_without_labels(own, tmp_path,
         said = {row[0].removesuffix(".csv").rpartition("/")[2]: row[1] for row in rows[1:]}
         assert [said[f"{i:02}" if str(i) not in said else str(i)] for i in range(12)] == expected
         assert ("12 predictions: accuracy" in err) == scored
+    assert predict(model, tmp_path / "labelled.npz").note == ""
+    np.savez(tmp_path / "strange.npz", **{**new, "y": np.where(np.arange(12) == 3, "down", new["y"])})
+    strange = predict(model, tmp_path / "strange.npz")
+    assert strange.note == "labels unknown to the model count as errors: down"
+    assert strange.scores["accuracy"] == np.mean(np.delete(new["y"] == expected, 3)) * 11 / 12
     code, out, _ = cli("predict", own, tmp_path / "flat" / "03.csv", "--proba")
     assert out.splitlines()[0] == "sequence,predicted,p(left),p(right),p(up)"
     assert out.splitlines()[1].split(",")[1] == expected[3]
