@@ -9,6 +9,7 @@ import torch
 from scipy import stats
 
 from gatelab import Recurrent, cell, cells, sigmoid
+from gatelab.lang import values
 
 D, H = 16, 64
 
@@ -37,6 +38,13 @@ def test_xavier_has_orthogonal_recurrence_and_zero_biases(name):
     graph = layer.cell.graph
     own_values = [n for n in graph.b if n not in graph.biases and f"b.{n}" in layer.cell.start]
     assert all((b == 0).all() for n, b in own.b.learned().items() if n not in own_values)
+
+
+@pytest.mark.parametrize(("share", "units", "ones"), [(0.9, 3, 3), (0.5, 4, 2), (0.5, 3, 1), (0.0, 3, 0), (1.0, 3, 3)])
+def test_a_share_of_the_units_is_the_nearest_number_of_them(share, units, ones):
+    first, signs = (recipe(share).make((units,)).tolist() for recipe in (values.first, values.signs))
+    assert first == [1.0] * ones + [0.0] * (units - ones)
+    assert signs == [1.0] * ones + [-1.0] * (units - ones)
 
 
 def test_a_generator_makes_it_reproducible():

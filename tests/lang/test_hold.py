@@ -10,6 +10,7 @@ import torch
 
 from gatelab import Recurrent, cell, cells, hold, lang, sigmoid, tanh
 from gatelab.lang.document import digest
+from gatelab.lang.values import constant
 
 # Gates whose value can be forced by their own bias. (Those of janet and ltc have a second use.)
 FORCED = [
@@ -103,6 +104,19 @@ def test_unneeded_parameters_are_removed():
     held = hold(shared, {"z": 0.5})
     assert (held.graph.W, held.graph.U, held.graph.b) == (("n",), ("s",), ("s",))
     assert held.gates == ("s", "n")
+
+
+def test_given_and_initial_values_of_what_is_left_are_kept():
+    @cell(given={"b.k": constant(2)}, start={"b.z": constant(1), "b.n": constant(3)})
+    def own(x, h, W, U, b):
+        z = sigmoid(W.z(x) + b.z)
+        n = tanh(W.n(x) + U.n(h) + b.n)
+        return z * h + b.k * (1 - z) * n
+
+    held = hold(own, {"z": 0.5})
+    assert (held.given, held.start) == ({"b.k": constant(2.0)}, {"b.n": constant(3.0)})
+    named = dict(Recurrent(held, 2, 3).named_parameters())
+    assert [values.tolist() for name, values in named.items() if name.endswith("b.n")] == [[3, 3, 3]]
 
 
 def test_a_gate_may_have_the_name_of_a_function():
