@@ -384,6 +384,17 @@ def test_a_search_that_does_not_decide_at_one_budget_says_so(done, confidence, d
     assert f"{100 * min(confidence):.0f} to {100 * max(confidence):.0f} % of bootstrap samples" in said
 
 
+@pytest.mark.parametrize(("rate", "is_named"), [(1.1e-3, True), (0.01, False), (0.09, True)])
+def test_a_choice_near_an_end_of_its_range_is_named(done, rate, is_named):
+    search = read_results(done).search
+    trial = search.models["gru"].trials[0].model_copy(update={"settings": {"learning_rate": rate}})
+    model = search.models["gru"].model_copy(update={"trials": (trial,), "chosen": trial.number})
+    space = {"gru": {"learning_rate": {"log": [1e-3, 0.1]}}}
+    found = search_findings(search.model_copy(update={"models": {"gru": model}, "space": space}))
+    said = f"gru: learning rate {rate:.3g} is at the edge of its range, 0.001 to 0.1: a wider range may hold better"
+    assert [sentence.startswith(said) for sentence in found if "edge" in sentence] == [True] * is_named
+
+
 def test_figures_of_a_search_begin_at_a_typical_score():
     """The worst two of eleven trials would press the others together: arrows stand for them. A loss is a negative
     score.

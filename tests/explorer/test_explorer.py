@@ -344,6 +344,38 @@ def test_a_token_is_coloured_by_its_effect_against_that_of_all_tokens(view):
     assert by_colour.tolist() == np.argsort(effects).tolist() != np.argsort(itself).tolist()
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_can_be_read_on_their_colours(scheme, view):
+    page = view("tokens", scheme=scheme)
+    drawn = page.evaluate(
+        """async () => {
+          const { fillRect, fillText } = CanvasRenderingContext2D.prototype, drawn = [];
+          let ground = "";
+          CanvasRenderingContext2D.prototype.fillRect = function (...given) {
+            ground = this.fillStyle;
+            fillRect.apply(this, given);
+          };
+          CanvasRenderingContext2D.prototype.fillText = function (...given) {
+            if (this.canvas.ariaLabel?.startsWith("the input:")) drawn.push([ground, this.fillStyle]);
+            fillText.apply(this, given);
+          };
+          document.querySelector('button[aria-label="next example"]').click();
+          await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+          return drawn; }"""
+    )
+    assert len(drawn) > 5
+
+    def luminance(colour: str) -> float:
+        parts = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+        return float(
+            np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ (0.2126, 0.7152, 0.0722)
+        )
+
+    for colours in drawn:
+        dark, light = sorted(map(luminance, colours))
+        assert (light + 0.05) / (dark + 0.05) > 3
+
+
 # Test examples.
 
 
@@ -643,6 +675,14 @@ def test_playing_ends_at_the_last_step_and_can_be_paused(view):
     assert values(page)["t"] == stopped < 7
 
 
+def test_playing_at_the_last_step_begins_again(view):
+    page = view("rows")
+    page.keyboard.press("End")
+    assert values(page)["t"] == 7
+    page.locator("#play").click()
+    assert values(page)["t"] < 7
+
+
 def test_a_new_input_ends_playing(view):
     page = view("tokens", reduced_motion="no-preference")
     for use in (
@@ -772,6 +812,9 @@ def test_clamps_are_set_with_a_pointer_listed_undone_and_seen_beside_the_untouch
     page.get_by_role("button", name="All units").click()
     page.get_by_label("clamp to 0").click()
     assert values(page)["clamps"][1]["units"] is None
+    page.locator(".clamps button").first.click()
+    assert [each["units"] for each in values(page)["clamps"]] == [None]
+    page.get_by_role("button", name="Undo", exact=True).click()
     page.get_by_role("button", name="Undo", exact=True).click()
     assert len(values(page)["clamps"]) == 1
     page.locator(".clamps button").click()

@@ -31,7 +31,7 @@ from gatelab.errors import GatelabError
 from gatelab.export import export, network_of, to_c
 from gatelab.export.c_code import write
 from gatelab.export.c_runner import FLAGS, runner
-from gatelab.export.c_text import comment
+from gatelab.export.c_text import comment, string
 from gatelab.export.check import Reference, beginning, check
 from gatelab.export.target import Settings
 
@@ -237,3 +237,10 @@ def test_no_steps_leave_the_answer_and_the_state_as_they_are(tmp_path):
 
 def test_a_comment_has_no_trigraphs():
     assert "??" not in comment("what??/ and ???) again")
+
+
+def test_a_string_is_the_same_text_in_c(tmp_path):
+    text = 'café au lait, décaféiné, é1, 0\t"\\n", what??/'
+    (tmp_path / "said.c").write_text(f"#include <stdio.h>\nint main(void) {{ return puts({string(text)}) < 0; }}\n")
+    subprocess.run(["gcc", *FLAGS, "-o", str(tmp_path / "said"), str(tmp_path / "said.c")], check=True)
+    assert subprocess.run([str(tmp_path / "said")], capture_output=True, check=True).stdout.decode() == f"{text}\n"
