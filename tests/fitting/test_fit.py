@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -352,6 +353,11 @@ def test_a_series(tmp_path, cli, open_page):
         assert f"{run} exists and is not empty: choose a new directory" in err
     code, _, err = cli("fit", newer, *flags, "--output-dir", run)
     assert code == 2
+    later = tmp_path / "later.csv"  # the same values
+    later.write_text(re.sub(r"\n20(\d\d)", r"\n21\1", file.read_text()))
+    code, _, err = cli("fit", later, *flags, "--output-dir", run)
+    assert code == 2
+    assert f"{run} exists and is not empty: choose a new directory" in err
     (run / "reading.json").write_text((run / "reading.json").read_text().replace("sales", "salse"))
     assert cli("verify", run)[0] == 1
 

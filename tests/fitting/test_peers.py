@@ -29,16 +29,27 @@ def test_ridge_regression_has_the_penalty_with_the_least_leave_one_out_error(sha
     scaled = (features - features.mean(0)) / np.where(features.std(0) > 0, features.std(0), 1)
     theirs = Ridge(alpha=fitted.penalty).fit(scaled, targets)
     np.testing.assert_allclose(fitted.predict(features), theirs.predict(scaled), atol=1e-8)
-    rows = np.arange(shape[0])
+    assert fitted.penalty == min(ridge.PENALTIES, key=lambda penalty: left_out(scaled, targets, penalty))
 
-    def left_out(penalty: float) -> float:
-        errors = [
-            Ridge(alpha=penalty).fit(scaled[rows != i], targets[rows != i]).predict(scaled[i : i + 1]) - targets[i]
-            for i in rows
-        ]
-        return float(np.square(errors).mean())
 
-    assert fitted.penalty == min(ridge.PENALTIES, key=left_out)
+def left_out(features: np.ndarray, targets: np.ndarray, penalty: float) -> float:
+    """The error at rows that were left out, each by a fit without it."""
+    rows = np.arange(len(features))
+    errors = [
+        Ridge(alpha=penalty).fit(features[rows != i], targets[rows != i]).predict(features[i : i + 1]) - targets[i]
+        for i in rows
+    ]
+    return float(np.square(errors).mean())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_penalty_for_a_few_rows_takes_the_mean_of_the_others_into_account(seed):
+    random = np.random.RandomState(seed)
+    features = random.normal(size=(8, 3))
+    targets = features[:, :1] + 2 * random.normal(size=(8, 2)) - 5
+    scaled = (features - features.mean(0)) / features.std(0)
+    expected = min(ridge.PENALTIES, key=lambda penalty: left_out(scaled, targets, penalty))
+    assert ridge.fit(features, targets).penalty == expected
 
 
 def test_the_nearest_neighbour_is_scikit_learns(monkeypatch):
