@@ -170,7 +170,7 @@ def _stop_at_first_batch() -> None:
 
 
 def _data(task: Any) -> dict[str, str]:
-    return {"inputs": hostile_files.digest(task.content.inputs)} if task.name == "files" else {}
+    return {"inputs": hostile_files.digest(task.content.values)} if task.name == "files" else {}
 
 
 def _record(content: dict[str, Any]) -> None:
