@@ -12,7 +12,7 @@ EXACT = 2**53  # up to here every integer has a float of its own
 
 
 def floats(values: Any, what: str) -> np.ndarray:
-    """Return numbers as float64; an integer that would become another one is refused."""
+    """Numbers as float64; an integer that would become another one is refused."""
     array = np.asarray(values)
     if array.dtype.kind in "iu":
         large = array[(array > EXACT) | (array < -EXACT)] if array.dtype.kind == "i" else array[array > EXACT]
@@ -23,7 +23,7 @@ def floats(values: Any, what: str) -> np.ndarray:
 
 
 def rounded(integers: list[int]) -> int | None:
-    """Return the first integer that has no float; None if all have."""
+    """The first integer that has no float; None if all have."""
     return next((each for each in integers if int(float(each)) != each), None)
 
 
@@ -36,7 +36,7 @@ def digits_lost(integer: int) -> str:
 
 
 def unmasked(values: Any, what: str) -> Any:
-    """Return masked arrays, also in a list, as plain ones: masked numbers are NaN. Anything else stays as it is."""
+    """Masked arrays, also in a list, as plain ones: masked numbers are NaN. Anything else stays as it is."""
     if isinstance(values, (list, tuple)):
         if any(isinstance(one, np.ma.MaskedArray) for one in values):
             return [unmasked(one, what) for one in values]
@@ -56,7 +56,7 @@ def unmasked(values: Any, what: str) -> Any:
 
 
 def checked(values: Any, what: str) -> Any:
-    """Return data in the form that it has, without masks; integers that have no float are refused."""
+    """Data in the form that it has, without masks; integers that have no float are refused."""
     plain = unmasked(values, what)
     if hasattr(plain, "columns") and hasattr(plain, "items"):  # a data frame
         for name, column in plain.items():

@@ -46,7 +46,7 @@ def predict(
 
 
 def _same_file(trained: TrainedModel, data: Path, accept_changes: bool) -> str:
-    """Return a note if this is the training data; raise an error if that data has changed."""
+    """A note if this is the training data; raise an error if that data has changed."""
     from gatelab.disk import resolved
     from gatelab.training.identity import changed_cell, changed_data, refuse
 

@@ -71,7 +71,7 @@ def tasks(
 
 
 def _needs_path(kind: type[Task]) -> bool:
-    """Return whether the task is about files of the user's."""
+    """Whether the task is about files of the user's."""
     return "path" in kind.model_fields
 
 
@@ -100,7 +100,7 @@ def _print_columns(console: Console, task: OwnData) -> None:
 
 
 def _data_dir(kind: type[Task], folder: Path | None) -> dict[str, Any]:
-    """Return the folder as an option, for tasks that have this option."""
+    """The folder as an option, for tasks that have this option."""
     return {"data_dir": folder} if folder is not None and "data_dir" in kind.model_fields else {}
 
 

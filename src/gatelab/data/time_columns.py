@@ -147,7 +147,7 @@ def _are_dates(name: str, values: np.ndarray) -> bool:
 
 
 def _numeric(table: Table, name: str) -> np.ndarray:
-    """Return numbers as they are, or as dates: since 1970, or 20260131."""
+    """Numbers as they are, or as dates: since 1970, or 20260131."""
     values = table.numbers[name]
     if (unit := _epoch_unit(name, values)) is not None:
         return (values * unit).astype(np.int64).astype("datetime64[us]")

@@ -127,7 +127,7 @@ def _zoned(text: str, form: str | None) -> datetime:
 
 
 def to_seconds(times: np.ndarray) -> np.ndarray | None:
-    """Return times in seconds, as forecasts have them; None if there are fractions of seconds."""
+    """Times in seconds, as forecasts have them; None if there are fractions of seconds."""
     seconds = times.astype("datetime64[s]")
     return seconds if (seconds == times).all() else None
 

@@ -40,7 +40,7 @@ class RecurrentEstimator(NetworkParameters):
     # Fitting. Subclasses turn y into targets, and give classes their weights.
 
     def _read(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Sequences, np.ndarray, np.ndarray | None]:
-        """Return the sequences, their weights, and their groups."""
+        """The sequences, their weights, and their groups."""
         if y is None:
             raise GatelabError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         sequences = inputs.read(self, X, fitting=True)
@@ -92,13 +92,13 @@ class RecurrentEstimator(NetworkParameters):
         self.n_iter_, self.best_epoch_ = len(trained.history), trained.best_epoch()
 
     def _previous(self) -> FittedRun | None:
-        """Return the run whose weights a warm start begins with."""
+        """The run whose weights a warm start begins with."""
         return self.run_ if self.warm_start and hasattr(self, "run_") else None
 
     # Predicting.
 
     def _output(self, X: Any) -> np.ndarray:
-        """Return the raw output of the network, (n, K) in float64."""
+        """The raw output of the network, (n, K) in float64."""
         check_is_fitted(self, "run_")
         sequences = inputs.read(self, X, fitting=False)
         return self.run_.model.output(sequences.values, sequences.lengths)
@@ -120,7 +120,7 @@ class RecurrentEstimator(NetworkParameters):
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Return the fitted estimator of a run directory that `save` wrote; no code is executed.
+        """The fitted estimator of a run directory that `save` wrote; no code is executed.
 
         A `random_state` that was a generator is None afterwards.
         """

@@ -100,7 +100,7 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
         return self
 
     def _class_weights(self, classes: np.ndarray, data: weighting.Weighted) -> np.ndarray:
-        """Return the weight of each class."""
+        """The weight of each class."""
         if self.class_weight is None or isinstance(self.class_weight, dict):
             weights: np.ndarray = compute_class_weight(self.class_weight, classes=classes, y=classes)
         elif self.class_weight == "balanced":  # of weighted examples, which repetitions are equivalent to
@@ -115,22 +115,22 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
         return weights
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return the logits (n, n_classes); of two classes the log-odds of the second one, (n,)."""
+        """The logits (n, n_classes); of two classes the log-odds of the second one, (n,)."""
         logits = self._output(X)
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each of `classes_`, (n, n_classes)."""
+        """The probability of each of `classes_`, (n, n_classes)."""
         probabilities: np.ndarray = softmax(self._output(X), -1)
         return probabilities
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Return the logarithm of the probability of each of `classes_`, (n, n_classes)."""
+        """The logarithm of the probability of each of `classes_`, (n, n_classes)."""
         logarithms: np.ndarray = log_softmax(self._output(X), -1)
         return logarithms
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable label of each sequence, (n,)."""
+        """The most probable label of each sequence, (n,)."""
         indices = self._output(X).argmax(-1)
         labels: np.ndarray = self.classes_[indices]
         return labels
@@ -146,7 +146,7 @@ class RecurrentClassifier(ClassifierMixin, RecurrentEstimator):  # type: ignore[
 
 
 def _complete_labels(y: Any) -> Any:
-    """Return labels without masks and pandas' own types; missing ones are refused."""
+    """Labels without masks and pandas' own types; missing ones are refused."""
     labels = floats.unmasked(y, "y")
     if hasattr(labels, "isna") and hasattr(labels, "to_numpy"):
         missing: np.ndarray = np.any(np.asarray(labels.isna()).reshape(len(labels), -1), 1)
@@ -163,7 +163,7 @@ def _complete_labels(y: Any) -> Any:
 
 
 def _plain_labels(y: np.ndarray) -> np.ndarray:
-    """Return labels of a type of NumPy's own, if they are objects of one type, as a data frame has them."""
+    """Labels of a type of NumPy's own, if they are objects of one type, as a data frame has them."""
     if y.dtype.kind != "O":
         return y
     kinds = {str if isinstance(label, str) else type(label) for label in y}

@@ -11,7 +11,7 @@ EPOCHS = (20, 300)  # at least, at most
 
 
 def even_batches(sequences: int, batch_size: int) -> int:
-    """Return the size of batches that are as many, and nearly equal.
+    """The size of batches that are as many, and nearly equal.
 
     Of 50 sequences in batches of 16 the last one would have 2: a gradient and statistics of the stem that are mostly
     noise, in every epoch.
@@ -20,6 +20,6 @@ def even_batches(sequences: int, batch_size: int) -> int:
 
 
 def num_epochs(sequences: int, batch_size: int) -> int:
-    """Return the number of epochs for this number of training sequences, where none was given."""
+    """The number of epochs for this number of training sequences, where none was given."""
     least, most = EPOCHS
     return min(most, max(least, math.ceil(BATCHES / math.ceil(sequences / batch_size))))

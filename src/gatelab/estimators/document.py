@@ -43,7 +43,7 @@ def write(estimator: BaseEstimator, folder: Path) -> None:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return a parameter as JSON has it."""
+    """A parameter as JSON has it."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     if name == "class_weight" and isinstance(value, dict):  # JSON has no keys but text
@@ -56,7 +56,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def read(path: Path, kind: type[Estimator]) -> Estimator:
-    """Return the estimator with its parameters and the state that is not in the run."""
+    """The estimator with its parameters and the state that is not in the run."""
     run = Run(path)
     if not run.exists() or not run.file(ESTIMATOR).is_file():
         expected = f"a directory written by {kind.__name__}.save"

@@ -14,7 +14,7 @@ from gatelab.tasks.sampling import LEAST, spared, split, split_groups, stream
 
 
 def checked_groups(groups: Any, X: Any, early_stopping: bool) -> np.ndarray | None:
-    """Return the group of each sequence as an integer."""
+    """The group of each sequence as an integer."""
     if groups is None:
         return None
     if not early_stopping:
@@ -31,7 +31,7 @@ def checked_groups(groups: Any, X: Any, early_stopping: bool) -> np.ndarray | No
 
 
 def parts(count: int, fraction: float, labels: np.ndarray | None, groups: np.ndarray | None, seed: int) -> np.ndarray:
-    """Return "train" or "validation" for each example: stratified by labels, or whole groups.
+    """ "train" or "validation" for each example: stratified by labels, or whole groups.
 
     Every class keeps training examples; where classes have too few for that, nothing is held out.
     """

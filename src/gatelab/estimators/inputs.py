@@ -21,7 +21,7 @@ EXPECTED = "expected (n, T, D), (n, T), or a list of arrays (T_i, D) or (T_i,)"
 
 
 def read(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Sequences:
-    """Return X as sequences, and check it against what the estimator was fitted on.
+    """X as sequences, and check it against what the estimator was fitted on.
 
     `n_features_in_` is the number of columns of a 2-d X, as everywhere in scikit-learn; otherwise that of the features
     per step. Where the estimator was fitted on sequences of one feature, sequences of any length can be predicted.
@@ -88,7 +88,7 @@ def _check_features(estimator: BaseEstimator, features: int, fitting: bool) -> N
 
 
 def _is_listed(X: Any) -> bool:
-    """Return whether X is a list of sequences: arrays, or nested lists of unequal length. Nested lists of equal length
+    """Whether X is a list of sequences: arrays, or nested lists of unequal length. Nested lists of equal length
     are an array, as everywhere in scikit-learn.
     """
     if not isinstance(X, (list, tuple)) or not len(X):

@@ -77,7 +77,7 @@ class RecurrentRegressor(RegressorMixin, RecurrentEstimator):  # type: ignore[mi
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the predicted numbers in the units of y: (n,), or (n, n_outputs) as y was."""
+        """The predicted numbers in the units of y: (n,), or (n, n_outputs) as y was."""
         output = self._output(X)
         values = self.run_.model.preparation.decode(output, output)
         return values[:, 0] if self.is_single_output_ else values

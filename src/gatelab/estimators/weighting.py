@@ -28,7 +28,7 @@ class Weighted(NamedTuple):
 
 
 def check_weights(sample_weight: Any, count: int) -> np.ndarray:
-    """Return the weight of each example; ones by default."""
+    """The weight of each example; ones by default."""
     if sample_weight is None:
         return np.ones(count)
     weights: np.ndarray = check_array(
@@ -48,7 +48,7 @@ def check_weights(sample_weight: Any, count: int) -> np.ndarray:
 
 
 def merged(sequences: Sequences, targets: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> Weighted:
-    """Return the distinct examples of positive weight, in an order that depends on them alone."""
+    """The distinct examples of positive weight, in an order that depends on them alone."""
     values, ends = sequences.values + 0.0, sequences.ends  # -0 becomes 0
     positive = np.flatnonzero(weights)
     keys = np.array([_key(values[i, : ends[i]], targets[i], None if groups is None else groups[i]) for i in positive])
@@ -64,7 +64,7 @@ def merged(sequences: Sequences, targets: np.ndarray, weights: np.ndarray, group
 
 
 def _key(sequence: np.ndarray, target: np.ndarray, group: np.ndarray | None) -> str:
-    """Return a checksum by which equal examples are found, and all are sorted."""
+    """A checksum by which equal examples are found, and all are sorted."""
     total = hashlib.blake2b(np.ascontiguousarray(sequence).tobytes(), digest_size=16)
     for value in (target, group):
         total.update(b"|" if value is None else value.tobytes())

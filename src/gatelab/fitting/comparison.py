@@ -44,11 +44,11 @@ class MethodComparison:
         return max((name for name in self.scores if name != OURS), key=self.scores.__getitem__)
 
     def interval(self, method: str) -> tuple[float, float]:
-        """Return Wilson's interval for the accuracy."""
+        """Wilson's interval for the accuracy."""
         return wilson(int((self.predicted[method] == self.true).sum()), len(self.true))
 
     def p_value(self, method: str) -> float:
-        """Return that of McNemar's exact test, whether ours and a method are right equally often."""
+        """That of McNemar's exact test, whether ours and a method are right equally often."""
         ours, theirs = (self.predicted[name] == self.true for name in (OURS, method))
         only_ours, only_theirs = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
         if not only_ours + only_theirs:
@@ -56,22 +56,22 @@ class MethodComparison:
         return float(binomtest(only_ours, only_ours + only_theirs).pvalue)
 
     def rmse(self, method: str) -> np.ndarray:
-        """Return the root mean squared error of each target, (K,)."""
+        """The root mean squared error of each target, (K,)."""
         return np.asarray(np.sqrt(np.square(self.predicted[method] - self.true).mean(0)))
 
     def mae(self, method: str) -> np.ndarray:
-        """Return the mean absolute error of each target, (K,)."""
+        """The mean absolute error of each target, (K,)."""
         return np.asarray(np.abs(self.predicted[method] - self.true).mean(0))
 
     def r2(self, method: str) -> np.ndarray:
-        """Return the coefficient of determination of each target, (K,); 0 for one that is constant in the test set."""
+        """The coefficient of determination of each target, (K,); 0 for one that is constant in the test set."""
         spread = np.square(self.true - self.true.mean(0)).mean(0)
         share = np.square(self.predicted[method] - self.true).mean(0) / np.where(spread > 0, spread, np.inf)
         return np.where(spread > 0, 1 - share, 0.0)
 
 
 def wilson(hits: int, count: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return Wilson's confidence interval for a share of `hits` in `count`."""
+    """Wilson's confidence interval for a share of `hits` in `count`."""
     found = binomtest(hits, count).proportion_ci(confidence, method="wilson")
     return float(found.low), float(found.high)
 

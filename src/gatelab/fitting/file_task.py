@@ -27,7 +27,7 @@ def as_flags(given: Use) -> str:
 
 
 def read(path: Path, target: str | None, options: dict[str, str]) -> Files:
-    """Return the task, with its data read. What is not clear is an error that names the flag that reads it."""
+    """The task, with its data read. What is not clear is an error that names the flag that reads it."""
     if "path" in options:
         raise GatelabError(f"--option path={options['path']}: the file is the argument FILE: leave the option out")
     given: dict[str, Any] = {**options, "path": path}
@@ -49,7 +49,7 @@ def read(path: Path, target: str | None, options: dict[str, str]) -> Files:
 
 
 def _target_columns(table: Table, target: str) -> tuple[str, ...]:
-    """Return the columns that a target names: one, or several with + between them."""
+    """The columns that a target names: one, or several with + between them."""
     names = (target,) if target in table.names else tuple(target.split("+"))
     for name in names:
         if name not in table.names:
@@ -58,14 +58,14 @@ def _target_columns(table: Table, target: str) -> tuple[str, ...]:
 
 
 def _only(task: Files, option: str, target: str | None) -> str | None:
-    """Return the target, if the option of the task that says the same was not given as well."""
+    """The target, if the option of the task that says the same was not given as well."""
     if getattr(task, option):
         raise GatelabError(f"--target {target} and --option {option} both name the target: leave one out")
     return target
 
 
 def _series(task: Files, names: tuple[str, ...]) -> Files:
-    """Return the task of a series whose target is clear."""
+    """The task of a series whose target is clear."""
     for name, parameter in OF_FORECASTERS.items():
         if getattr(task, name) != Files.model_fields[name].default:
             raise DataError(
@@ -87,7 +87,7 @@ def _series(task: Files, names: tuple[str, ...]) -> Files:
 
 
 def _layout(task: Files, table: Table, names: tuple[str, ...]) -> Layout:
-    """Return the layout, given the target; several columns are only ever forecast."""
+    """The layout, given the target; several columns are only ever forecast."""
     reading, columns = task.reading, task.columns
     if len(names) != 1:
         return layouts.recognise(table, reading, names or columns)
@@ -125,7 +125,7 @@ def _refuse_doubt(table: Table, target: str, labelled: Layout | RefusalError) ->
 
 
 def _is_in_order(times: Times | None) -> bool:
-    """Return whether there are times that only increase, or only decrease."""
+    """Whether there are times that only increase, or only decrease."""
     if times is None:
         return False
     return bool((times.values[1:] > times.values[:-1]).all() or (times.values[1:] < times.values[:-1]).all())

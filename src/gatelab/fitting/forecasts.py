@@ -42,7 +42,7 @@ class FileReading(BaseModel):
 
 
 def holds_forecaster(path: Path) -> bool:
-    """Return whether a directory holds a forecaster."""
+    """Whether a directory holds a forecaster."""
     return (path / FORECASTER).is_file()
 
 
@@ -63,7 +63,7 @@ def save(fit: SeriesFit, path: Path, write_more: Callable[[Path], None]) -> None
 
 
 def is_done(plan: Plan, path: Path) -> bool:
-    """Return whether a directory holds what this fit makes: a process may have been killed just after saving it."""
+    """Whether a directory holds what this fit makes: a process may have been killed just after saving it."""
     return holds_forecaster(path) and (path / READING).is_file() and _kept(path).plan == plan.identity
 
 
@@ -102,7 +102,7 @@ def forecast(
 def forecast_ahead(
     forecaster: RecurrentForecaster, steps: int, X: Any = None, coverage: float | None = None
 ) -> Forecast:
-    """Return a forecast with its intervals; they are NaN beyond the horizon that they are calibrated for."""
+    """A forecast with its intervals; they are NaN beyond the horizon that they are calibrated for."""
     coverage = COVERAGE if coverage is None else coverage
     frame, calibrated = forecaster.history_.frame, min(steps, forecaster.horizon_)
     values = np.asarray(forecaster.predict(range(1, steps + 1), X=X), np.float64).reshape(steps, -1)
@@ -117,7 +117,7 @@ def forecast_ahead(
 
 
 def _reading(path: Path, forecaster: RecurrentForecaster) -> FileReading:
-    """Return how files are read; of a forecaster that was saved in Python, by the names of its columns."""
+    """How files are read; of a forecaster that was saved in Python, by the names of its columns."""
     if not (path / READING).is_file():
         columns = tuple(str(name) for name in forecaster.history_.frame.columns if name is not None)
         return FileReading(columns=columns, inputs=tuple(map(str, forecaster.covariate_names_)))
@@ -165,7 +165,7 @@ def _continue(forecaster: RecurrentForecaster, how: FileReading, path: Path) -> 
 
 
 def _future(forecaster: RecurrentForecaster, how: FileReading, path: Path) -> Series:
-    """Return the covariates of the steps ahead."""
+    """The covariates of the steps ahead."""
     if not how.inputs:
         raise GatelabError("--future was given, and the forecaster has no covariates: leave it out")
     return _read(how, path, how.inputs)

@@ -25,7 +25,7 @@ class Gap:
 
 
 def found(validation: tuple[np.ndarray, np.ndarray], test: tuple[np.ndarray, np.ndarray]) -> Gap | None:
-    """Return the gap, from predicted and true classes (M,) or numbers (M, K); None if it may be chance."""
+    """The gap, from predicted and true classes (M,) or numbers (M, K); None if it may be chance."""
     are_classes = validation[1].ndim == 1
     if min(len(validation[1]), len(test[1])) < 2:
         return None
@@ -43,7 +43,7 @@ def found(validation: tuple[np.ndarray, np.ndarray], test: tuple[np.ndarray, np.
 
 
 def difference(first: tuple[int, int], second: tuple[int, int], confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return Newcombe's interval for the difference of two shares, each of hits in a count."""
+    """Newcombe's interval for the difference of two shares, each of hits in a count."""
     (p, (p_low, p_high)), (q, (q_low, q_high)) = (
         (hits / count, wilson(hits, count, confidence)) for hits, count in (first, second)
     )

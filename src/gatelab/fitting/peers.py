@@ -47,7 +47,7 @@ def predictions(task: Files) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def why_none(task: Files) -> str:
-    """Return why there are no such methods for this data; empty if there are."""
+    """Why there are no such methods for this data; empty if there are."""
     every = listed([LOGISTIC if task.classes is not None else RIDGE, NEAREST, ROCKET])
     if task.per_step:
         return f"{every} have no answer at every step"
@@ -59,7 +59,7 @@ def why_none(task: Files) -> str:
 
 
 def left_out(task: Files) -> str:
-    """Return which methods are left out, and why; empty if none is."""
+    """Which methods are left out, and why; empty if none is."""
     if why := why_none(task):
         return why
     shape = task.sizes[0], common_length(task), task.input_size
@@ -84,7 +84,7 @@ def in_words(task: Files) -> str:
 
 
 def common_length(task: Files) -> int:
-    """Return the steps of all sequences, as the methods read them."""
+    """The steps of all sequences, as the methods read them."""
     return task.steps if task.train.lengths is None else int(np.median(task.train.lengths.numpy()))
 
 
@@ -120,7 +120,7 @@ def _has_nearest(task: Files, shape: tuple[int, ...]) -> bool:
 
 
 def _nearest(train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Return the training sequence that is nearest to each test sequence; of equals the first."""
+    """The training sequence that is nearest to each test sequence; of equals the first."""
     squares, found = np.square(train).sum(1), []
     for some in np.array_split(test, -(-len(test) * len(train) // AT_ONCE)):
         found.append((squares - 2 * some @ train.T).argmin(1))
@@ -128,7 +128,7 @@ def _nearest(train: np.ndarray, test: np.ndarray) -> np.ndarray:
 
 
 def _num_kernels(task: Files, shape: tuple[int, ...]) -> int:
-    """Return how many kernels there is time for; 0 for too few."""
+    """How many kernels there is time for; 0 for too few."""
     sequences = task.sizes[0] + task.sizes[2]
     outputs = sequences * shape[1] * (1 + shape[2] // 2)  # of a kernel; channels take time, too
     count = min(KERNELS, OUTPUTS // outputs, FEATURES // (2 * sequences))
@@ -162,7 +162,7 @@ class _Kernels:
             self.groups.append((dilation, (length - 1) * dilation // 2 * is_padded, weights, biases))
 
     def features(self, x: np.ndarray) -> np.ndarray:
-        """Return largest outputs and shares of positive outputs, (N, T, D) → (N, 2 × count)."""
+        """Largest outputs and shares of positive outputs, (N, T, D) → (N, 2 × count)."""
         found, x = [], np.ascontiguousarray(x.transpose(0, 2, 1))
         for dilation, padding, weights, biases in self.groups:
             length, channels, count = weights.shape

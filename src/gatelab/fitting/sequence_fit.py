@@ -46,7 +46,7 @@ def spec_of(
     threads: int | None,
     changes: Mapping[Key, Any],
 ) -> RunSpec:
-    """Return the spec with the estimators' defaults, as far as they make sense for the data; `changes` override it."""
+    """The spec with the estimators' defaults, as far as they make sense for the data; `changes` override it."""
     kind = RecurrentRegressor if task.classes is None else RecurrentClassifier
     chosen: dict[str, Any] = {"cell": cell or defaults.CELL, "max_epochs": epochs}
     if task.per_step:
@@ -67,7 +67,7 @@ def spec_of(
 
 
 def judge(found: EndedRun) -> SequenceFit:
-    """Return the fit of a finished run."""
+    """The fit of a finished run."""
     task, run = cast(Files, found.spec.task), found.outcome.run
     model = cast(Model, run.model())
     ours = predictions_of(Subject(run, task, model, 0))

@@ -53,7 +53,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> type[Task]:
-    """Return the class of the task with this name; `FILE.py:NAME` executes FILE.py and takes its class NAME."""
+    """The class of the task with this name; `FILE.py:NAME` executes FILE.py and takes its class NAME."""
     if (source := user_code.parse(name)) is not None:
         return code.find(source)
     if name == Arrays.name:  # not listed: it has no meaning without its arrays
@@ -67,7 +67,7 @@ def find(name: str) -> type[Task]:
 
 
 def get(name: str, **options: Any) -> Task:
-    """Return the task with these options. Options may be part of the name, as in `mnist:order=pixels,limit=1000`."""
+    """The task with these options. Options may be part of the name, as in `mnist:order=pixels,limit=1000`."""
     name, parsed = parse(name)
     if name == Arrays.name:
         raise GatelabError("arrays in memory have no name: pass them in Python, as tasks.from_arrays(X, y)")
@@ -77,7 +77,7 @@ def get(name: str, **options: Any) -> Task:
 
 
 def reopen(name: str, options: dict[str, Any], preparation: Preparation) -> Task:
-    """Return the task of a run from its record. No file is executed."""
+    """The task of a run from its record. No file is executed."""
     is_code = name.rpartition(":")[0].endswith(".py")
     task = Recorded.named(name, options) if is_code else find(name).make(options)
     return task.reopened(preparation)

@@ -49,7 +49,7 @@ class Adding(Synthetic):
         return np.stack([numbers, marks], -1), total.astype(np.float32), None  # (N, T, 2), (N, 1)
 
     def encoding(self) -> Encoding:
-        """Return the identity: examples are stored as floats."""
+        """The identity: examples are stored as floats."""
         return Floats()
 
     def picture(self) -> Figure:

@@ -69,7 +69,7 @@ class Agreement(Tokens):
         return self.gap + 2
 
     def words(self, tokens: Any, length: int) -> list[str]:
-        """Return the words of a token sequence without padding."""
+        """The words of a token sequence without padding."""
         return [self.vocabulary[int(token)] for token in tokens[:length]]
 
     def draw(self, count: int, random: np.random.RandomState) -> Drawn:

@@ -30,7 +30,7 @@ class Baseline:
         return f"{named(self.metric, self.value)} ({self.rule})"
 
     def document(self) -> dict[str, Any]:
-        """Return the baseline as JSON."""
+        """The baseline as JSON."""
         return {**asdict(self), "by_column": list(self.by_column)}
 
     @classmethod
@@ -39,7 +39,7 @@ class Baseline:
         return cls(**{**document, "by_column": tuple(document["by_column"])})
 
     def beaten_by(self, value: float) -> bool:
-        """Return whether a model with this value of the metric is better."""
+        """Whether a model with this value of the metric is better."""
         return value < self.value if self.metric in SMALLER_IS_BETTER else value > self.value
 
 
@@ -73,12 +73,12 @@ def persistence(task: Task, block: int = 4096) -> Baseline:
 
 
 def targets_of(task: Task, part: Examples) -> Tensor:
-    """Return the targets that count, (M,) or (M, K)."""
+    """The targets that count, (M,) or (M, K)."""
     return task.counted(part.targets, part.lengths)
 
 
 def weights_of(task: Task, part: Examples) -> Tensor | None:
-    """Return the weight of each target, in float64."""
+    """The weight of each target, in float64."""
     if part.weights is None:
         return None
     weights = part.weights.double()

@@ -31,7 +31,7 @@ class Floats:
     """Sequences stored as floats."""
 
     def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
-        """Return the sequences unchanged."""
+        """The sequences unchanged."""
         return rows
 
 
@@ -51,7 +51,7 @@ class Examples:
         return len(self.targets)
 
     def batch(self, index: Tensor, steps: slice | None = None) -> Batch:
-        """Return the examples with these indices, padded to the longest of them; with `steps`, only those steps, where
+        """The examples with these indices, padded to the longest of them; with `steps`, only those steps, where
         the lengths are those within them, from 0.
         """
         lengths = None if self.lengths is None else self.lengths.index_select(0, index)
@@ -65,15 +65,15 @@ class Examples:
         return Batch(self.encoding(rows, index), targets, lengths)
 
     def weights_of(self, index: Tensor) -> Tensor | None:
-        """Return the weights (B,) of the examples with these indices; None if all count the same."""
+        """The weights (B,) of the examples with these indices; None if all count the same."""
         return None if self.weights is None else self.weights.index_select(0, index)
 
     def longest(self, index: Tensor) -> int:
-        """Return the number of steps of the longest of these examples."""
+        """The number of steps of the longest of these examples."""
         return self.stored.shape[1] if self.lengths is None else int(self.lengths.index_select(0, index).max())
 
     def segments(self, count: int) -> Examples:
-        """Return one long sequence (1, S, …) as `count` consecutive ones (count, S // count, …), views of it."""
+        """One long sequence (1, S, …) as `count` consecutive ones (count, S // count, …), views of it."""
         assert len(self) == 1
         assert self.lengths is None
         length = self.stored.shape[1] // count
@@ -83,12 +83,12 @@ class Examples:
         return Examples(stored, targets, encoding=self.encoding, per_step=True)
 
     def first(self, count: int) -> Batch:
-        """Return the first `count` examples."""
+        """The first `count` examples."""
         return self.batch(torch.arange(min(count, len(self))))
 
 
 def inside(values: Tensor, lengths: Tensor | None) -> Tensor:
-    """Return the mask (B, T) of steps before the end of their sequence, for values (B, T, …)."""
+    """The mask (B, T) of steps before the end of their sequence, for values (B, T, …)."""
     if lengths is None:
         return torch.ones(values.shape[:2], dtype=torch.bool, device=values.device)
     return torch.arange(values.shape[1], device=values.device) < lengths[:, None]
@@ -109,7 +109,7 @@ class Differences:
     no_change: tuple[float, ...]  # the scaled value of a change of 0, for each differenced column
 
     def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
-        """Return the windows with the first change set to 0."""
+        """The windows with the first change set to 0."""
         rows = rows.clone()
         rows[:, 0, : len(self.no_change)] = torch.tensor(self.no_change, dtype=rows.dtype)
         return rows
@@ -132,7 +132,7 @@ class TokenIndices:
     """Tokens as integers; the model makes one-hot vectors or embeddings of them."""
 
     def __call__(self, rows: Tensor, index: Tensor) -> Tensor:
-        """Return the tokens as int64."""
+        """The tokens as int64."""
         return rows.long()
 
 

@@ -79,7 +79,7 @@ class Images(Task):
         return self.limit, max(len(self.names), round(validation * self.limit / train)), test
 
     def data_bytes(self) -> int:
-        """Return the memory of the images, read, split and ordered, and of the noise tapes of the three parts."""
+        """The memory of the images, read, split and ordered, and of the noise tapes of the three parts."""
         pixels = sum(self.all_sizes) * self.side**2 * self.channels
         return 4 * pixels + (20 * self._tape_length() * self.input_size if self.noise_pad else 0)
 
@@ -87,7 +87,7 @@ class Images(Task):
         return max(TAPE // self.input_size, 2 * self.noise_pad)
 
     def images(self) -> Arrays:
-        """Return `train` and `test` as bytes (N, side, side, channels), with `train_labels` and `test_labels`."""
+        """`train` and `test` as bytes (N, side, side, channels), with `train_labels` and `test_labels`."""
         raise NotImplementedError
 
     def load(self) -> Parts:
@@ -147,7 +147,7 @@ class Images(Task):
 
 
 def permutation(pixels: int) -> np.ndarray:
-    """Return the order of `permuted`. It does not depend on the random seed, so that results are comparable."""
+    """The order of `permuted`. It does not depend on the random seed, so that results are comparable."""
     order: np.ndarray = np.random.RandomState(0).permutation(pixels)
     return order
 
@@ -163,7 +163,7 @@ class Digits(Images):
     split_rule = "stratified random split, 70 / 10 / 20 %"
 
     def images(self) -> Arrays:
-        """Return the bundled digits; the test set is drawn with the random seed, since there is no official one."""
+        """The bundled digits; the test set is drawn with the random seed, since there is no official one."""
         images, labels = _digits()
         rest, test = split(labels, len(labels), (sum(self.all_sizes[:2]), self.all_sizes[2]), stream(self.seed, "test"))
         return {
@@ -206,11 +206,11 @@ class Published(Images):
         return "bytes"
 
     def is_here(self) -> bool:
-        """Return whether the set is available without a download."""
+        """Whether the set is available without a download."""
         return store.is_here(self.published, self.data_dir, self.variant)
 
     def images(self) -> Arrays:
-        """Return the decoded idx files."""
+        """The decoded idx files."""
         return store.load(self.published, self.data_dir, self.variant, published.decode_idx)
 
 
@@ -259,7 +259,7 @@ class Cifar10(Published):
         return self.color
 
     def images(self) -> Arrays:
-        """Return the decoded batches, grey or in colour."""
+        """The decoded batches, grey or in colour."""
         grey = self.color == "grey"
         return store.load(
             self.published, self.data_dir, self.variant, lambda files: published.decode_cifar(files, grey)

@@ -103,7 +103,7 @@ class Mnist1D(Task):
 
 
 def shapes() -> np.ndarray:
-    """Return the templates with standard deviation 1/6, starting at 0."""
+    """The templates with standard deviation 1/6, starting at 0."""
     shapes = (TEMPLATES - TEMPLATES.mean(1, keepdims=True)) / TEMPLATES.std(1, keepdims=True)
     standard: np.ndarray = (shapes - shapes[:, :1]) / 6
     return standard

@@ -15,7 +15,7 @@ COUNTED = 10_000_000  # tokens of the training text at most, the last ones: sort
 
 
 def best_order(train: np.ndarray, validation: np.ndarray, test: np.ndarray, vocabulary_size: int) -> tuple[int, float]:
-    """Return the order n with the lowest cross-entropy on the validation text, and its cross-entropy on the test text
+    """The order n with the lowest cross-entropy on the validation text, and its cross-entropy on the test text
     in bits per token. The first token of a text is given, not predicted, as it is to a network.
     """
     train = train[-COUNTED:]
@@ -59,7 +59,7 @@ class _Counts:
 
 
 def _grams(text: np.ndarray, n: int, vocabulary_size: int) -> np.ndarray:
-    """Return every n-gram of a text as a number whose last digit, to the base of the vocabulary, is its last token."""
+    """Every n-gram of a text as a number whose last digit, to the base of the vocabulary, is its last token."""
     length = max(0, len(text) - n + 1)
     numbers = np.zeros(length, np.int64)
     for i in range(n):
@@ -69,6 +69,6 @@ def _grams(text: np.ndarray, n: int, vocabulary_size: int) -> np.ndarray:
 
 
 def _find(table: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the place of each value in a sorted table, and whether it is there."""
+    """The place of each value in a sorted table, and whether it is there."""
     places = np.minimum(np.searchsorted(table, values), len(table) - 1)
     return places, table[places] == values

@@ -87,7 +87,7 @@ def windows(task: Task, names: tuple[str, ...]) -> Figure:
 
 
 def spread_indices(task: Task) -> Tensor:
-    """Return three examples spread over the training set.
+    """Three examples spread over the training set.
 
     Windows of a series do not overlap: the validation part has room for a window, and the training part is more than
     four times as long.
@@ -231,7 +231,7 @@ def _cells(axes: Axes, y: float, texts: list[str]) -> None:
 
 
 def _letter_colour(text: str) -> Any:
-    """Return a light colour: blue for capitals, grey for small letters, orange for the cue."""
+    """A light colour: blue for capitals, grey for small letters, orange for the cue."""
     if text == "?":
         return "#f6c48a"
     if text.isupper():

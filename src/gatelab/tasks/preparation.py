@@ -65,7 +65,7 @@ class Preparation(Record):
         return self
 
     def document(self) -> dict[str, Any]:
-        """Return the preparation as JSON."""
+        """The preparation as JSON."""
         return self.model_dump(mode="json", exclude={"reading"} if self.reading is None else None)
 
     @property
@@ -94,7 +94,7 @@ class Preparation(Record):
         return torch.cat([encoded, self._noise(len(values))], 1) if self.noise_pad else encoded
 
     def _noise(self, count: int) -> Tensor:
-        """Return the noise after new images, the same for all: the noise of training belongs to the training images."""
+        """The noise after new images, the same for all: the noise of training belongs to the training images."""
         noise = stream(0, "noise of new images").standard_normal((1, self.noise_pad, self.input_size))
         return torch.from_numpy(noise.astype(np.float32)).expand(count, -1, -1)
 

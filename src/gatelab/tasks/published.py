@@ -143,7 +143,7 @@ def decode_cifar(contents: dict[str, bytes], grey: bool) -> Arrays:
 
 
 def luma(rgb: np.ndarray) -> np.ndarray:
-    """Return ITU-R 601 luma in integers: (19595 R + 38470 G + 7471 B + 2¹⁵) / 2¹⁶, weights .299, .587, .114."""
+    """ITU-R 601 luma in integers: (19595 R + 38470 G + 7471 B + 2¹⁵) / 2¹⁶, weights .299, .587, .114."""
     wide = rgb.astype(np.uint32)
     grey = (19595 * wide[..., 0] + 38470 * wide[..., 1] + 7471 * wide[..., 2] + (1 << 15)) >> 16
     return grey.astype(np.uint8)

@@ -29,12 +29,12 @@ class Recorded(Prepared):
 
     @classmethod
     def named(cls, name: str, options: dict[str, Any]) -> Self:
-        """Return the recorded task with this name and these options."""
+        """The recorded task with this name and these options."""
         named: type[Self] = type(cls.__name__, (cls,), {"name": name, "__doc__": cls.__doc__})
         return named.make(options)
 
     def options(self) -> dict[str, Any]:
-        """Return all options that were recorded."""
+        """All options that were recorded."""
         return {**super().options(), **(self.model_extra or {})}
 
     @property

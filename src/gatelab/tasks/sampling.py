@@ -12,12 +12,12 @@ LEAST = 2  # training examples of a class that a validation set leaves
 
 
 def seed_sequence(seed: int, purpose: str, *index: int) -> np.random.SeedSequence:
-    """Return the seed sequence for a random seed, a purpose and an index (epoch, batch, …)."""
+    """The seed sequence for a random seed, a purpose and an index (epoch, batch, …)."""
     return np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), *index])
 
 
 def stream(seed: int, purpose: str) -> np.random.RandomState:
-    """Return a random generator for one purpose.
+    """A random generator for one purpose.
 
     NumPy guarantees the streams of RandomState and SeedSequence; those of its newer Generator may change. The purpose
     seeds the stream: with another text ("division", "limit", …) the same options give other data.
@@ -28,7 +28,7 @@ def stream(seed: int, purpose: str) -> np.random.RandomState:
 def split(
     labels: np.ndarray | None, count: int, sizes: Sequence[int], random: np.random.RandomState
 ) -> list[np.ndarray]:
-    """Return random disjoint index sets of these sizes; with labels, the split is stratified."""
+    """Random disjoint index sets of these sizes; with labels, the split is stratified."""
     assert sum(sizes) <= count
     order = random.permutation(count)
     if labels is not None:
@@ -46,7 +46,7 @@ def split(
 def spared(
     train: np.ndarray, held: np.ndarray, labels: np.ndarray | None, groups: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return training and held-out examples after classes that would have too few to train on got theirs back.
+    """Training and held-out examples after classes that would have too few to train on got theirs back.
 
     A class keeps two training examples, or the one that it has; with groups, whole ones are given back. Where more than
     half would be given back, the rest says nothing about most classes, and nothing is held out.
@@ -66,7 +66,7 @@ def spared(
 
 
 def balanced_subset(labels: np.ndarray, size: int, random: np.random.RandomState) -> np.ndarray:
-    """Return `size` indices with equal class counts, up to one and as far as a class has enough examples."""
+    """`size` indices with equal class counts, up to one and as far as a class has enough examples."""
     rank = np.empty(len(labels))
     order = random.permutation(len(labels))
     for label in np.unique(labels):
@@ -79,7 +79,7 @@ def balanced_subset(labels: np.ndarray, size: int, random: np.random.RandomState
 def split_groups(
     groups: np.ndarray, labels: np.ndarray | None, shares: Sequence[float], random: np.random.RandomState
 ) -> list[np.ndarray]:
-    """Return random disjoint index sets near these shares of the examples; members of a group stay together.
+    """Random disjoint index sets near these shares of the examples; members of a group stay together.
 
     Of many random assignments, the one is used whose sizes, and with labels whose class shares, fit best.
     """
@@ -100,7 +100,7 @@ def split_groups(
 
 
 def _assigned(counts: np.ndarray, wanted: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Return the part of each group: one after the other goes where the most is missing, and each part gets one."""
+    """The part of each group: one after the other goes where the most is missing, and each part gets one."""
     sizes, missing = counts.sum(1), wanted.sum(1)
     assigned, members = np.zeros(len(order), np.int64), np.zeros(len(missing), np.int64)
     for place, index in enumerate(order):

@@ -77,6 +77,6 @@ class Scaling:
         return scaled
 
     def undo(self, scaled: np.ndarray) -> np.ndarray:
-        """Return values in the original units."""
+        """Values in the original units."""
         values: np.ndarray = scaled * self.deviation + self.mean
         return values

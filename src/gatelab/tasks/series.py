@@ -13,18 +13,18 @@ SPLIT_RULE = "chronological: first 70 % training, next 15 % validation, last 15 
 
 
 def cuts(steps: int) -> tuple[int, int, int, int]:
-    """Return the boundaries of training, validation and test part."""
+    """The boundaries of training, validation and test part."""
     return 0, round(0.7 * steps), round(0.85 * steps), steps
 
 
 def window_counts(steps: int, length: int) -> tuple[int, int, int]:
-    """Return the number of windows per part; a window has `length` steps and one more for the last target."""
+    """The number of windows per part; a window has `length` steps and one more for the last target."""
     train, validation, test = (b - a - length for a, b in zip(cuts(steps), cuts(steps)[1:], strict=False))
     return train, validation, test
 
 
 def least_steps(length: int) -> int:
-    """Return the length of the shortest series with a window of this length in each part."""
+    """The length of the shortest series with a window of this length in each part."""
     steps = max(3 * (length + 1), int(length / 0.15))  # rounding may give validation or test one step more
     while min(window_counts(steps, length)) < 1:
         steps += 1
@@ -38,7 +38,7 @@ def windows(
     encoding: Encoding | None = None,
     edges: tuple[int, int, int, int] | None = None,
 ) -> Parts:
-    """Return all windows of a series (S, D); targets are the first `targets` columns at the next step.
+    """All windows of a series (S, D); targets are the first `targets` columns at the next step.
 
     Windows overlap; all are views of the series. `edges` are the boundaries of the parts, by default `cuts`.
     """
@@ -54,7 +54,7 @@ def windows(
 
 
 def streams(scaled: np.ndarray, targets: int, edges: tuple[int, int, int, int] | None = None) -> Parts:
-    """Return each part of a series (S, D) as one sequence (1, S, D), a view of it; targets as for `windows`."""
+    """Each part of a series (S, D) as one sequence (1, S, D), a view of it; targets as for `windows`."""
     parts = []
     for a, b in itertools.pairwise(edges or cuts(len(scaled))):
         part = torch.from_numpy(np.ascontiguousarray(scaled[a:b]))
@@ -71,7 +71,7 @@ def differenced(values: np.ndarray, targets: int) -> np.ndarray:
 
 
 def outside_training_range(values: np.ndarray, targets: int, edges: tuple[int, int, int, int] | None = None) -> float:
-    """Return the fraction of validation values outside the range of the training values, in the worst target column.
+    """The fraction of validation values outside the range of the training values, in the worst target column.
 
     A network has not seen such values. If there are many, the level of the series drifts.
     """

@@ -64,7 +64,7 @@ class Sine(Task):
         return series.window_counts(self.duration, self.length)
 
     def data_bytes(self) -> int:
-        """Return the memory of the wave, its noise, and the scaled copies."""
+        """The memory of the wave, its noise, and the scaled copies."""
         return 32 * self.duration
 
     @cached_property
@@ -85,7 +85,7 @@ class Sine(Task):
         return series.windows(self.target_scaling.apply(self.wave), self.length, targets=1)
 
     def streams(self) -> Parts:
-        """Return each part of the wave as one sequence."""
+        """Each part of the wave as one sequence."""
         return series.streams(self.target_scaling.apply(self.wave), targets=1)
 
     def _preparation_fields(self) -> dict[str, Any]:
@@ -96,12 +96,12 @@ class Sine(Task):
         }
 
     def ending(self, steps: int | None = None) -> Series:
-        """Return the last window before scaling, or as many steps."""
+        """The last window before scaling, or as many steps."""
         values = self.wave[-(steps or self.length) :]
         return Series(values, ("wave",), Index.at(None, len(values)), num_targets=1)
 
     def baseline(self) -> Baseline:
-        """Return the persistence baseline."""
+        """The persistence baseline."""
         return persistence(self)
 
     def picture(self) -> Figure:

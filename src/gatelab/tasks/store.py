@@ -45,7 +45,7 @@ class StoredFile:
     member: str | None = None
 
     def read(self) -> bytes:
-        """Return the uncompressed content."""
+        """The uncompressed content."""
         if self.member is not None:
             return _members(self.path)[self.member]
         with gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb") as file:
@@ -53,20 +53,20 @@ class StoredFile:
 
 
 def search_path(data_dir: Path | None) -> list[Path]:
-    """Return the data directories in search order: `data_dir`, GATELAB_DATA, the user's cache."""
+    """The data directories in search order: `data_dir`, GATELAB_DATA, the user's cache."""
     configured = [data_dir, os.environ.get("GATELAB_DATA")]
     return [*(Path(folder).expanduser() for folder in configured if folder), cache_folder("data")]
 
 
 def is_here(source: PublishedData, data_dir: Path | None, variant: str) -> bool:
-    """Return whether the set is available without a download."""
+    """Whether the set is available without a download."""
     return _cached(source, variant).is_file() or not _missing(source, data_dir)
 
 
 def load(
     source: PublishedData, data_dir: Path | None, variant: str, decode: Callable[[dict[str, bytes]], Arrays]
 ) -> Arrays:
-    """Return the decoded arrays from the cache, or else from the files, which are downloaded if missing.
+    """The decoded arrays from the cache, or else from the files, which are downloaded if missing.
 
     Files are verified against known checksums before they are decoded, so the cached arrays depend only on `variant`
     (grey, rgb) and not on where the files came from.
@@ -95,7 +95,7 @@ def _missing(source: PublishedData, data_dir: Path | None) -> list[str]:
 
 
 def _find(source: PublishedData, name: str, data_dir: Path | None) -> StoredFile | None:
-    """Return the first match in any folder of the search path, under any known name."""
+    """The first match in any folder of the search path, under any known name."""
     folders = [directory / layout for directory in search_path(data_dir) for layout in source.folders]
     for folder in [*folders, *map(Path, source.system)]:
         for spelling in (name, f"{name}.gz"):
@@ -108,7 +108,7 @@ def _find(source: PublishedData, name: str, data_dir: Path | None) -> StoredFile
 
 
 def _read_verified(source: PublishedData, name: str, data_dir: Path | None) -> bytes:
-    """Return the content of a file whose checksum is right, or raise an error that names the file."""
+    """The content of a file whose checksum is right, or raise an error that names the file."""
     file = _find(source, name, data_dir)
     assert file is not None
     remedy = f"replace it, or move it away to download {source.name} again"
@@ -128,7 +128,7 @@ def _read_verified(source: PublishedData, name: str, data_dir: Path | None) -> b
 
 @functools.lru_cache(maxsize=1)
 def _members(path: Path) -> dict[str, bytes]:
-    """Return all files of a tarball by base name; a compressed tarball has no random access."""
+    """All files of a tarball by base name; a compressed tarball has no random access."""
     with tarfile.open(path) as tar:
         opened = ((member.name.rpartition("/")[2], tar.extractfile(member)) for member in tar)
         return {name: file.read() for name, file in opened if file is not None}

@@ -34,7 +34,7 @@ class Synthetic(Task):
         return self.size, self.size // 5, self.size // 5
 
     def data_bytes(self) -> int:
-        """Return the memory of the arrays of one draw, their distinct rows, and the three parts."""
+        """The memory of the arrays of one draw, their distinct rows, and the three parts."""
         return sum(self.sizes) * (self.steps * self.bytes_per_step + ROW_BYTES)
 
     def draw(self, count: int, random: np.random.RandomState) -> Drawn:
@@ -42,7 +42,7 @@ class Synthetic(Task):
         raise NotImplementedError
 
     def encoding(self) -> Encoding:
-        """Return how stored sequences become floats."""
+        """How stored sequences become floats."""
         raise NotImplementedError
 
     def load(self) -> Parts:
@@ -66,7 +66,7 @@ class Tokens(Synthetic):
         return len(self.vocabulary)
 
     def encoding(self) -> Encoding:
-        """Return the encoding of tokens."""
+        """The encoding of tokens."""
         return TokenIndices()
 
 

@@ -74,15 +74,15 @@ class Task(BaseModel):
             raise invalid(f"task {cls.name!r}", error, cls.model_fields) from None
 
     def options(self) -> dict[str, Any]:
-        """Return all options by name, including defaults."""
+        """All options by name, including defaults."""
         return {name: getattr(self, name) for name in type(self).model_fields}
 
     def with_options(self, **changes: Any) -> Self:
-        """Return the same task with some options changed. The data is loaded anew; a plain copy would keep it."""
+        """The same task with some options changed. The data is loaded anew; a plain copy would keep it."""
         return self.make({**self.options(), **changes})
 
     def reopened(self, preparation: Preparation, parts: Parts | None = None) -> Self:
-        """Return the task as a run recorded it: its preparation and a few examples replace its data."""
+        """The task as a run recorded it: its preparation and a few examples replace its data."""
         task = self.with_options()
         task.__dict__["preparation"] = preparation  # fills the cached properties
         if parts is not None:
@@ -90,7 +90,7 @@ class Task(BaseModel):
         return task
 
     def with_data_dir(self, folder: Path | None) -> Self:
-        """Return the same task with this data directory; tasks without the option `data_dir` are returned unchanged."""
+        """The same task with this data directory; tasks without the option `data_dir` are returned unchanged."""
         if folder is None or "data_dir" not in type(self).model_fields:
             return self
         return self.with_options(data_dir=folder)
@@ -145,7 +145,7 @@ class Task(BaseModel):
         return slice(None)
 
     def scored(self, targets: Tensor, lengths: Tensor | None) -> Tensor:
-        """Return the mask of targets that count in the metrics: (B,), or (B, T) with a target at every step."""
+        """The mask of targets that count in the metrics: (B,), or (B, T) with a target at every step."""
         if not self.per_step:
             return torch.ones(len(targets), dtype=torch.bool, device=targets.device)
         counts = torch.zeros(targets.shape[:2], dtype=torch.bool, device=targets.device)
@@ -153,7 +153,7 @@ class Task(BaseModel):
         return counts & inside(targets, lengths)
 
     def counted(self, values: Tensor, lengths: Tensor | None) -> Tensor:
-        """Return the targets or predictions that count in the metrics, (M, …)."""
+        """The targets or predictions that count in the metrics, (M, …)."""
         return values[self.scored(values, lengths)]
 
     @property
@@ -180,7 +180,7 @@ class Task(BaseModel):
         return Preparation(**self._preparation_fields())
 
     def _preparation_fields(self) -> dict[str, Any]:
-        """Return the fields that every task has; subclasses add theirs."""
+        """The fields that every task has; subclasses add theirs."""
         return {
             "kind": "tokens" if self.vocabulary else "numbers",
             "vocabulary": self.vocabulary,
@@ -196,7 +196,7 @@ class Task(BaseModel):
         }
 
     def ending(self, steps: int | None = None) -> Series | None:
-        """Return the last window of a series in its original units, where a forecast starts, or as many steps; None
+        """The last window of a series in its original units, where a forecast starts, or as many steps; None
         for other tasks.
         """
         return None
@@ -208,7 +208,7 @@ class Task(BaseModel):
         raise NotImplementedError
 
     def data_bytes(self) -> int:
-        """Return the memory that loading takes, estimated from the options; 0 if it follows from files, whose readers
+        """The memory that loading takes, estimated from the options; 0 if it follows from files, whose readers
         estimate it.
         """
         return 0
@@ -219,7 +219,7 @@ class Task(BaseModel):
             memory.refuse(needed, f"the data of the task {self.name!r}", f"make {self._outsized()} smaller")
 
     def _outsized(self) -> str:
-        """Return the option that is largest in relation to its default, with its value."""
+        """The option that is largest in relation to its default, with its value."""
         fields = type(self).model_fields
         options = {n: v for n, v in self.options().items() if isinstance(v, int) and v is not True and n != "seed"}
         name = max(options, key=lambda n: options[n] / (fields[n].default or 1), default="")
@@ -236,7 +236,7 @@ class Task(BaseModel):
         return None
 
     def in_streams(self) -> Self:
-        """Return the same task with one long sequence in each part; tasks of sequences are returned unchanged."""
+        """The same task with one long sequence in each part; tasks of sequences are returned unchanged."""
         if (parts := self.streams()) is None:
             return self
         task = self.model_copy()  # with the data that is loaded
@@ -264,13 +264,13 @@ class Task(BaseModel):
         return None
 
     def is_here(self) -> bool:
-        """Return whether the data is available without a download."""
+        """Whether the data is available without a download."""
         return True
 
     # Description.
 
     def baseline(self) -> Baseline:
-        """Return the trivial baseline: the training mean for regression, the majority class for classification."""
+        """The trivial baseline: the training mean for regression, the majority class for classification."""
         return training_mean(self) if self.classes is None else majority_class(self)
 
     def persistence_forecast(self, x: Tensor) -> Tensor:
@@ -278,11 +278,11 @@ class Task(BaseModel):
         return x[..., : self.output_size]
 
     def split_text(self) -> str:
-        """Return how the data is split into training, validation and test set."""
+        """How the data is split into training, validation and test set."""
         return type(self).split_rule
 
     def remarks(self) -> dict[str, str]:
-        """Return further facts of the description, by name."""
+        """Further facts of the description, by name."""
         return {}
 
     def picture(self) -> Figure:
@@ -295,7 +295,7 @@ class Task(BaseModel):
         return pictures.windows(self, names) if self.classes is None else pictures.signals(self)
 
     def describe(self) -> Description:
-        """Return the description; without the data it has no baseline."""
+        """The description; without the data it has no baseline."""
         return Description(
             name=self.name,
             summary=summary(type(self)),
@@ -370,6 +370,6 @@ class Description:
 
 
 def summary(task: type[Task]) -> str:
-    """Return the first paragraph of a task's docstring."""
+    """The first paragraph of a task's docstring."""
     first = (inspect.getdoc(task) or "").partition("\n\n")[0]
     return " ".join(first.split())

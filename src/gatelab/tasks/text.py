@@ -115,7 +115,7 @@ class Text(Task):
         return Parts(*parts)
 
     def streams(self) -> Parts:
-        """Return each part as one sequence (1, S), a view of the text."""
+        """Each part as one sequence (1, S), a view of the text."""
         texts = map(torch.from_numpy, self._texts())
         encoding = TokenIndices()
         return Parts(*(Examples(t[None, :-1], t[None, 1:], encoding=encoding, per_step=True) for t in texts))
@@ -129,7 +129,7 @@ class Text(Task):
         return self.path
 
     def is_here(self) -> bool:
-        """Return whether the file exists."""
+        """Whether the file exists."""
         return self.path.exists()
 
     @cached_property
@@ -140,11 +140,11 @@ class Text(Task):
         return Baseline(rule, self.bits_metric, bits)
 
     def baseline(self) -> Baseline:
-        """Return the cross-entropy of n-gram frequencies."""
+        """The cross-entropy of n-gram frequencies."""
         return self._baseline
 
     def remarks(self) -> dict[str, str]:
-        """Return the size of the text and of its parts, and the vocabulary."""
+        """The size of the text and of its parts, and the vocabulary."""
         sizes = [len(part) for part in self._texts()]
         shown = " ".join(visible(token) for token in self.vocabulary[:60])
         return {
@@ -215,12 +215,12 @@ class CodePoints(Sequence[np.ndarray]):
 
 
 def token_name(code: int, unit: Unit) -> str:
-    """Return a character, or a byte: ASCII as it is, others as \\x80."""
+    """A character, or a byte: ASCII as it is, others as \\x80."""
     return chr(code) if unit == "characters" or code < 128 else f"\\x{code:02x}"
 
 
 def encode(text: str | bytes, vocabulary: Sequence[str], unit: Unit) -> np.ndarray:
-    """Return a text as tokens of a vocabulary, int64 (S,)."""
+    """A text as tokens of a vocabulary, int64 (S,)."""
     try:
         if isinstance(text, str) and unit == "bytes":
             text = text.encode("utf-8", "surrogateescape")  # bytes of a command line that are no text

@@ -92,13 +92,13 @@ def read(path: Path, preparation: Preparation) -> Sequences:
 
 
 def reading_of(preparation: Preparation) -> Reading:
-    """Return how files were read in training; the split of training does not matter for new files."""
+    """How files were read in training; the split of training does not matter for new files."""
     reading = preparation.reading or Reading()
     return reading.resolved(split="none", group=None, header=preparation.header)
 
 
 def _layout(table: Table, preparation: Preparation) -> str | None:
-    """Return the layout of a table with several sequences; None for one with the steps of a single sequence."""
+    """The layout of a table with several sequences; None for one with the steps of a single sequence."""
     reading = preparation.reading or Reading()
     if reading.layout == "long":
         features = reading.columns or preparation.columns
@@ -114,7 +114,7 @@ def _layout(table: Table, preparation: Preparation) -> str | None:
 
 
 def _columns(preparation: Preparation) -> tuple[str, ...]:
-    """Return the columns of training, if they have names."""
+    """The columns of training, if they have names."""
     numbered = tuple(str(i + 1) for i in range(preparation.input_size))
     return () if preparation.columns in ((), numbered) else preparation.columns
 
@@ -139,7 +139,7 @@ def _images(path: Path, preparation: Preparation) -> Sequences:
 
 
 def _targets(found: Sequences, X: Sequences, preparation: Preparation) -> np.ndarray | None:
-    """Return the targets: names of classes, or numbers (N, K) or (N, T, K); None if the file has none."""
+    """The targets: names of classes, or numbers (N, K) or (N, T, K); None if the file has none."""
     y, path = found.targets, found.source
     if y is None or (found.classes is not None and preparation.classes is None):  # subfolders that are not classes
         return None
@@ -166,7 +166,7 @@ def _targets(found: Sequences, X: Sequences, preparation: Preparation) -> np.nda
 
 
 def _by_step(data: Sequences, output: np.ndarray) -> Answered:
-    """Return one row per step."""
+    """One row per step."""
     names = [f"{name}, step {step}" for name, end in zip(data.names, data.ends, strict=True) for step in range(end)]
     inside = data.inside
     return Answered(names, None if data.targets is None else data.targets[inside], output[inside])
@@ -242,7 +242,7 @@ def _predict_series(trained: TrainedModel, path: Path) -> PredictionTable:
 
 
 def _next_values(trained: TrainedModel, values: np.ndarray) -> np.ndarray:
-    """Return the model's output after each step, (S, D) → (S, K): from a window of the training length, or from the
+    """The model's output after each step, (S, D) → (S, K): from a window of the training length, or from the
     start if the model was trained with its state carried along.
     """
     if trained.is_stream:

@@ -61,7 +61,7 @@ def _ahead(before: Series, steps: int) -> np.ndarray | None:
 
 
 def _last_window(trained: TrainedModel, data: Any) -> Series:
-    """Return the last window of newer values of the series."""
+    """The last window of newer values of the series."""
     prepared = trained.preparation
     if isinstance(data, (str, Path)):
         reading = (prepared.reading or Reading()).resolved(split=None, header=prepared.header)
@@ -77,7 +77,7 @@ def _last_window(trained: TrainedModel, data: Any) -> Series:
 
 
 def _exogenous(trained: TrainedModel, steps: int, future: Any, times: np.ndarray | None) -> np.ndarray:
-    """Return the future values of the exogenous inputs, (steps − 1, inputs): the last step needs none. A file with
+    """The future values of the exogenous inputs, (steps − 1, inputs): the last step needs none. A file with
     times has those of the forecast.
     """
     prepared = trained.preparation
@@ -113,7 +113,7 @@ def _exogenous(trained: TrainedModel, steps: int, future: Any, times: np.ndarray
 
 
 def _at(times: np.ndarray, stamps: np.ndarray, values: np.ndarray, source: str) -> np.ndarray:
-    """Return the rows of these times."""
+    """The rows of these times."""
     row = {stamp: i for i, stamp in enumerate(stamps.tolist())}
     if absent := [i for i, time in enumerate(times.tolist()) if time not in row]:
         first, last = timestamps.format_times(stamps[[0, -1]])

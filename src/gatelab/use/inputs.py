@@ -95,12 +95,12 @@ def _fitting(array: np.ndarray, preparation: Preparation, name: str = "X", dimen
 
 
 def _has_column_names(preparation: Preparation) -> bool:
-    """Return whether the columns have names, not only numbers."""
+    """Whether the columns have names, not only numbers."""
     return bool(preparation.columns) and preparation.columns != tuple(str(i + 1) for i in range(preparation.input_size))
 
 
 def _columns(table: Any, preparation: Preparation) -> np.ndarray:
-    """Return the columns in the order of training, (T, D)."""
+    """The columns in the order of training, (T, D)."""
     given = by_name(table)
     names, expected = tuple(given), preparation.columns
     if not _has_column_names(preparation):
@@ -170,27 +170,33 @@ def _checked_bytes(values: np.ndarray) -> np.ndarray:
 
 def _tokens(X: Any, preparation: Preparation) -> list[np.ndarray] | tuple[np.ndarray, bool]:
     """Convert words, their indices in the vocabulary, or one-hot vectors."""
-    if preparation.text is not None and isinstance(X, str):
-        return encode(X, preparation.vocabulary, preparation.text)[None], True
-    if preparation.text is not None and isinstance(X, (list, tuple)) and X and all(isinstance(one, str) for one in X):
-        return [encode(one, preparation.vocabulary, preparation.text) for one in X]
     if isinstance(X, str):
-        return _words(X.split(), preparation)[None], True
-    if isinstance(X, (list, tuple, np.ndarray)) and len(X) and isinstance(X[0], str):
-        if all(word in preparation.vocabulary for word in X):
-            return _words(list(X), preparation)[None], True
-        return [_words(str(sentence).split(), preparation) for sentence in X]
+        return _text(X, preparation)[None], True
+    if isinstance(X, (list, tuple, np.ndarray)) and len(X) and all(isinstance(one, str) for one in X):
+        return _strings(list(X), preparation)
     if isinstance(X, (list, tuple)) and X and np.ndim(X[0]):
         rows = [list(plain(row)) for row in X]
         return [(_words if row and isinstance(row[0], str) else _indices)(row, preparation) for row in rows]
     array = np.asarray(X)
-    if array.dtype.kind == "f" and array.ndim in (2, 3) and array.shape[-1] == preparation.input_size:
-        indices = _stored(_from_one_hot(array), preparation)
-        return (indices[None], True) if indices.ndim == 1 else (indices, False)
-    if array.ndim not in (1, 2):
+    is_one_hot = array.dtype.kind == "f" and array.ndim in (2, 3) and array.shape[-1] == preparation.input_size
+    if not is_one_hot and array.ndim not in (1, 2):
         raise GatelabError(f"X has the shape {array.shape}: expected words, or their indices as (T,) or (N, T)")
-    indices = _indices(array, preparation)
-    return (indices[None], True) if array.ndim == 1 else (indices, False)
+    indices = _stored(_from_one_hot(array), preparation) if is_one_hot else _indices(array, preparation)
+    return (indices[None], True) if indices.ndim == 1 else (indices, False)
+
+
+def _text(text: str, preparation: Preparation) -> np.ndarray:
+    """The characters of a text, or the words of a sentence, by what the model reads."""
+    if preparation.text is not None:
+        return encode(text, preparation.vocabulary, preparation.text)
+    return _words(text.split(), preparation)
+
+
+def _strings(strings: list[str], preparation: Preparation) -> list[np.ndarray] | tuple[np.ndarray, bool]:
+    """The words of one sentence, or several sentences or texts."""
+    if preparation.text is None and all(word in preparation.vocabulary for word in strings):
+        return _words(strings, preparation)[None], True
+    return [_text(text, preparation) for text in strings]
 
 
 def _words(words: list[Any], preparation: Preparation) -> np.ndarray:
@@ -214,7 +220,7 @@ def _indices(tokens: Any, preparation: Preparation) -> np.ndarray:
 
 
 def _values(array: np.ndarray, preparation: Preparation) -> np.ndarray:
-    """Return the indices of integer tokens, which need not count from 0."""
+    """The indices of integer tokens, which need not count from 0."""
     vocabulary = np.array([int(name) for name in preparation.vocabulary])  # in order
     if array.dtype.kind not in "iu" or not np.isin(array, vocabulary).all():
         strange = array[~np.isin(array, vocabulary)][:1] if array.dtype.kind in "iu" else array.ravel()[:1]
@@ -226,7 +232,7 @@ def _values(array: np.ndarray, preparation: Preparation) -> np.ndarray:
 
 
 def _stored(indices: np.ndarray, preparation: Preparation) -> np.ndarray:
-    """Return tokens in the type that training stores."""
+    """Tokens in the type that training stores."""
     return indices.astype(token_storage(preparation.input_size)[0])
 
 

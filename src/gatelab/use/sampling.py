@@ -68,7 +68,7 @@ def _generated(
 
 
 def _draw(scores: np.ndarray, temperature: float, random: np.random.RandomState) -> int:
-    """Return a random token; the uniform number is drawn in any case, so that temperatures can be compared."""
+    """A random token; the uniform number is drawn in any case, so that temperatures can be compared."""
     place = random.uniform()
     if temperature == 0:
         return int(scores.argmax())

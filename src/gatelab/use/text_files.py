@@ -25,7 +25,7 @@ ROW = 600  # bytes of memory per row of the table of predictions
 
 
 def score(trained: TrainedModel, path: Path) -> tuple[list[list[object]], dict[str, float]]:
-    """Return a row for each token after the first (place, token, the likeliest one, probability of the token), and the
+    """A row for each token after the first (place, token, the likeliest one, probability of the token), and the
     cross-entropy in bits and the accuracy. The text is read from its start, with the state carried along.
     """
     prepared = trained.preparation

@@ -146,7 +146,7 @@ class TrainedModel:
         return f"one label per {scope}, {len(prepared.classes)} classes: {names}"
 
     def _output(self, X: Any, lengths: Any) -> tuple[Sequences, np.ndarray]:
-        """Return the checked sequences and the model's raw output, (N, K) or (N, T, K)."""
+        """The checked sequences and the model's raw output, (N, K) or (N, T, K)."""
         sequences = inputs.read(X, self.preparation, lengths)
         inputs.check_finite(sequences, self.preparation)
         return sequences, self.output(sequences.values, sequences.lengths)
@@ -160,7 +160,7 @@ class TrainedModel:
 
     @torch.no_grad()
     def output(self, values: np.ndarray, lengths: np.ndarray | None = None) -> np.ndarray:
-        """Return the raw output for checked sequences, in batches as in the evaluation of the run."""
+        """The raw output for checked sequences, in batches as in the evaluation of the run."""
         outputs, prepared, dtype = [], self.preparation, next(self.module.parameters()).dtype
         with denormals_flushed():
             for start in range(0, len(values), EVALUATED_AT_ONCE):
@@ -186,7 +186,7 @@ class TrainedModel:
 
     @torch.no_grad()
     def stream_output(self, values: np.ndarray) -> np.ndarray:
-        """Return the raw output at each step of one long sequence, (S, D) → (S, K), from its start."""
+        """The raw output at each step of one long sequence, (S, D) → (S, K), from its start."""
         model, encoded = cast(StepPredictor, self.module), self.preparation.encode(values[None])
         outputs, state = list[np.ndarray](), cast("State | None", None)
         with denormals_flushed():

@@ -62,7 +62,7 @@ def subfolders(path: Path) -> list[Path]:
 
 
 def _members(path: Path, need_label: bool) -> list[tuple[str | None, str | None, Path]]:
-    """Return part, class and file of each sequence. The name of a part is never that of a class."""
+    """Part, class and file of each sequence. The name of a part is never that of a class."""
     folders = subfolders(path)
     parts = [folder for folder in folders if folder.name.strip().lower() in VALUES]
     if not parts:

@@ -42,24 +42,24 @@ class Backtest:
     fitted: RecurrentForecaster  # on the training part
 
     def errors(self, method: str) -> np.ndarray:
-        """Return observed minus forecast values, (N, F, K)."""
+        """Observed minus forecast values, (N, F, K)."""
         errors: np.ndarray = self.observed - self.forecasts[method]
         return errors
 
     def mase(self, method: str) -> float:
-        """Return the mean absolute scaled error over all origins, steps ahead and series."""
+        """The mean absolute scaled error over all origins, steps ahead and series."""
         return float(np.mean(np.nanmean(np.abs(self.errors(method)), (0, 1)) / self.scale))
 
     def covered(self) -> float:
-        """Return how often our intervals contain the value, over all origins, steps ahead and series."""
+        """How often our intervals contain the value, over all origins, steps ahead and series."""
         return float(self._inside()[~np.isnan(self.observed)].mean())
 
     def relative_width(self) -> float:
-        """Return the mean width of our intervals, in units of that of plain ones, which do not adapt."""
+        """The mean width of our intervals, in units of that of plain ones, which do not adapt."""
         return self._relative(self.upper - self.lower, self.plain_upper - self.plain_lower)
 
     def relative_score(self) -> float:
-        """Return the mean interval score (Gneiting and Raftery, 2007), in units of that of plain ones; less is better.
+        """The mean interval score (Gneiting and Raftery, 2007), in units of that of plain ones; less is better.
 
         It is the width, plus 2 / (1 − coverage) times the distance of a value that is outside.
         """
@@ -81,7 +81,7 @@ class Backtest:
         return (self.lower <= self.observed) & (self.observed <= self.upper)
 
     def table(self) -> pd.DataFrame:
-        """Return MAE, RMSE, MASE and coverage by method and step ahead; "all" is over all steps.
+        """MAE, RMSE, MASE and coverage by method and step ahead; "all" is over all steps.
 
         Of several series, MAE and RMSE are means over their own units, and MASE is the mean of theirs.
         """
@@ -127,7 +127,7 @@ class Backtest:
         return "\n".join(lines)
 
     def _lost(self) -> str:
-        """Return the steps ahead at which a naive forecast is better, with the factor."""
+        """The steps ahead at which a naive forecast is better, with the factor."""
         table = self.table()["MASE"]
         parts = []
         for step in self.steps.tolist():
@@ -187,7 +187,7 @@ def backtest(
 def _replayed(
     part: RecurrentForecaster, history: History, origins: np.ndarray, coverage: float
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Return forecasts, their bounds and the plain ones, (N, H, K): what `predict_interval` gives after each `update`.
+    """Forecasts, their bounds and the plain ones, (N, H, K): what `predict_interval` gives after each `update`.
 
     The networks stay the same, so that they forecast from all origins at once; only the intervals change on the way,
     each made of the errors that were known at its origin.

@@ -53,7 +53,7 @@ def linear_autoregression(
 def _read(
     column: np.ndarray, covariates: np.ndarray, origins: np.ndarray, window: int, ahead: np.ndarray
 ) -> np.ndarray:
-    """Return the last value, those before it relative to it, and the covariates of the steps ahead, (N, P)."""
+    """The last value, those before it relative to it, and the covariates of the steps ahead, (N, P)."""
     last, before = column[origins, None], column[origins[:, None] + np.arange(1 - window, 0)]
     parts = [last, before - last]
     if covariates.shape[1]:
@@ -62,7 +62,7 @@ def _read(
 
 
 def has_statsmodels() -> bool:
-    """Return whether exponential smoothing is available."""
+    """Whether exponential smoothing is available."""
     return find_spec("statsmodels") is not None
 
 

@@ -28,7 +28,7 @@ LEAST_CYCLES = 2  # in a series: of a cycle that is seen once, a network learns 
 
 
 def chosen(times: np.ndarray | None) -> tuple[str, ...]:
-    """Return the cycles of which regular times (S,), datetime64, have several steps, and that they cover twice."""
+    """The cycles of which regular times (S,), datetime64, have several steps, and that they cover twice."""
     if times is None or len(times) < 3:
         return ()
     seconds = times.astype("datetime64[us]").astype(np.int64) / 1e6
@@ -42,7 +42,7 @@ def chosen(times: np.ndarray | None) -> tuple[str, ...]:
 
 
 def features(times: np.ndarray | None, cycles: Sequence[str], steps: int) -> np.ndarray:
-    """Return sine and cosine of the phase in each cycle, (S, 2 × cycles); without times (steps, 0)."""
+    """Sine and cosine of the phase in each cycle, (S, 2 × cycles); without times (steps, 0)."""
     if times is None or not cycles:
         return np.empty((steps, 0))
     columns = list[np.ndarray]()
@@ -53,7 +53,7 @@ def features(times: np.ndarray | None, cycles: Sequence[str], steps: int) -> np.
 
 
 def phase(times: np.ndarray, name: str) -> np.ndarray:
-    """Return the fraction of the cycle that has passed at each time, from 0 to below 1."""
+    """The fraction of the cycle that has passed at each time, from 0 to below 1."""
     begin = times.astype(f"datetime64[{CYCLES[name].unit}]")
     length = (begin + 1).astype("datetime64[us]") - begin.astype("datetime64[us]")  # years differ
     passed: np.ndarray = (times.astype("datetime64[us]") - begin.astype("datetime64[us]")) / length

@@ -15,7 +15,7 @@ EXPECTED = "covariates have to be known in the future"
 
 
 def past(X: Any, y: Series, rows: Index) -> tuple[np.ndarray, tuple[Any, ...]]:
-    """Return the covariates at the steps of the series, (S, E), and their names; without any (S, 0).
+    """The covariates at the steps of the series, (S, E), and their names; without any (S, 0).
 
     `rows` are the times of y as it was given, row by row: those of an X that has none.
     """
@@ -32,7 +32,7 @@ def past(X: Any, y: Series, rows: Index) -> tuple[np.ndarray, tuple[Any, ...]]:
 
 
 def later(X: Any, y: Series, rows: Index, names: tuple[Any, ...]) -> np.ndarray:
-    """Return the covariates of steps that continue a series, (S, E): those of fit. `rows` as for `past`."""
+    """The covariates of steps that continue a series, (S, E): those of fit. `rows` as for `past`."""
     if not names:
         return np.empty((len(y.values), 0))
     if X is None:
@@ -42,7 +42,7 @@ def later(X: Any, y: Series, rows: Index, names: tuple[Any, ...]) -> np.ndarray:
 
 
 def future(X: Any, y: Series, names: tuple[Any, ...], horizon: int) -> np.ndarray:
-    """Return the covariates of the steps ahead, (horizon, E)."""
+    """The covariates of the steps ahead, (horizon, E)."""
     if not names:
         if X is not None:
             raise DataError("X was given, and the forecaster was fitted without it: leave it out, or fit with X")
@@ -74,7 +74,7 @@ def _same_columns(X: Any, names: tuple[Any, ...]) -> Series:
 
 
 def _at(times: np.ndarray, given: Series, whose: str) -> np.ndarray:
-    """Return the rows of these times."""
+    """The rows of these times."""
     assert given.index.times is not None
     row = dict[Any, int]()
     for i, time in enumerate(given.index.times.tolist()):

@@ -28,7 +28,7 @@ class Ensemble:
         return Combination(tuple(self.networks))
 
     def forecasts(self, values: np.ndarray, known: np.ndarray, origins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return forecasts from these origins, (N, H, K) after `Transform.forwards`, and window scales (N, 1, K).
+        """Forecasts from these origins, (N, H, K) after `Transform.forwards`, and window scales (N, 1, K).
 
         values: the series (S, K). known: what is known of its steps and of those ahead, (S + H, C).
         """
@@ -58,12 +58,12 @@ class Ensemble:
         return np.mean(paths, 0), scale
 
     def part(self, combination: Combination) -> Ensemble:
-        """Return the networks of some transforms."""
+        """The networks of some transforms."""
         found = {each: self.networks[each] for each in combination.transforms}
         return Ensemble(found, self.horizon)
 
     def joined(self, other: Ensemble) -> Ensemble:
-        """Return the networks of both; those of `other` are for the same transforms, or for more of them."""
+        """The networks of both; those of `other` are for the same transforms, or for more of them."""
         found = {each: (*self.networks.get(each, ()), *other.networks.get(each, ()))
                  for each in (*self.networks, *other.networks)}  # fmt: skip
         return Ensemble(found, self.horizon)
@@ -98,12 +98,12 @@ class Material:
         return Ensemble(found, self.horizon)
 
     def held_out(self, ensemble: Ensemble, cut: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return forecasts and scales from all origins at or after the last step of the first `cut`."""
+        """Forecasts and scales from all origins at or after the last step of the first `cut`."""
         origins = np.arange(cut - 1, len(self.values) - self.behind)
         return ensemble.forecasts(self.values, self.known, origins)
 
     def error(self, forecasts: np.ndarray, cut: int, season: int = 1) -> float:
-        """Return the mean absolute error of held-out forecasts (N, H, K) in units of the series, scaled as MASE is."""
+        """The mean absolute error of held-out forecasts (N, H, K) in units of the series, scaled as MASE is."""
         N, H, _ = forecasts.shape
         steps = cut + np.arange(N)[:, None] + np.arange(H)
         values, is_known = self.values, (steps < len(self.values))[..., None]
@@ -112,7 +112,7 @@ class Material:
 
 
 def naive_error(values: np.ndarray, season: int) -> np.ndarray:
-    """Return the mean absolute error of the seasonal naive forecast within a series, (K,): what MASE is scaled by."""
+    """The mean absolute error of the seasonal naive forecast within a series, (K,): what MASE is scaled by."""
     season = season if season < len(values) else 1
     error = np.abs(values[season:] - values[:-season]).mean(0)
     return np.where(error > 0, error, 1.0)

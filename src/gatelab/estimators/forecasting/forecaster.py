@@ -137,7 +137,7 @@ class RecurrentForecaster(parameters.ForecasterParameters):
         return self.history_.frame.forecast(self.in_units(forecast), steps)
 
     def predict_interval(self, fh: Any = None, X: Any = None, coverage: Any = 0.9) -> pd.DataFrame:
-        """Return intervals that contain the value with probability `coverage` (one, or several), as sktime does.
+        """Intervals that contain the value with probability `coverage` (one, or several), as sktime does.
 
         Columns are (variable, coverage, "lower" or "upper"). The coverage holds for exchangeable windows; overlapping
         windows of one series are not, so that it is approximate. An interval is infinite where there are fewer than
@@ -154,7 +154,7 @@ class RecurrentForecaster(parameters.ForecasterParameters):
         return pd.DataFrame(np.stack(table, 1)[steps - 1], index, columns=pd.MultiIndex.from_tuples(columns))
 
     def predict_quantiles(self, fh: Any = None, X: Any = None, alpha: Any = (0.05, 0.95)) -> pd.DataFrame:
-        """Return quantiles: the bounds of the interval with coverage |1 − 2 alpha|. Columns are (variable, alpha)."""
+        """Quantiles: the bounds of the interval with coverage |1 − 2 alpha|. Columns are (variable, alpha)."""
         import pandas as pd
 
         alphas = parameters.probabilities("alpha", alpha)
@@ -188,7 +188,7 @@ class RecurrentForecaster(parameters.ForecasterParameters):
         }
 
     def in_units(self, forecasts: np.ndarray) -> np.ndarray:
-        """Return forecasts in the units of the series, cut off at `lower` and `upper`."""
+        """Forecasts in the units of the series, cut off at `lower` and `upper`."""
         within: np.ndarray = np.clip(self.ensemble_.combination.first.backwards(forecasts), *parameters.bounds(self))
         return within
 

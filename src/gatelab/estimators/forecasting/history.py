@@ -25,11 +25,11 @@ class History:
         return self.frame.values
 
     def last(self, steps: int) -> History:
-        """Return the last steps."""
+        """The last steps."""
         return History(self.frame.last(steps), self.covariates[-steps:], self.cycles)
 
     def known(self, ahead: int, later: np.ndarray | None = None) -> np.ndarray:
-        """Return calendar features and covariates, (S + ahead, C).
+        """Calendar features and covariates, (S + ahead, C).
 
         `later` are the covariates of the steps ahead, (ahead, E); by default they are NaN, not known yet.
         """
@@ -45,7 +45,7 @@ class History:
     def forecasts(
         self, ensemble: Ensemble, steps: int, behind: int, fitted_steps: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the forecasts (steps, H, K) and scales of the origins that the last steps add, each so many `behind`.
+        """The forecasts (steps, H, K) and scales of the origins that the last steps add, each so many `behind`.
 
         They are NaN for origins before the end of the training part, of `fitted_steps`: what the networks were trained
         on says nothing about their errors.

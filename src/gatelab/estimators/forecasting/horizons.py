@@ -14,7 +14,7 @@ FARTHEST = 10_000  # steps ahead
 
 
 def read(fh: Any) -> np.ndarray:
-    """Return the steps ahead, increasing: 1 is the next. An integer is one step; `sktime`'s horizons are understood."""
+    """The steps ahead, increasing: 1 is the next. An integer is one step; `sktime`'s horizons are understood."""
     given = fh.to_pandas() if hasattr(fh, "to_pandas") else fh
     try:
         steps = np.atleast_1d(np.asarray(given))
@@ -31,7 +31,7 @@ def read(fh: Any) -> np.ndarray:
 
 
 def relative(fh: Any, stamps: Index) -> np.ndarray:
-    """Return the steps ahead, from steps or from future stamps."""
+    """The steps ahead, from steps or from future stamps."""
     import pandas as pd
 
     given = fh.to_pandas() if hasattr(fh, "to_pandas") else fh

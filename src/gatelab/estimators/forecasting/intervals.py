@@ -26,7 +26,7 @@ LOWEST, HIGHEST = 0.5, 2.5  # of the factor: misses of far steps become known lo
 
 
 def conformal_rank(errors: int, level: float) -> int | None:
-    """Return which of the sorted held-out errors bounds the next one with probability `level`, 1 for the smallest.
+    """Which of the sorted held-out errors bounds the next one with probability `level`, 1 for the smallest.
 
     If all are exchangeable, the coverage is at least `level`. That takes at least level / (1 − level) errors; None if
     there are fewer.
@@ -45,7 +45,7 @@ class Scores:
 
     @classmethod
     def none(cls, horizon: int, columns: int) -> Scores:
-        """Return no scores."""
+        """No scores."""
         empty = np.empty((0, horizon, columns))
         return cls(empty, empty[:, :1], empty)
 
@@ -53,7 +53,7 @@ class Scores:
         return len(self.errors)
 
     def extended(self, forecasts: np.ndarray, scales: np.ndarray, known: np.ndarray, behind: int = 0) -> Scores:
-        """Return the scores with the forecasts of later origins, one per step, and all errors that are known by now.
+        """The scores with the forecasts of later origins, one per step, and all errors that are known by now.
 
         `known` are the last values after `Transform.forwards`, (S, K). The last forecast is made from the last of them,
         or from the one so many steps `behind`.
@@ -69,16 +69,16 @@ class Scores:
         return Scores(forecasts, scales, errors)
 
     def last(self, origins: int) -> Scores:
-        """Return the scores of the last origins."""
+        """The scores of the last origins."""
         return Scores(self.forecasts[-origins:], self.scales[-origins:], self.errors[-origins:])
 
     def counts(self) -> np.ndarray:
-        """Return how many errors are known at each step ahead, (H,)."""
+        """How many errors are known at each step ahead, (H,)."""
         counts: np.ndarray = (~np.isnan(self.errors)).sum(0).min(1)
         return counts
 
     def widths(self, coverage: float, adaptive: bool, behind: int = 0, times: int = 1) -> np.ndarray:
-        """Return half the width of intervals in scales, (times, H, K): those of now, and of so many `times` up to now.
+        """Half the width of intervals in scales, (times, H, K): those of now, and of so many `times` up to now.
 
         Those of a time are made of the errors that were known then. An error is known when its step is, or `behind`
         steps after its origin. A width is infinite where there are fewer than coverage / (1 − coverage) errors: none
@@ -98,7 +98,7 @@ class Scores:
 
 
 def quantiles(errors: np.ndarray, coverages: Sequence[float]) -> np.ndarray:
-    """Return the conformal quantiles of errors (N, …) along the first axis, (C, …): the next error stays below them
+    """The conformal quantiles of errors (N, …) along the first axis, (C, …): the next error stays below them
     with these coverages.
 
     NaN are no errors; too few errors give infinity.
@@ -115,7 +115,7 @@ def quantiles(errors: np.ndarray, coverages: Sequence[float]) -> np.ndarray:
 
 
 def tracked(news: np.ndarray, delays: np.ndarray, times: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the widths of the coverages in TRACKED at the last so many times, the quantiles that they are made of, and
+    """The widths of the coverages in TRACKED at the last so many times, the quantiles that they are made of, and
     the factors, (C, times, H, K) each, from the errors that became known at each time.
 
     news: (length, H, K), NaN for none. delays: (H,), how long after its origin an error is known. Every interval is
@@ -143,7 +143,7 @@ def tracked(news: np.ndarray, delays: np.ndarray, times: int) -> tuple[np.ndarra
 
 
 def _nested(widths: np.ndarray) -> np.ndarray:
-    """Return widths by increasing coverage, (C, …), of which none is below the one before; that of FREE stays."""
+    """Widths by increasing coverage, (C, …), of which none is below the one before; that of FREE stays."""
     below = np.minimum.accumulate(widths[FREE::-1])[::-1]
     return np.concatenate([below[:-1], np.maximum.accumulate(widths[FREE:])])
 
@@ -151,7 +151,7 @@ def _nested(widths: np.ndarray) -> np.ndarray:
 def _scaled(
     found: np.ndarray, coverage: float, widths: np.ndarray, ordinary: np.ndarray, factors: np.ndarray
 ) -> np.ndarray:
-    """Return the quantiles of any coverage, (times, H, K), scaled as those of the tracked one at or below it are, and
+    """The quantiles of any coverage, (times, H, K), scaled as those of the tracked one at or below it are, and
     at most as wide as the tracked one above. So they increase with the coverage.
     """
     if coverage in TRACKED:
@@ -168,7 +168,7 @@ def _scaled(
 
 
 def _recent(horizon: int) -> int:
-    """Return how many of the last errors adaptive intervals are made of: neighbouring ones are much the same."""
+    """How many of the last errors adaptive intervals are made of: neighbouring ones are much the same."""
     return max(RECENT, HORIZONS * horizon)
 
 

@@ -108,7 +108,7 @@ class ForecasterParameters(BaseEstimator):  # type: ignore[misc]
 
 
 def recipe(forecaster: RecurrentForecaster) -> Recipe:
-    """Return how networks are trained; parameters that make no sense are refused."""
+    """How networks are trained; parameters that make no sense are refused."""
     whole("num_networks", forecaster.num_networks)
     steps = whole("num_steps", forecaster.num_steps)
     if isinstance(forecaster.holdout, bool) or not 0 < forecaster.holdout < 1:
@@ -130,12 +130,12 @@ def recipe(forecaster: RecurrentForecaster) -> Recipe:
 
 
 def horizon(forecaster: RecurrentForecaster, season: int) -> int:
-    """Return the steps ahead, if `fit` gets no fh: the parameter, a season, or a few."""
+    """The steps ahead, if `fit` gets no fh: the parameter, a season, or a few."""
     return whole("horizon", forecaster.horizon) or (season if 1 < season <= LARGEST_SEASON else HORIZON)
 
 
 def candidates(forecaster: RecurrentForecaster, season: int, steps: int) -> list[Transform]:
-    """Return the transforms to choose from, with windows that are shorter where the series is short."""
+    """The transforms to choose from, with windows that are shorter where the series is short."""
     length = whole("window", forecaster.window) or min(LONGEST, max(SHORTEST, 2 * season), max(2, steps // 4))
     kinds = selection.KINDS if forecaster.transform == "auto" else (forecaster.transform,)
     if forecaster.transform == "auto" and season == 1:
@@ -144,7 +144,7 @@ def candidates(forecaster: RecurrentForecaster, season: int, steps: int) -> list
 
 
 def whole(name: str, value: Any) -> int | None:
-    """Return a parameter that is a whole number of at least 1, or None."""
+    """A parameter that is a whole number of at least 1, or None."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
@@ -153,7 +153,7 @@ def whole(name: str, value: Any) -> int | None:
 
 
 def bounds(forecaster: RecurrentForecaster) -> tuple[float, float]:
-    """Return the values that the series cannot go below and above; infinite by default."""
+    """The values that the series cannot go below and above; infinite by default."""
     for name in ("lower", "upper"):
         value = getattr(forecaster, name)
         is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
@@ -178,7 +178,7 @@ def refuse_outside(forecaster: RecurrentForecaster, values: np.ndarray) -> None:
 
 
 def probabilities(name: str, value: Any) -> list[float]:
-    """Return one or several probabilities."""
+    """One or several probabilities."""
     given = [value] if np.ndim(value) == 0 else list(value)
     if not given or not all(isinstance(each, (float, np.floating)) and 0 < each < 1 for each in given):
         raise GatelabError(f"{name} is {value!r}: expected a probability between 0 and 1, or several")

@@ -261,12 +261,12 @@ def _check(path: Path, arrays: dict[str, np.ndarray], record: ForecasterRecord) 
 
 
 def _name(name: Any) -> Name:
-    """Return the name of a column as JSON has it."""
+    """The name of a column as JSON has it."""
     return name if isinstance(name, (int, float, str, type(None))) else str(name)
 
 
 def _plain(value: Any) -> Any:
-    """Return NumPy's numbers as Python's."""
+    """NumPy's numbers as Python's."""
     if isinstance(value, np.generic):
         return value.item()
     raise GatelabError(f"the parameter {value!r} cannot be saved: expected numbers or text")

@@ -62,7 +62,7 @@ def choose(
 
 
 def _cut(material: Material, candidates: list[Transform], holdout: float) -> int | None:
-    """Return where the held-out part begins: before it, there have to be windows to train on; None if there is no room.
+    """Where the held-out part begins: before it, there have to be windows to train on; None if there is no room.
 
     It is longer than `holdout` says where intervals need it; seasonal transforms are given up where they do not fit.
     """
@@ -81,7 +81,7 @@ def _error(material: Material, ensemble: Ensemble, combination: Combination, cut
 
 
 def _naive(material: Material, cut: int, season: int) -> dict[str, float]:
-    """Return the errors of naive forecasts on the same windows."""
+    """The errors of naive forecasts on the same windows."""
     origins = np.arange(cut - 1, len(material.values) - material.behind)
     forecasts = {"persistence": baselines.persistence(material.values, origins, material.horizon)}
     if 1 < season <= cut:

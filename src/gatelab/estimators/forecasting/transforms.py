@@ -55,7 +55,7 @@ class Transform:
         return max(2, self.length + before[self.kind])  # a change takes two steps
 
     def forwards(self, values: np.ndarray) -> np.ndarray:
-        """Return the values or their logarithms."""
+        """The values or their logarithms."""
         if not self.log:
             return values
         if not (values > 0).all():
@@ -67,7 +67,7 @@ class Transform:
         return logarithms
 
     def backwards(self, values: np.ndarray) -> np.ndarray:
-        """Return values in the units of the series."""
+        """Values in the units of the series."""
         if not self.log:
             return values
         with np.errstate(over="ignore"):  # an interval may be unbounded
@@ -75,7 +75,7 @@ class Transform:
         return undone
 
     def inputs(self, history: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """Return what the network reads of the values, (N, context, K) → (N, T, K)."""
+        """What the network reads of the values, (N, context, K) → (N, T, K)."""
         differences = history
         if self.kind == "window":
             differences = history[:, -self.length :] - self._mean(history)
@@ -91,14 +91,14 @@ class Transform:
         return mean
 
     def scale(self, history: np.ndarray) -> np.ndarray:
-        """Return the mean absolute change per step in the last T steps, (N, 1, K); 1 for constant windows."""
+        """The mean absolute change per step in the last T steps, (N, 1, K); 1 for constant windows."""
         read = history[:, -max(self.length, 2) :]  # the same steps for all kinds
         change = np.abs(np.diff(read, axis=1)).mean(1, keepdims=True)
         size = np.abs(read).max(1, keepdims=True)
         return np.where(change > ZERO * size, change, 1.0)
 
     def reference(self, history: np.ndarray, horizon: int = 1) -> np.ndarray:
-        """Return the forecast from which targets are differences, (N, horizon, K)."""
+        """The forecast from which targets are differences, (N, horizon, K)."""
         if self.kind == "window":
             return np.repeat(self._mean(history), horizon, 1)
         if self.kind == "difference":
@@ -110,12 +110,12 @@ class Transform:
         return forecast
 
     def targets(self, history: np.ndarray, scale: np.ndarray, future: np.ndarray) -> np.ndarray:
-        """Return what the network has to answer, (N, horizon, K), given the future."""
+        """What the network has to answer, (N, horizon, K), given the future."""
         scaled: np.ndarray = (future - self.reference(history, future.shape[1])) / scale
         return scaled
 
     def forecast(self, history: np.ndarray, scale: np.ndarray, answer: np.ndarray) -> np.ndarray:
-        """Return the forecast for an answer (N, horizon, K): `targets` inverted."""
+        """The forecast for an answer (N, horizon, K): `targets` inverted."""
         values: np.ndarray = self.reference(history, answer.shape[1]) + scale * answer
         return values
 
@@ -144,5 +144,5 @@ class Combination:
         return max(each.context for each in self.transforms)
 
     def with_log(self) -> Combination:
-        """Return the same with logarithms."""
+        """The same with logarithms."""
         return Combination(tuple(replace(each, log=True) for each in self.transforms))

@@ -23,22 +23,22 @@ class Windows:
     known: np.ndarray
 
     def origins(self, end: int) -> np.ndarray:
-        """Return the origins with a whole window and a next step among the first `end` steps."""
+        """The origins with a whole window and a next step among the first `end` steps."""
         return np.arange(self.transform.context - 1, end - 1)
 
     def history(self, origins: np.ndarray) -> np.ndarray:
-        """Return the values up to each origin, (N, context, K)."""
+        """The values up to each origin, (N, context, K)."""
         steps = np.arange(-self.transform.context + 1, 1)
         found: np.ndarray = self.values[origins[:, None] + steps]
         return found
 
     def inputs(self, history: np.ndarray, scale: np.ndarray, origins: np.ndarray) -> np.ndarray:
-        """Return what the network reads, (N, T, K + C)."""
+        """What the network reads, (N, T, K + C)."""
         following = self.known[origins[:, None] + np.arange(-self.transform.length + 2, 2)]  # (N, T, C)
         return np.concatenate([self.transform.inputs(history, scale), following], 2)
 
     def examples(self, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return all windows in the first `end` steps, (N, T, K + C), and what the network has to answer, (N, K)."""
+        """All windows in the first `end` steps, (N, T, K + C), and what the network has to answer, (N, K)."""
         origins = self.origins(end)
         history = self.history(origins)
         scale = self.transform.scale(history)

@@ -19,12 +19,12 @@ LEVEL = 0.9  # of the intervals that a summary is about
 
 
 def listed(names: Iterable[Any]) -> str:
-    """Return names as text."""
+    """Names as text."""
     return formatting.listed([str(name) for name in names])
 
 
 def verdict(ours: float, naive: Mapping[str, float], metric: str = "MASE") -> str:
-    """Return whether the best naive forecast is better or worse than ours, and by how much."""
+    """Whether the best naive forecast is better or worse than ours, and by how much."""
     best = min(naive, key=naive.__getitem__)
     theirs = naive[best]
     if not theirs:

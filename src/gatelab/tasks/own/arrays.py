@@ -51,11 +51,11 @@ class Arrays(OwnData):
         )
 
     def is_here(self) -> bool:
-        """Return whether the arrays are in memory."""
+        """Whether the arrays are in memory."""
         return "arrays" in self.__dict__
 
     def with_options(self, **changes: Any) -> Self:
-        """Return the same task with some options changed, and the same arrays."""
+        """The same task with some options changed, and the same arrays."""
         task = super().with_options(**changes)
         if self.is_here():
             task.__dict__["arrays"] = self.arrays
@@ -82,7 +82,7 @@ class Arrays(OwnData):
         return replace(learnable(read, self.classify), weights=weights)
 
     def _series(self, arrays: dict[str, np.ndarray]) -> Series:
-        """Return a series to forecast."""
+        """A series to forecast."""
         X = arrays["X"]
         X = X[:, None] if X.ndim == 1 else X
         if X.ndim != 2 or 0 in X.shape or X.dtype.kind not in "iufb":
@@ -133,7 +133,7 @@ def from_arrays(
     fill: Fill | None = None,
     seed: int = 0,
 ) -> Arrays:
-    """Return arrays in memory as a task, to train on or to look at.
+    """Arrays in memory as a task, to train on or to look at.
 
     X: sequences (N, T, D) or (N, T), or a list of sequences (T, D) of any length; tensors, lists and data frames are
        converted. With `tokens`, integers or text (N, T), or a list of them.
@@ -167,7 +167,7 @@ def from_arrays(
 
 
 def _inputs(X: Any, are_sequences: bool, tokens: bool) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
-    """Return X as one array, the lengths of a list of sequences, and the names of the columns of data frames."""
+    """X as one array, the lengths of a list of sequences, and the names of the columns of data frames."""
     if is_table(X):
         values, names = columns_of(X)
         return values, None, names
@@ -200,7 +200,7 @@ def _listed(sequences: list[np.ndarray], tokens: bool) -> tuple[np.ndarray, np.n
 
 
 def _targets(y: Any, X: np.ndarray) -> np.ndarray:
-    """Return y as one array; a list with the targets of each step is padded."""
+    """Y as one array; a list with the targets of each step is padded."""
     if isinstance(y, (list, tuple)) and len(y) and not isinstance(y[0], (str, bytes)) and np.ndim(plain(y[0])):
         rows = [numbers_or_text(one, f"y[{i}]") for i, one in enumerate(y)]
         if any(len(row) > X.shape[1] for row in rows):
@@ -213,7 +213,7 @@ def _targets(y: Any, X: np.ndarray) -> np.ndarray:
 
 
 def _checked_weights(weights: np.ndarray | None, count: int) -> np.ndarray | None:
-    """Return the weights of sequences as float64."""
+    """The weights of sequences as float64."""
     if weights is None:
         return None
     if weights.shape != (count,) or weights.dtype.kind not in "iufb":
@@ -225,7 +225,7 @@ def _checked_weights(weights: np.ndarray | None, count: int) -> np.ndarray | Non
 
 
 def _digest(arrays: dict[str, np.ndarray]) -> str:
-    """Return a checksum of all arrays."""
+    """A checksum of all arrays."""
     total = hashlib.sha256()
     for name, values in arrays.items():
         plain = np.char.encode(values, "utf-8") if values.dtype.kind == "U" else values

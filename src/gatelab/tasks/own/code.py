@@ -19,7 +19,7 @@ REQUIRED = ("input_size", "steps", "sizes", "load")
 
 
 def find(source: user_code.Definition) -> type[Task]:
-    """Return the class that a file defines. The file is executed, once."""
+    """The class that a file defines. The file is executed, once."""
     values, text = user_code.load(source.file, "tasks")
     own = {name: value for name, value in values.items() if _is_task(value) and value.__module__ == values["__name__"]}
     if source.name not in own:
@@ -33,7 +33,7 @@ def _is_task(value: Any) -> bool:
 
 @functools.cache
 def _named(kind: type[Task], name: str, file: Path, text: str) -> type[Task]:
-    """Return the class with the name that runs record, whose data is checked when it is loaded."""
+    """The class with the name that runs record, whose data is checked when it is loaded."""
     if missing := [member for member in REQUIRED if getattr(kind, member) is getattr(Task, member)]:
         raise GatelabError(f"{name} does not define {missing[0]}: expected a class that defines {', '.join(REQUIRED)}")
 

@@ -140,7 +140,7 @@ class OwnData(Prepared):
         return series.differenced(given.values, given.num_targets) if self.is_differenced else given.values
 
     def ending(self, steps: int | None = None) -> Series | None:
-        """Return the last window of a series in its original units, or as many steps."""
+        """The last window of a series in its original units, or as many steps."""
         return None if self.series is None else self.series.last(steps or self.length)
 
     @property
@@ -172,7 +172,7 @@ class OwnData(Prepared):
         return Scaling.of(*self._training_steps(content.targets))
 
     def _training_steps(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the steps of all training sequences without padding, (M, D), and their weights, (M,)."""
+        """The steps of all training sequences without padding, (M, D), and their weights, (M,)."""
         train, steps, weights = self.indices[0], np.arange(values.shape[1]), self._weights(self.indices[0])
         ends = self.sequences.ends[train]
         return values[train][steps < ends[:, None]], None if weights is None else np.repeat(weights, ends)
@@ -209,7 +209,7 @@ class OwnData(Prepared):
         )
 
     def _weights(self, indices: np.ndarray) -> np.ndarray | None:
-        """Return the weights of some sequences, of mean 1."""
+        """The weights of some sequences, of mean 1."""
         if self.sequences.weights is None or not len(indices):
             return None
         weights = self.sequences.weights[indices]
@@ -234,7 +234,7 @@ class OwnData(Prepared):
         return levels
 
     def _stored(self) -> np.ndarray:
-        """Return the inputs of all sequences: tokens, or scaled numbers padded with zeros."""
+        """The inputs of all sequences: tokens, or scaled numbers padded with zeros."""
         content = self.sequences
         if content.vocabulary:
             return content.values
@@ -255,34 +255,34 @@ class OwnData(Prepared):
     # Description.
 
     def describe(self) -> Description:
-        """Return the description of the base class, which says whether sequences are of unequal length."""
+        """The description of the base class, which says whether sequences are of unequal length."""
         is_whole = not self.is_here() or self.series is not None
         ends = np.zeros(1) if is_whole else self.sequences.ends
         return replace(super().describe(), varies=bool((ends != ends[0]).any()))
 
     def split_text(self) -> str:
-        """Return how the data is split."""
+        """How the data is split."""
         return overview.split_text(self)
 
     def remarks(self) -> dict[str, str]:
-        """Return what was understood: layout, columns, lengths, classes, times and gaps."""
+        """What was understood: layout, columns, lengths, classes, times and gaps."""
         return overview.remarks(self)
 
     def drift_remark(self, given: Series) -> str:
-        """Return whether levels or differences of a series are forecast, and why."""
+        """Whether levels or differences of a series are forecast, and why."""
         quantity = "differences" if self.is_differenced else "levels"
         quantity += "" if self.difference is None else ", as set by the option difference"
         outside = f"{100 * self._drift(given):.0f} % of the validation values"
         return f"{quantity} ({outside} are outside the range of the training values)"
 
     def persistence_forecast(self, x: Tensor) -> Tensor:
-        """Return the current values, or a difference of 0."""
+        """The current values, or a difference of 0."""
         if not self.is_differenced:
             return super().persistence_forecast(x)
         return torch.tensor(self.preparation.no_change).expand(*x.shape[:2], -1)
 
     def baseline(self) -> Baseline:
-        """Return the persistence baseline of a series, or that of the base class."""
+        """The persistence baseline of a series, or that of the base class."""
         return persistence(self) if self.series is not None else super().baseline()
 
     def picture(self) -> Figure:

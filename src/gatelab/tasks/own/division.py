@@ -12,7 +12,7 @@ from gatelab.tasks.sampling import spared, split, split_groups, stream
 def indices(
     count: int, labels: np.ndarray | None, parts: np.ndarray | None, groups: np.ndarray | None, seed: int, source: str
 ) -> list[np.ndarray]:
-    """Return the examples of training, validation and test set.
+    """The examples of training, validation and test set.
 
     parts: the split of the data itself, if it has one; with a test set and without validation examples, some training
         examples are taken.

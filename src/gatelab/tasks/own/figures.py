@@ -75,7 +75,7 @@ def _file(task: OwnData) -> str:
 
 
 def sequence(task: OwnData, index: int) -> np.ndarray:
-    """Return a sequence (T, D) in its own units."""
+    """A sequence (T, D) in its own units."""
     content = task.sequences
     return content.values[index, : content.ends[index]]
 
@@ -144,7 +144,7 @@ def _name_rows(axes: Axes, names: tuple[str, ...]) -> None:
 
 
 def shortened(text: str, longest: int) -> str:
-    """Return a name without its middle: names of one kind differ at their end."""
+    """A name without its middle: names of one kind differ at their end."""
     half = (longest - 1) // 2
     if half < 1 < len(text):
         return "…"
@@ -152,7 +152,7 @@ def shortened(text: str, longest: int) -> str:
 
 
 def _wrapped(text: str, width: int) -> str:
-    """Return a name in at most two lines."""
+    """A name in at most two lines."""
     return "\n".join(textwrap.wrap(shortened(text, 2 * width - 4), width))
 
 

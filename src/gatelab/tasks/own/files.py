@@ -80,7 +80,7 @@ class Files(OwnData):
         return read_table(self.path, self.header) if is_table else None
 
     def with_options(self, **changes: Any) -> Self:
-        """Return the same task with some options changed; its table is not read again."""
+        """The same task with some options changed; its table is not read again."""
         task = super().with_options(**changes)
         if (task.path, task.header) == (self.path, self.header) and "table" in self.__dict__:
             task.__dict__["table"] = self.table
@@ -113,7 +113,7 @@ class Files(OwnData):
         return Reading(**options, tokens="text" if self.tokens else None)
 
     def _series(self, table: Table) -> Series:
-        """Return a series with its target columns and exogenous inputs."""
+        """A series with its target columns and exogenous inputs."""
         path = self.path
         for option in ("id", "label", "group", "classify"):
             if getattr(self, option) is not None:
@@ -167,7 +167,7 @@ class Files(OwnData):
                 raise DataError(f"{self.path} is {kind}: {name} is for tables and .npz files, leave it out")
 
     def is_here(self) -> bool:
-        """Return whether the file or folder exists."""
+        """Whether the file or folder exists."""
         return self.path.exists() or archives.published_pair(self.path) is not None
 
     @property
@@ -177,7 +177,7 @@ class Files(OwnData):
 
 
 def _with_digits(table: Table) -> str:
-    """Return the first cell of text that has digits and is no time: a number with separators or a unit, perhaps."""
+    """The first cell of text that has digits and is no time: a number with separators or a unit, perhaps."""
     for name, cells in table.texts.items():
         row = next((i for i, cell in enumerate(cells) if any(sign.isdigit() for sign in cell)), None)
         if row is not None and timestamps.parse(cells) is None:

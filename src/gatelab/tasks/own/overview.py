@@ -36,7 +36,7 @@ class ColumnSummary:
 
 
 def remarks(task: OwnData) -> dict[str, str]:
-    """Return the layout, the use of the columns, lengths, classes, times and gaps."""
+    """The layout, the use of the columns, lengths, classes, times and gaps."""
     content = task.content
     facts = {"layout": content.layout}
     if task.series is not None:
@@ -105,12 +105,12 @@ def _range(ends: np.ndarray) -> str:
 
 
 def shortened(names: list[str] | tuple[str, ...]) -> str:
-    """Return a list of names, of which only the first are shown."""
+    """A list of names, of which only the first are shown."""
     return ", ".join(names[:NAMED]) + (f", … ({len(names):,})" if len(names) > NAMED else "")
 
 
 def split_text(task: OwnData) -> str:
-    """Return how the data is split, in its own terms."""
+    """How the data is split, in its own terms."""
     if task.series is not None:
         parts = task.series.parts
         rule = "70 / 15 / 15 %" if parts is None else task.series.split_by
@@ -138,7 +138,7 @@ def _random(content: Sequences) -> str:
 
 
 def _spared(task: OwnData) -> str:
-    """Return why nothing is held out for validation, if nothing is."""
+    """Why nothing is held out for validation, if nothing is."""
     is_whole = task.sequences.classes is None or len(task.indices[1]) or not len(task.indices[2])
     few = f"it would take the last {LEAST} training examples of most classes"
     return "" if is_whole else f"; no validation set: {few}"
@@ -150,7 +150,7 @@ def _groups(task: OwnData, groups: np.ndarray) -> str:
 
 
 def _dates(task: OwnData) -> str:
-    """Return where validation and test set begin."""
+    """Where validation and test set begin."""
     stamps = None if task.series is None else task.series.stamps
     if stamps is None or len(stamps) != len(task.content.values):
         return ""
@@ -159,7 +159,7 @@ def _dates(task: OwnData) -> str:
 
 
 def num_columns(task: OwnData) -> int:
-    """Return the number of columns of numbers."""
+    """The number of columns of numbers."""
     if task.series is not None:
         return len(task.series.columns)
     content = task.sequences
@@ -194,7 +194,7 @@ def columns(task: OwnData) -> Iterator[ColumnSummary]:
 
 
 def sparkline(values: np.ndarray, width: int = 24) -> str:
-    """Return a course as a line of bars: the mean of each of `width` sections."""
+    """A course as a line of bars: the mean of each of `width` sections."""
     sections = [section.mean() for section in np.array_split(values, min(width, len(values)))]
     low, high = min(sections), max(sections)
     if not high > low:
