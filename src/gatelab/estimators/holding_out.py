@@ -31,7 +31,7 @@ def checked_groups(groups: Any, X: Any, early_stopping: bool) -> np.ndarray | No
 
 
 def parts(count: int, fraction: float, labels: np.ndarray | None, groups: np.ndarray | None, seed: int) -> np.ndarray:
-    """ "train" or "validation" for each example: stratified by labels, or whole groups.
+    """For each example "train" or "validation": stratified by labels, or whole groups.
 
     Every class keeps training examples; where classes have too few for that, nothing is held out.
     """
