@@ -363,9 +363,9 @@ def test_a_forecast_treats_new_data_as_in_training(tmp_path, cli):
 
 
 @pytest.mark.parametrize(("intervals", "typical"), [([1, 2], 1), ([2, 1, 1, 2], 1), ([2, 1, 2], 2), ([5], 5)])
-def test_the_interval_is_the_lower_median(time_intervals, typical):
+def test_the_interval_is_the_lower_median(intervals, typical):
     """Where half of the intervals are gaps, the others are the interval."""
-    assert typical_interval(np.array(time_intervals)) == typical
+    assert typical_interval(np.array(intervals)) == typical
 
 
 def test_a_series_whose_every_second_interval_is_a_gap_keeps_its_interval():
