@@ -443,3 +443,14 @@ def read_or_refused(path: Path, **options: object) -> None:
         assert all(part.first(99).x.isfinite().all() for part in parts)
         assert all(part.targets.isfinite().all() for part in parts)
     assert not message or (path.name in message and len(message) > 30)
+
+
+def test_a_file_that_was_edited_is_read_anew(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a\n" + "\n".join(str(i % 7) for i in range(60)))
+    task = tasks.get("files", path=path, length=3)
+    before = task.content.values[0, 0]
+    path.write_text("a\n" + "\n".join(str(100 + i % 7) for i in range(60)))
+    assert (before, task.with_options().content.values[0, 0]) == (0, 100)
+    assert task.content.values[0, 0] == 0
+    assert task.understood_as(length=4).table is task.table

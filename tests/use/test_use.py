@@ -692,3 +692,19 @@ def test_what_may_mislead_is_described(tmp_path):
     (tmp_path / "long.csv").write_text("\n".join(["id,patient,v,label", *rows]))
     described = tasks.get("files", path=tmp_path / "long.csv", columns="v").describe().remarks["caution"]
     assert "group=patient keeps them together" in described
+
+
+def test_a_file_of_one_sequence_is_read_once_and_as_the_training_data_was(tmp_path, monkeypatch):
+    """With header=true, its first line has the names, even if they are numbers."""
+    from gatelab.data.formats import csv_files
+    from gatelab.use import file_predictions
+
+    lines = [f"{i},{step},{i % 2}" for i in range(20) for step in range(4)]
+    (tmp_path / "long.csv").write_text("id,7,label\n" + "\n".join(lines))
+    preparation = tasks.get("files", path=tmp_path / "long.csv", header=True).preparation
+    (tmp_path / "one.csv").write_text("7\n5\n6")
+    parsed, read = [], csv_files.read
+    monkeypatch.setattr(csv_files, "read", lambda *arguments: parsed.append(arguments) or read(*arguments))
+    sequences = file_predictions.read(tmp_path / "one.csv", preparation)
+    assert sequences.values[..., 0].tolist() == [[5, 6]]
+    assert len(parsed) == 1

@@ -66,12 +66,21 @@ class Series:
 
     def part(self, begin: int, end: int) -> Series:
         """Some steps, as a series that ends there."""
-        times = None if self.index.times is None else self.index.times[begin:end]
+        times = self.index.times
+        if times is not None:
+            unknown = self.index.steps - len(times)  # the first ones
+            times = times[max(0, begin - unknown) : max(0, end - unknown)]
         return self._with(self.values[begin:end], replace(self.index, times=times, steps=end - begin))
 
     def with_columns(self, order: list[int]) -> Series:
-        """Some of the columns."""
-        return replace(self, values=self.values[:, order], columns=tuple(self.columns[i] for i in order))
+        """Some of the columns; those that are forecast come first."""
+        return replace(
+            self,
+            values=self.values[:, order],
+            columns=tuple(self.columns[i] for i in order),
+            num_targets=sum(i < self.num_targets for i in order),
+            filled=None if self.filled is None else self.filled[:, order],
+        )
 
     def regular(self, what: str = "y", fill: Fill | None = None, aggregate: Aggregate | None = None) -> Series:
         """The rows in the order of time, one per step, without missing values.

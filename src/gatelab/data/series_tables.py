@@ -51,7 +51,7 @@ def from_table(table: Table, columns: tuple[str, ...], reading: Reading) -> Seri
         source=str(table.path),
         lines=lines,
         parts=parts,
-        split_by=f"by the column {reading.split!r}",
+        split_by="" if parts is None else f"by the column {reading.split!r}",
         filled=steps.missing,
         reading=reading,
     )

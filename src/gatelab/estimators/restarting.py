@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from gatelab.estimators import defaults
-from gatelab.training import Outcome, Run, RunSpec, Trained, learn, train
+from gatelab.training import Outcome, Run, RunSpec, Trained, train, train_in_memory
 from gatelab.training.objective import Objective
 from gatelab.training.process import BEGUN
 from gatelab.training.reporter import Reporter
@@ -41,12 +41,12 @@ def learn_or_restart(
 
     Returns the network that is kept, and that it learned nothing; empty if it learned something.
     """
-    trained = learn(spec, report, initial_weights=initial_weights)
+    trained = train_in_memory(spec, report, initial_weights=initial_weights)
     stuck = _what_is_stuck(spec, trained.record.status, trained.history)
     if not stuck or initial_weights is not None or not _is_at_the_default(spec):
         return trained, stuck
     other, why = _another_try(spec, stuck, report)
-    trained = learn(other, report, restarted=why)
+    trained = train_in_memory(other, report, restarted=why)
     return trained, _what_is_stuck(other, trained.record.status, trained.history)
 
 

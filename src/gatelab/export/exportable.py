@@ -19,7 +19,7 @@ class TrainedLike(Protocol):
 
     module: nn.Module
     preparation: Preparation
-    run: Run
+    source: Any  # a run, or a training in memory
 
 
 class Fitted(Protocol):
@@ -42,11 +42,11 @@ def loaded(source: Exportable, name: str | None = None) -> tuple[Network, nn.Mod
         return network_of_model(model, name or source.path.resolve().name, source.preparation), model
     if isinstance(source, nn.Module):
         return network_of_model(source, name or "network"), source
-    run: Any = getattr(source, "run_", None)  # of an estimator: was in a temporary directory, so that it has no name
-    trained = source if run is None else run.model
+    fitted: Any = getattr(source, "run_", None)  # of an estimator
+    trained = source if fitted is None else fitted.model
     if not isinstance(trained, TrainedLike):
         return network_of_model(cast(nn.Module, source)), None  # says what is expected
-    own_name = trained.run.path.resolve().name if run is None else "network"
+    own_name = trained.source.path.resolve().name if isinstance(trained.source, Run) else "network"
     return network_of_model(trained.module, name or own_name, trained.preparation), trained.module
 
 

@@ -40,7 +40,7 @@ def read(path: Path, target: str | None, options: dict[str, str]) -> Files:
                     rows = counted(len(task.table.lines), "row")
                     raise DataError(f"{task.path} has {rows}: expected at least {LEAST}, the steps of one series")
                 return _series(task, names)
-            task = task.with_options(**({"label": _only(task, "label", target)} if target is not None else {}))
+            task = task.understood_as(**({"label": _only(task, "label", target)} if target is not None else {}))
         elif target is not None and task.is_here():
             kind = "a folder" if path.is_dir() else f"a {path.suffix.lower()} file" if path.suffix else "an archive"
             raise DataError(f"{path} is {kind}, which says itself what its targets are: leave --target out")
@@ -74,7 +74,7 @@ def _series(task: Files, names: tuple[str, ...]) -> Files:
             )
     if names:
         _only(task, "columns", "+".join(names))
-    task = task.with_options(columns=names or task.columns, layout="series", length=1)  # the series may be short
+    task = task.understood_as(columns=names or task.columns, layout="series", length=1)  # the series may be short
     assert task.series is not None
     found = task.series.target_names
     if len(found) > 1 and not task.columns:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -24,6 +25,7 @@ from gatelab.training.manifest import Divergence, Manifest, SpecFacts, git_commi
 from gatelab.training.objective import DIVERGED, Metrics, Objective, Tally, macro_metrics, own_unit_errors
 from gatelab.training.process import Stop, divided, prepared, stoppable
 from gatelab.training.reporter import Pruner, Reporter, Reporters
+from gatelab.training.run import prediction_arrays
 from gatelab.training.schedule import Schedule
 from gatelab.training.spec import ModelSpec, RunSpec
 from gatelab.training.trained import Trained
@@ -47,6 +49,7 @@ class Keeper:
 
     def __init__(self) -> None:
         self.weights: dict[str, Tensor] = {}
+        self.predictions: dict[str, np.ndarray] = {}
 
     def keep(self, model: nn.Module, epoch: int) -> None:
         """The weights after this epoch are the best so far."""
@@ -65,8 +68,9 @@ class Keeper:
     def gradients(self, work: Work) -> None:
         """Before an epoch, if gradients are to be recorded."""
 
-    def predictions(self, predictions: Tensor, targets: Tensor, lengths: Tensor | None) -> None:
+    def tested(self, predictions: dict[str, np.ndarray]) -> None:
         """The output on the test set."""
+        self.predictions = predictions
 
     def end(self, work: Work) -> None:
         """Training has ended, however."""
@@ -123,7 +127,7 @@ class Work:
         return self.task is not self.spec.task
 
 
-def learn(
+def train_in_memory(
     spec: RunSpec, *reporters: Reporter, initial_weights: Mapping[str, Tensor] | None = None, restarted: str = ""
 ) -> Trained:
     """Train in memory: nothing is written, and nothing remains of a training that is interrupted.
@@ -146,8 +150,15 @@ def learn(
         go_through(work)
     if work.manifest.status == "interrupted":
         raise KeyboardInterrupt
-    examples = kept.examples(spec.task, work.is_stream)
-    return Trained(work.manifest, spec.model.cell, spec.task.preparation, keeper.weights, work.place.history, examples)
+    return Trained(
+        record=work.manifest,
+        cell=spec.model.cell,
+        preparation=spec.task.preparation,
+        weights=keeper.weights,
+        history=work.place.history,
+        examples=kept.examples(spec.task, work.is_stream),
+        predictions=keeper.predictions,
+    )
 
 
 def initialized(spec: RunSpec, initial_weights: Mapping[str, Tensor] | None) -> nn.Module:
@@ -374,7 +385,7 @@ def test(work: Work) -> dict[str, Any]:
     _check_converging(work, "test", metrics, epoch or 0)
     lengths, baseline = task.test.lengths, task.baseline()
     targets = task.test.targets if task.classes is None else task.test.targets.long()  # text stores bytes
-    work.keeper.predictions(predictions, targets, lengths)
+    work.keeper.tested(prediction_arrays(predictions, targets, lengths))
     if work.is_stream:
         targets = targets[:, : predictions.shape[1]]
     return {

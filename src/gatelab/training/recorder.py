@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -124,9 +125,9 @@ class Recorder(Keeper):
         """Measure gradients through time and write them."""
         gradients.record(self.run.path, work.model, work.spec.task.validation, work.objective, work.place.epoch)
 
-    def predictions(self, predictions: Tensor, targets: Tensor, lengths: Tensor | None) -> None:
+    def tested(self, predictions: dict[str, np.ndarray]) -> None:
         """Write the output on the test set."""
-        self.run.write_predictions(predictions, targets, lengths)
+        self.run.write_predictions(predictions)
 
     def end(self, work: Work) -> None:
         """Write what was not written before, and the manifest last."""

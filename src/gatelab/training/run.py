@@ -247,15 +247,20 @@ class Run:
         }
         sealed.write_json(self.file(TIMING), {name: round(seconds, 4) for name, seconds in timing.items()})
 
-    def write_predictions(self, prediction: Tensor, targets: Tensor, lengths: Tensor | None) -> None:
-        """Write predictions.npz. Of one long sequence, (1, S, K), they may be those of the first steps only."""
-        steps = prediction.shape[1]
-        arrays = {"predictions": prediction, "answers": targets}
-        if len(targets) == 1 and targets.ndim > 1 and targets.shape[1] > steps:
-            arrays |= {"answers": targets[:, :steps], "total_steps": torch.tensor(targets.shape[1])}
-        if lengths is not None:
-            arrays["lengths"] = lengths
-        sealed.write_arrays(self.file(PREDICTIONS), {name: value.numpy() for name, value in arrays.items()})
+    def write_predictions(self, arrays: dict[str, np.ndarray]) -> None:
+        """Write predictions.npz."""
+        sealed.write_arrays(self.file(PREDICTIONS), arrays)
+
+
+def prediction_arrays(prediction: Tensor, targets: Tensor, lengths: Tensor | None) -> dict[str, np.ndarray]:
+    """What predictions.npz holds. Of one long sequence, (1, S, K), they may be those of the first steps only."""
+    steps = prediction.shape[1]
+    arrays = {"predictions": prediction, "answers": targets}
+    if len(targets) == 1 and targets.ndim > 1 and targets.shape[1] > steps:
+        arrays |= {"answers": targets[:, :steps], "total_steps": torch.tensor(targets.shape[1])}
+    if lengths is not None:
+        arrays["lengths"] = lengths
+    return {name: value.numpy() for name, value in arrays.items()}
 
 
 def spec_of(facts: SpecFacts, cell: Choice, preparation: Preparation, source: object) -> RunSpec:

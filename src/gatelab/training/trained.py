@@ -17,7 +17,7 @@ from gatelab.errors import DataError
 from gatelab.tasks.preparation import Preparation
 from gatelab.training import build, checkpoint, kept
 from gatelab.training.manifest import Manifest, read_manifest
-from gatelab.training.run import Run, spec_of
+from gatelab.training.run import PREDICTIONS, Run, spec_of
 from gatelab.training.spec import RunSpec
 
 
@@ -31,14 +31,22 @@ class Trained:
     weights: dict[str, Tensor]  # those that were kept
     history: list[dict[str, Any]]  # a line per epoch
     examples: dict[str, np.ndarray]  # a few, as a run keeps them
+    predictions: dict[str, np.ndarray]  # for the test set, if it was tested
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """That of a run directory."""
         run = Run(path)
         model = run.model()
-        examples = kept.read(run.file(kept.FILE))
-        return cls(run.manifest(), run.cell, run.preparation, dict(model.state_dict()), run.metrics(), examples)
+        return cls(
+            record=run.manifest(),
+            cell=run.cell,
+            preparation=run.preparation,
+            weights=dict(model.state_dict()),
+            history=run.metrics(),
+            examples=kept.read(run.file(kept.FILE)),
+            predictions=run.predictions() if run.file(PREDICTIONS).is_file() else {},
+        )
 
     def manifest(self) -> Manifest:
         """The spec, the machine and the outcome."""
@@ -68,16 +76,18 @@ class Trained:
         checkpoint.write_weights(run.best_path, self.weights, self.record.best_epoch or 0)
         run.write_metrics(self.history)
         run.write_timing(self.history)
+        if self.predictions:
+            run.write_predictions(self.predictions)
         run.begin(self.record, self.cell, self.preparation, self.examples)
 
     def __getstate__(self) -> dict[str, Any]:
         documents = {name: getattr(self, name).document() for name in ("record", "cell", "preparation")}
         weights = {name: value.numpy() for name, value in self.weights.items()}
-        return {**documents, "weights": weights, "history": self.history, "examples": self.examples}
+        return {**vars(self), **documents, "weights": weights}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
         self.record = read_manifest(state["record"], "a pickled network")
         self.cell = cells.choose(state["cell"])
         self.preparation = Preparation.read(state["preparation"], "a pickled network")
         self.weights = {name: torch.from_numpy(value) for name, value in state["weights"].items()}
-        self.history, self.examples = state["history"], state["examples"]

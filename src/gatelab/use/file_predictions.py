@@ -13,7 +13,7 @@ from scipy.special import softmax
 from gatelab import floats
 from gatelab.data import series_tables, sources, timestamps, wide_tables
 from gatelab.data.formats import TABLES, read_table
-from gatelab.data.formats.sequence_files import read_npz, read_sequences
+from gatelab.data.formats.sequence_files import read_npz, read_sequence, sequence_of
 from gatelab.data.learnable import class_order, label_texts
 from gatelab.data.reading import Reading
 from gatelab.data.sequences import Sequences
@@ -72,12 +72,15 @@ def read(path: Path, preparation: Preparation) -> Sequences:
     reading = reading_of(preparation)
     columns = _columns(preparation)
     table = None
-    if path.is_file() and path.suffix.lower() in (*TABLES, ".npy"):
-        table = None if path.suffix.lower() == ".npy" else read_table(path, preparation.header)
-        layout = None if table is None else _layout(table, preparation)
+    if path.suffix.lower() == ".npy" and path.is_file():
+        sequence, _ = read_sequence(path, columns, reading.fill)
+        return replace(_checked(str(path), [sequence], preparation), names=[path.name])
+    if path.suffix.lower() in TABLES and path.is_file():
+        table = read_table(path, preparation.header)
+        layout = _layout(table, preparation)
         if layout is None:
-            sequences, _ = read_sequences([path], columns, reading.fill)
-            return replace(_checked(str(path), sequences, preparation), names=[path.name])
+            sequence = sequence_of(table, columns, reading.fill)
+            return replace(_checked(str(path), [sequence], preparation), names=[path.name])
         reading = reading.resolved(layout=layout)
     is_tokens = preparation.kind == "tokens"
     if is_tokens and reading.layout == "long":

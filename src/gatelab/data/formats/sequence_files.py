@@ -11,6 +11,7 @@ from gatelab.data.advice import Location, RefusalError
 from gatelab.data.formats import read_table
 from gatelab.data.gaps import FILLS, fill_missing
 from gatelab.data.reading import Fill
+from gatelab.data.table import Table
 from gatelab.errors import DataError, first_of
 from gatelab.sealed import UNREADABLE, plain_array, plain_arrays
 
@@ -25,6 +26,21 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
         raise DataError(f"{path} cannot be read as an .npz of plain arrays: {error}") from error
 
 
+def sequence_of(table: Table, columns: tuple[str, ...] = (), fill: Fill | None = None) -> np.ndarray:
+    """A table of numbers as one sequence (T, D); with `columns`, it must have exactly these, in any order."""
+    if table.texts:
+        raise DataError(
+            f"{table.path}: the column {next(iter(table.texts))!r} is not numeric: expected numeric columns only"
+        )
+    if columns and set(columns) != set(table.names):
+        raise DataError(
+            f"{table.path} has the columns {table.known()}: expected {first_of(columns)}, as in the first sequence"
+        )
+    names = columns or table.names
+    values = fill_missing(table.number_columns(names), fill)
+    return table.pick(names) if np.isnan(values).any() else values
+
+
 def read_sequence(
     path: Path, columns: tuple[str, ...] = (), fill: Fill | None = None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -34,17 +50,7 @@ def read_sequence(
     """
     if path.suffix.lower() != ".npy":
         table = read_table(path)
-        if table.texts:
-            raise DataError(
-                f"{path}: the column {next(iter(table.texts))!r} is not numeric: expected numeric columns only"
-            )
-        if columns and set(columns) != set(table.names):
-            raise DataError(
-                f"{path} has the columns {table.known()}: expected {first_of(columns)}, as in the first sequence"
-            )
-        names = columns or table.names
-        values = fill_missing(table.number_columns(names), fill)
-        return (table.pick(names) if np.isnan(values).any() else values), names
+        return sequence_of(table, columns, fill), columns or table.names
     try:
         values = plain_array(path)
     except UNREADABLE as error:

@@ -9,7 +9,7 @@ import numpy as np
 from gatelab import tasks
 from gatelab.errors import GatelabError
 from gatelab.estimators.fitted import FittedRun
-from gatelab.training import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, learn
+from gatelab.training import ModelSpec, OptimizationSpec, RunSpec, TrainingSpec, train_in_memory
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def fit(X: np.ndarray, y: np.ndarray, recipe: Recipe, seed: int) -> FittedRun:
         threads=recipe.threads, test=False, device="cpu", keep="last",
     )  # fmt: skip
     optimization = recipe.optimization
-    trained = learn(RunSpec(task=task, model=recipe.model, optimization=optimization, training=training))
+    trained = train_in_memory(RunSpec(task=task, model=recipe.model, optimization=optimization, training=training))
     if trained.record.status != "done":
         raise GatelabError(
             f"training ended as {trained.record.status}: expected a smaller learning_rate (it is "

@@ -51,8 +51,8 @@ class TransformRecord(BaseModel):
     log: bool
 
 
-class StampsRecord(BaseModel):
-    """`Stamps` as JSON, without the times."""
+class IndexRecord(BaseModel):
+    """An `Index` as JSON, without the times."""
 
     model_config = ConfigDict(extra="forbid")
     kind: Kind
@@ -72,7 +72,7 @@ class ForecasterRecord(BaseModel):
     parameters: dict[str, Any]
     names: tuple[Name, ...] = Field(min_length=1)
     form: Form
-    stamps: StampsRecord
+    stamps: IndexRecord
     transforms: tuple[TransformRecord, ...] = Field(min_length=1)
     horizon: int = Field(ge=1, le=FARTHEST)
     fh: tuple[Annotated[int, Field(ge=1, le=FARTHEST)], ...] = Field(min_length=1)

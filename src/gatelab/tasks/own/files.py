@@ -79,9 +79,9 @@ class Files(OwnData):
         is_table = self.path.suffix.lower() in TABLES and self.path.is_file()
         return read_table(self.path, self.header) if is_table else None
 
-    def with_options(self, **changes: Any) -> Self:
-        """The same task with some options changed; its table is not read again."""
-        task = super().with_options(**changes)
+    def understood_as(self, **changes: Any) -> Self:
+        """The file as other options understand it: its table is not read again."""
+        task = self.with_options(**changes)
         if (task.path, task.header) == (self.path, self.header) and "table" in self.__dict__:
             task.__dict__["table"] = self.table
         return task
