@@ -7,12 +7,13 @@ from pathlib import Path
 import torch
 
 from gatelab import tasks
-from gatelab.experiments.experiment import Comparison, Experiment, TestFamily
+from gatelab.experiments.experiment import Comparison, Experiment, FamilyOfTests
 from gatelab.experiments.facts import of_task
 from gatelab.experiments.planned import RunName
 from gatelab.experiments.stats import count_tests
 from gatelab.training import ModelSpec, OptimizationSpec, Run, RunSpec, TrainingSpec
 from gatelab.training.manifest import Identity, Machine, Manifest, SpecFacts
+from gatelab.training.run import prediction_arrays
 
 
 def at(directory: Path, name: str) -> Path:
@@ -56,9 +57,8 @@ def written(
         for i, v in enumerate(values)
     ])  # fmt: skip
     targets = torch.tensor([0, 0, 0, 1])  # one of three zeros is predicted as a one
-    run.write_predictions(
-        torch.eye(2)[[0, 1, 0, 1]], targets if metric == "accuracy" else targets.double()[:, None], None
-    )
+    answers = targets if metric == "accuracy" else targets.double()[:, None]
+    run.write_predictions(prediction_arrays(torch.eye(2)[[0, 1, 0, 1]], answers, None))
 
 
 def experiment(
@@ -97,7 +97,7 @@ def experiment(
         models=specs,
         runs=tuple(RunName(model, seed) for model in models for seed in range(seeds)),
         versions={},
-        family=TestFamily(tests=tests or expected, studies=() if tests in (None, expected) else ("one", "other")),
+        family=FamilyOfTests(tests=tests or expected, studies=() if tests in (None, expected) else ("one", "other")),
         threads=1,
         seconds=seconds,
     )

@@ -28,8 +28,7 @@ from gatelab.experiments import config as experiments
 from gatelab.experiments.claims import Claims
 from gatelab.experiments.executors.local import LocalExecutor
 from gatelab.experiments.plan import plan
-from gatelab.experiments.run_process import last_log_line
-from gatelab.training import config
+from gatelab.training import Run, config
 
 CAMPAIGN = CAMPAIGNS / "hostile.py"
 
@@ -368,7 +367,7 @@ def test_a_worker_shows_a_bug_with_its_traceback(tmp_path):
     text = (run / "log.txt").read_text()
     assert "Traceback" in text
     assert "ZeroDivisionError" in text
-    assert last_log_line(run).startswith("this is a bug in gatelab")
+    assert Run(run).last_log_line().startswith("this is a bug in gatelab")
 
 
 def test_a_file_of_cells_cannot_end_the_program(tmp_path, cli):

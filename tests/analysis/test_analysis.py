@@ -13,6 +13,7 @@ from gatelab.analysis import clamping, eigenvalues, gates, horizon, predictions,
 from gatelab.analysis.steps import FixedStep
 from gatelab.models import SequenceClassifier, StepPredictor
 from gatelab.training import Run
+from gatelab.training.run import prediction_arrays
 
 DIGITS = tasks.get("digits", limit=50)
 
@@ -426,7 +427,7 @@ def test_an_untrained_model_has_nothing_to_clamp():
 def test_mistakes_are_sorted_by_how_sure_they_were(tmp_path):
     run = Run(tmp_path)
     scores = torch.tensor([[0.0, 3.0], [1.0, 0.0], [0.0, 1.0], [0.0, 9.0]])
-    run.write_predictions(scores, torch.tensor([0, 0, 0, 1]), None)
+    run.write_predictions(prediction_arrays(scores, torch.tensor([0, 0, 0, 1]), None))
     found = analysis.predictions_of(looked_at(classifier("gru", 3, SENTENCES), SENTENCES, path=tmp_path))
     assert found.worst(5).tolist() == [0, 2]
     assert found.confusion.tolist() == [[1, 2], [0, 1]]
@@ -439,7 +440,7 @@ def test_answers_at_every_step_count_where_they_are_scored(tmp_path):
     scores = torch.nn.functional.one_hot(right, 5).float()
     scores[0, -1] = torch.nn.functional.one_hot((right[0, -1] + 1) % 5, 5) * 4.0
     scores[1, 0] = torch.tensor([0.0, 9.0, 0.0, 0.0, 0.0])  # wrong where it does not count
-    Run(tmp_path).write_predictions(scores, right, None)
+    Run(tmp_path).write_predictions(prediction_arrays(scores, right, None))
     model = StepPredictor("gru", task.input_size, 3, task.output_size)
     found = analysis.predictions_of(looked_at(model, task, path=tmp_path))
     assert found.scored.sum(1).tolist() == [2, 2]
@@ -466,7 +467,7 @@ def test_how_sure_is_of_the_worst_mistake_that_counts(tmp_path):
     ])  # fmt: skip
     said = (right + torch.from_numpy(mistaken)) % 5
     scores = torch.nn.functional.one_hot(said, 5) * torch.from_numpy(sizes)[..., None]
-    Run(tmp_path).write_predictions(scores, right, torch.tensor([6, 6, 5, 6]))
+    Run(tmp_path).write_predictions(prediction_arrays(scores, right, torch.tensor([6, 6, 5, 6])))
     seen = looked_at(StepPredictor("gru", task.input_size, 3, task.output_size), task, path=tmp_path)
     answers = analysis.predictions_of(seen)
     probability = np.exp([2.0, 3.0, 1.0]) / (np.exp([2.0, 3.0, 1.0]) + 4)
@@ -486,7 +487,7 @@ def test_answers_beyond_an_end_do_not_count(tmp_path):
     said = right.clone()
     said[0, 3] += 1.0
     said[0, 4:] += 100.0
-    Run(tmp_path).write_predictions(said, right, lengths)
+    Run(tmp_path).write_predictions(prediction_arrays(said, right, lengths))
     found = analysis.predictions_of(looked_at(StepPredictor("gru", 1, 3, 1), task, path=tmp_path))
     assert found.error[0] == pytest.approx(0.25)
     assert not found.error[1:].any()

@@ -8,7 +8,7 @@ from known import experiment
 
 from gatelab import formatting, style
 from gatelab.experiments import stats
-from gatelab.experiments.experiment import TestFamily
+from gatelab.experiments.experiment import FamilyOfTests
 from gatelab.experiments.results import ModelResult, Results, RunResult, failures_of
 from gatelab.report import figures, tables, write_report
 from gatelab.report.paper import manuscript
@@ -35,7 +35,7 @@ def results_of(values: dict[str, list[float]], metric="accuracy", tests=1, base=
     larger = metric == "accuracy"
     return Results(
         metric=metric, seconds=1.0, classes=(), base=base, design=design or {}, models=models,
-        baseline=more.pop("baseline", None), family=TestFamily(tests=tests, **more),
+        baseline=more.pop("baseline", None), family=FamilyOfTests(tests=tests, **more),
         comparisons=tuple(stats.compare(by_seed, tests, larger, base)),
         effects=tuple(stats.effects(by_seed, design or {}, tests)), failures=failures_of(models, metric),
     )  # fmt: skip

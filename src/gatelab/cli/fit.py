@@ -48,26 +48,26 @@ def fit(
     from gatelab.fitting import file_task
 
     task = file_task.read(file, target, assignments(option or [], "--option", "id=patient"))
-    changes = settings(change or [])
+    options = {"cell": cell, "epochs": epochs, "seed": seed, "threads": threads, "changes": settings(change or [])}
     try:
         if not task.forecasts:
             if horizon is not None:
                 raise GatelabError(f"{file} has sequences with targets, and --horizon is for a series: leave it out")
-            _fit_sequences(task, output_dir, quiet, (cell, epochs, seed, threads, changes))
+            _fit_sequences(task, output_dir, quiet, **options)
             return
-        _fit_series(task, output_dir, quiet, (horizon, cell, epochs, seed, threads, changes))
+        _fit_series(task, output_dir, quiet, horizon=horizon, **options)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _fit_sequences(task: Files, path: Path, quiet: bool, given: tuple[Any, ...]) -> None:
+def _fit_sequences(task: Files, path: Path, quiet: bool, **options: Any) -> None:
     from gatelab.estimators import restarting
     from gatelab.fitting import assumptions, page, sequence_fit, words
     from gatelab.report.progress import reporter
     from gatelab.training import Run
     from gatelab.training.run import REPORT
 
-    spec = sequence_fit.spec_of(task, *given)
+    spec = sequence_fit.spec_of(task, **options)
     _say(assumptions.of_sequences(task, spec), assumptions.cautions(task), quiet)
     try:
         found = restarting.train_or_restart(spec, path, reporter(quiet))
@@ -86,7 +86,7 @@ def _fit_sequences(task: Files, path: Path, quiet: bool, given: tuple[Any, ...])
         typer.echo(f"The report is {path / REPORT}")
 
 
-def _fit_series(task: Files, path: Path, quiet: bool, given: tuple[Any, ...]) -> None:
+def _fit_series(task: Files, path: Path, quiet: bool, **options: Any) -> None:
     from gatelab.disk import clear_folders, refuse_place
     from gatelab.estimators.forecasting import progress
     from gatelab.fitting import assumptions, forecasts, page, series_fit, words
@@ -94,7 +94,7 @@ def _fit_series(task: Files, path: Path, quiet: bool, given: tuple[Any, ...]) ->
     from gatelab.report.progress import ForecasterProgress
     from gatelab.training.run import BACKTEST, REPORT
 
-    plan = series_fit.plan(task, *given)
+    plan = series_fit.plan(task, **options)
     clear_folders(path)
     if forecasts.is_done(plan, path):
         _note(f"{path} holds the forecaster of this fit already\nThe report is {path / REPORT}", quiet)

@@ -16,7 +16,7 @@ from gatelab.experiments.executors import Executor
 from gatelab.experiments.experiment import (
     EXPERIMENT,
     Comparison,
-    TestFamily,
+    FamilyOfTests,
     experiment_of,
     planned,
     planned_family,
@@ -60,7 +60,7 @@ def bench(spec: BenchSpec, directory: Path, executor: Executor, watcher: Watcher
         return execute(runs, directory, executor, watcher or Watcher())
 
 
-def write_plan(spec: BenchSpec, runs: list[Planned], directory: Path, threads: int, family: TestFamily) -> None:
+def write_plan(spec: BenchSpec, runs: list[Planned], directory: Path, threads: int, family: FamilyOfTests) -> None:
     """Write a checked plan, from which workers on any machine can execute it; `family` has all tests that are corrected
     together. The number of threads per run stays that of the first plan: results depend on it, in the last bit.
     """

@@ -65,7 +65,7 @@ class Comparison(Record):
         return cls.read(spec.document(), "the config")
 
 
-class TestFamily(Record):
+class FamilyOfTests(Record):
     """The tests that are corrected for together."""
 
     tests: int = Field(ge=0)
@@ -82,7 +82,7 @@ class Experiment(Record):
     runs: tuple[RunName, ...]
     trials: tuple[TrialName, ...] = ()
     versions: dict[str, str]
-    family: TestFamily
+    family: FamilyOfTests
     threads: int = Field(ge=1, le=1024)  # per run
     seconds: float
 
@@ -118,13 +118,15 @@ class Experiment(Record):
         sealed.write_json(directory / EXPERIMENT, self.document())
 
 
-def planned_family(studies: dict[str, BenchSpec]) -> TestFamily:
+def planned_family(studies: dict[str, BenchSpec]) -> FamilyOfTests:
     """The family of tests over all studies of an experiment. It depends on the plan only, not on the outcome."""
     tests = sum(count_tests(list(spec.models), spec.base, spec.design) for spec in studies.values())
-    return TestFamily(tests=tests, studies=tuple(name for name in studies if name))
+    return FamilyOfTests(tests=tests, studies=tuple(name for name in studies if name))
 
 
-def experiment_of(spec: BenchSpec, runs: list[Planned], seconds: float, threads: int, family: TestFamily) -> Experiment:
+def experiment_of(
+    spec: BenchSpec, runs: list[Planned], seconds: float, threads: int, family: FamilyOfTests
+) -> Experiment:
     """The experiment of a plan. It has equations instead of the user's code, so that a directory can be read on a
     machine without it.
     """

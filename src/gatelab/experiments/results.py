@@ -20,10 +20,9 @@ from gatelab.disk import within
 from gatelab.errors import DataError
 from gatelab.experiments import stats
 from gatelab.experiments.claims import Claims
-from gatelab.experiments.experiment import RESULTS, Experiment, TestFamily
+from gatelab.experiments.experiment import RESULTS, Experiment, FamilyOfTests
 from gatelab.experiments.failures import Failures, failures
 from gatelab.experiments.planned import RunName
-from gatelab.experiments.run_process import last_log_line
 from gatelab.experiments.stats import BySeed, Design, Effect, PairedComparison, Summary
 from gatelab.experiments.tuning.outcome import SearchResult, Settled, is_as_chosen, search_result, settled
 from gatelab.formatting import BITS, PERCENT, SMALLER_IS_BETTER
@@ -90,7 +89,7 @@ class Results(Record):
     baseline: Baseline | None
     base: str | None
     design: Design
-    family: TestFamily
+    family: FamilyOfTests
     models: dict[str, ModelResult]
     comparisons: tuple[PairedComparison, ...]
     effects: tuple[Effect, ...]
@@ -204,7 +203,7 @@ def _outcome(planned: RunName, experiment: Settled, directory: Path) -> _Outcome
     try:
         run = Run(within(directory, directory / place))
         if not run.exists():
-            reason = last_log_line(run.path) if not _is_held(run, planned, directory) else ""  # before it was a run
+            reason = run.last_log_line() if not _is_held(run, planned, directory) else ""  # before it was a run
             status: Any = "failed" if reason else "missing"
             return _Outcome(result=RunResult(seed=seed, place=place, status=status, reason=reason))
         manifest, history = run.manifest(), run.metrics()

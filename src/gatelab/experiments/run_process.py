@@ -24,12 +24,12 @@ import torch
 
 import gatelab
 from gatelab import memory
-from gatelab.disk import whole_file, within
-from gatelab.errors import BusyError, DataError, GatelabError, bug_report
+from gatelab.disk import whole_file
+from gatelab.errors import BusyError, GatelabError, bug_report
 from gatelab.experiments.claims import Claim, adopted
 from gatelab.experiments.planned import Planned
 from gatelab.experiments.tuning.search import pruner_of
-from gatelab.training import config, train
+from gatelab.training import Run, config, train
 from gatelab.training.reporter import Reporter
 from gatelab.training.run import LOG, PROGRESS
 from gatelab.training.spec import RunSpec
@@ -92,7 +92,7 @@ def status(process: subprocess.Popen[bytes], path: Path) -> tuple[str, str]:
         return "killed", f"its process was killed by {signal.Signals(-code).name}"
     if code in STATUSES:
         return STATUSES[code], ""
-    return "failed", last_log_line(path) or f"its process ended with code {code}"
+    return "failed", Run(path).last_log_line() or f"its process ended with code {code}"
 
 
 class ClaimCheck(Reporter):
@@ -147,16 +147,6 @@ class ProgressFile(Reporter):
         content = {"epochs_done": epochs_done, "epochs": self.epochs, "best": self.best, "seconds_left": left}
         with contextlib.suppress(OSError), whole_file(self.path, sync=False) as file:  # an error must not end the run
             file.write(json.dumps(content).encode())
-
-
-def last_log_line(path: Path) -> str:
-    """The last line in the log of a run; empty if there is none."""
-    try:
-        log = within(path, path / LOG)
-        lines = log.read_text(errors="replace").strip().splitlines() if log.is_file() else []
-    except (OSError, DataError) as error:
-        return str(error)
-    return lines[-1] if lines else ""
 
 
 def _stop_without_parent() -> None:

@@ -40,6 +40,7 @@ class SequenceFit:
 
 def spec_of(
     task: Files,
+    *,
     cell: str | None,
     epochs: int | None,
     seed: int,

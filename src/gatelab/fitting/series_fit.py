@@ -134,6 +134,7 @@ class SeriesFit(Backtested):
 
 def plan(
     task: Files,
+    *,
     horizon: int | None,
     cell: str | None,
     epochs: int | None,

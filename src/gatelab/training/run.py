@@ -191,6 +191,15 @@ class Run:
             raise sealed.damaged(self.path / PREDICTIONS, f"expected {self.preparation.output_size} scores or numbers")
         return arrays
 
+    def last_log_line(self) -> str:
+        """The last line in the log of a worker's run; empty if there is none."""
+        try:
+            log = self.file(LOG)
+            lines = log.read_text(errors="replace").strip().splitlines() if log.is_file() else []
+        except (OSError, DataError) as error:
+            return str(error)
+        return lines[-1] if lines else ""
+
     # Writing.
 
     def begin(
