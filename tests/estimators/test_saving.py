@@ -164,12 +164,15 @@ FITTED = (
     KILLED
     + """
 from gatelab.disk import clear_folders, refuse_place, write_text
-from gatelab.fitting import forecasts, series, source
+from gatelab.fitting import file_task, forecasts, series_fit
 
 _, given, place = sys.argv
 settings = {(name,): value for name, value in eval(given).items()}
-plan = series.plan(source.read(Path(place).parent / "series.csv", "v", {}), 2, None, None, 0, None, settings)
-fit = series.fitted(series.backtested(plan))
+plan = series_fit.plan(
+    file_task.read(Path(place).parent / "series.csv", "v", {}),
+    horizon=2, cell=None, epochs=None, seed=0, threads=None, changes=settings,
+)
+fit = series_fit.fit_whole(series_fit.run_backtest(plan))
 
 
 def save():
