@@ -56,6 +56,20 @@ def test_clocks_and_calendars_are_recognised_with_and_without_gaps(times, interv
     np.testing.assert_array_equal(found.complete[found.positions], kept)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.5, "0.5 seconds"), (90, "90 seconds"), (5400, "90 minutes"), (129_600, "36 hours"), (1_209_600, "2 weeks")],
+)
+def test_an_interval_is_a_whole_number_of_its_largest_unit(seconds, said):
+    assert time_intervals.duration(1e6 * seconds) == said
+
+
+def test_times_are_written_as_all_of_their_series():
+    midnight, noon = np.array(["2024-01-02T00:00"], "datetime64[s]"), np.array(["2024-01-01T12:00"], "datetime64[s]")
+    assert timestamps.format_times(midnight) == ["2024-01-02"]
+    assert timestamps.format_times(midnight, noon) == ["2024-01-02 00:00:00"]
+
+
 def test_irregular_times_have_no_interval():
     seconds = np.cumsum(np.random.RandomState(0).randint(1, 1000, 50))
     assert time_intervals.regular(seconds.astype("datetime64[s]")) is None
@@ -164,6 +178,14 @@ def test_the_order_of_time(tmp_path):
         content(path)
     assert content(path, time="time").values[:, 0].tolist() == list(range(120))
     assert content(path, time="none").values[:, 0].tolist() == shuffled.tolist()
+
+
+@pytest.mark.parametrize(("how", "pick"), [("first", min), ("last", max)])
+def test_rows_of_one_time_keep_their_order_when_they_are_sorted(tmp_path, how, pick):
+    days = np.random.RandomState(0).permutation(np.repeat(np.arange(60), 2))
+    path = series(tmp_path, [DAYS[day] for day in days])  # of the values 0, 1, …
+    merged = content(path, time="time", aggregate=how).values[:, 0]
+    assert merged.tolist() == [pick(np.flatnonzero(days == day)) for day in range(60)]
 
 
 def test_offsets_from_utc_and_fractions_of_seconds(tmp_path):

@@ -130,6 +130,7 @@ def test_years_are_times_and_are_continued(tmp_path):
             "layout=wide,label=outcome if each row .* layout=series",
         ),
         (rows("kind,x0,x1,x2", "{q},{v[0]},{v[1]},{v[2]}"), "has numbered columns and 'kind', and it is not clear"),
+        (rows("label,t0,t1,t2,age", "{c},{v[0]},{v[1]},{v[2]},{v[3]}"), "a column 'label', and it is not clear"),
     ],
 )
 def test_an_unclear_table_is_refused_with_the_option_that_reads_it(tmp_path, text, message):
@@ -230,6 +231,13 @@ def test_a_wide_table_with_a_header(tmp_path, head):
     assert content.values.shape == (31, 4, 1)
     assert content.ends.tolist() == [3] * 30 + [4]
     assert content.classes == ("x", "y")
+
+
+def test_a_row_ends_with_its_last_value_not_with_its_first_gap(tmp_path):
+    path = write(tmp_path, "label,t0,t1,t2,t3\na,1,,3,4\nb,1,2,,\na,,2,3,\n")
+    content = tasks.get("files", path=path, fill="interpolate").content
+    assert content.ends.tolist() == [4, 2, 3]
+    assert content.values[..., 0].tolist() == [[1, 2, 3, 4], [1, 2, 0, 0], [2, 2, 3, 0]]
 
 
 def test_the_options_of_a_refusal_read_the_table(tmp_path):

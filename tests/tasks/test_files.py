@@ -268,6 +268,7 @@ def test_padding_is_ignored(tmp_path):
         ({"X": X, "y": np.zeros((30, 6, 0), bool)}, r"y has no labels, its shape is \(30, 6, 0\)"),
         ({"X": X, "y": np.zeros((30, 0), "U1")}, r"y has no labels, its shape is \(30, 0\)"),
         ({"X": X, "y": np.arange(30) % 2, "lengths": np.full(30, 7)}, "integers from 1 to 6"),
+        ({"X": X, "y": np.arange(30) % 2, "lengths": np.arange(30) % 6}, "integers from 1 to 6"),
         ({"X": X, "y": np.zeros((30, 5, 1))}, r"float64 of shape \(30, 5, 1\)"),
         ({"X": X, "y": np.array([None] * 30)}, "cannot be read as an .npz of plain arrays"),
     ],
