@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import doctest
 import importlib.util
+import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,6 +34,7 @@ from gatelab.estimators import defaults, holding_out, restarting, weighting
 from gatelab.sklearn import RecurrentClassifier, RecurrentRegressor
 from gatelab.training import Run, TrainingSpec
 from gatelab.training.objective import Objective
+from gatelab.training.reporter import Reporter
 from gatelab.training.verify import verify
 from gatelab.use.file_predictions import predict
 from gatelab.use.inputs import Sequences
@@ -363,6 +366,18 @@ def test_verbose_shows_a_line_per_epoch_or_a_bar(capsys, monkeypatch):
     assert "The run is in" not in shown
 
 
+def test_ctrl_c_ends_a_fit(monkeypatch):
+    class Interrupting(Reporter):
+        def epoch(self, line, better):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    model = RecurrentClassifier(**QUICK)
+    monkeypatch.setattr(model, "_reporter", Interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert not hasattr(model, "run_")
+
+
 def test_batches_are_nearly_equal():
     found = {n: defaults.even_batches(n, 16) for n in (1, 16, 17, 50, 67, 200)}
     assert found == {1: 1, 16: 16, 17: 9, 50: 13, 67: 14, 200: 16}
@@ -515,7 +530,9 @@ def test_a_saved_estimator_is_a_run(early_stopping, tmp_path):
 def test_a_regressor_is_saved_with_its_units(tmp_path):
     model = RecurrentRegressor(**QUICK).fit(X, np.stack([SUMS, -SUMS], 1))
     model.save(tmp_path / "run")
-    np.testing.assert_array_equal(RecurrentRegressor.load(tmp_path / "run").predict(X), model.predict(X))
+    again = RecurrentRegressor.load(tmp_path / "run")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert vars(again).keys() == vars(model).keys()
     np.testing.assert_allclose(gatelab.load(tmp_path / "run").predict(X), model.predict(X), rtol=1e-5)
 
 

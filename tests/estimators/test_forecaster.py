@@ -169,6 +169,11 @@ def test_horizons_of_sktime_are_understood():
     assert horizons.read(ForecastingHorizon()).tolist() == [1, 3]
 
 
+def test_future_dates_in_any_order_are_steps_ahead():
+    index = read(MONTHLY).index
+    assert horizons.relative(index.ahead(4)[[3, 0]], index).tolist() == [1, 4]
+
+
 def test_arrays_give_arrays():
     one = RecurrentForecaster(**QUICK, season=12).fit(MONTHLY.to_numpy(), fh=3)
     assert one.predict().shape == (1,)
@@ -460,6 +465,12 @@ def test_a_constant_window_has_the_scale_1():
     np.testing.assert_allclose(forecaster.predict(), [3, 3], atol=0.2)
 
 
+def test_a_window_that_is_constant_but_for_rounding_has_the_scale_1():
+    rounded = np.array([0.3, 0.1 + 0.2] * 3)[None, :, None]
+    assert np.ptp(rounded) > 0
+    assert Transform("window", 6).scale(rounded).tolist() == [[[1.0]]]
+
+
 def test_all_kinds_have_the_scale_of_the_steps_that_are_read():
     wild = np.array([900.0, -900, 900, -900, 1, 2, 4, 7])[None, :, None]  # the first season, which is compared with
     for kind in KINDS:
@@ -510,6 +521,12 @@ def test_the_transform_is_chosen_on_the_held_out_part():
 def test_a_long_context_is_compared_where_a_shorter_held_out_part_has_room_for_it():
     forecaster = RecurrentForecaster(**{**SMALL, "num_steps": 4, "log": False}, season=12, window=4)
     assert "seasonal" in forecaster.fit(MONTHLY.to_numpy()[:30], fh=[1]).validation_
+
+
+def test_a_context_without_room_before_the_held_out_part_is_not_compared():
+    forecaster = RecurrentForecaster(**{**SMALL, "num_steps": 4, "log": False}, season=12, window=4)
+    compared = forecaster.fit(MONTHLY.to_numpy()[:20], fh=[1]).validation_
+    assert list(compared)[:3] == ["window", "difference", "window and difference"]
 
 
 def test_the_held_out_part_has_errors_for_the_farthest_step():
