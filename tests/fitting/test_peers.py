@@ -10,9 +10,10 @@ from sklearn.metrics import r2_score
 from sklearn.neighbors import NearestNeighbors
 
 from gatelab import tasks
+from gatelab.analysis.predictions import Predictions
 from gatelab.estimators import ridge
 from gatelab.fitting import gap, peers
-from gatelab.fitting.comparison import MethodComparison
+from gatelab.fitting.comparison import MAJORITY, MethodComparison, compare
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.normal(size=(40, 12, 2))
@@ -135,6 +136,13 @@ def test_methods_that_would_take_long_are_left_out(monkeypatch):
         "the training set has one class"
     )
     assert peers.why_none(tasks.from_arrays(X, X[..., 0])).endswith("have no answer at every step")
+
+
+def test_the_majority_class_is_that_of_the_training_set():
+    task = tasks.from_arrays(X, np.where(SPLIT == "train", Y > 0, Y > 1).astype(int), split=SPLIT)
+    true, ones = task.test.targets.numpy(), np.ones(10)
+    ours = Predictions(true, true, ones > 0, ones, 0 * ones, None, 10)
+    assert compare(task, ours).scores[MAJORITY] == true.mean() < 0.5
 
 
 def test_the_spread_of_each_target_is_that_around_its_own_mean():

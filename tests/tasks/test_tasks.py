@@ -310,6 +310,13 @@ def test_persistence_is_scored_on_all_windows_whatever_the_blocks():
     assert whole.by_column == pytest.approx([whole.value])
 
 
+def test_persistence_of_two_equal_columns_is_that_of_one():
+    values = np.sin(np.arange(300) / 4)
+    one, two = (persistence(tasks.from_arrays(np.stack([values] * count, 1), length=12)) for count in (1, 2))
+    assert two.value == pytest.approx(one.value)
+    assert two.by_column == pytest.approx([one.value] * 2)
+
+
 def test_a_series_drifts_if_one_of_its_columns_does():
     steady, rising = np.tile([0.0, 1.0], 50), np.arange(100.0)
     assert series.outside_training_range(np.stack([steady, rising], 1), 2) == 1

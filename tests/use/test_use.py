@@ -259,6 +259,9 @@ def test_words_are_taken_as_they_are(tmp_path):
     assert (model.predict(numbers) == expected[:5]).all()
     one_hot = np.eye(task.input_size)[numbers[0]]
     assert model.predict(one_hot) == expected[0]
+    for vectors in (0 * one_hot, one_hot + np.roll(one_hot, 1, 1)):
+        with pytest.raises(ValueError, match="not one-hot: expected a single 1 per step"):
+            model.predict(vectors)
     with pytest.raises(ValueError, match="unknown word in X: 'cart'; did you mean 'cat"):
         model.predict("the cart that")
     with pytest.raises(ValueError, match="indices in the vocabulary"):
@@ -482,10 +485,13 @@ def test_predict_takes_every_kind_of_file_with_and_without_labels(own, tmp_path,
         assert [said[f"{i:02}" if str(i) not in said else str(i)] for i in range(12)] == expected
         assert ("12 predictions: accuracy" in err) == scored
     assert predict(model, tmp_path / "labelled.npz").note == ""
-    np.savez(tmp_path / "strange.npz", **{**new, "y": np.where(np.arange(12) == 3, "down", new["y"])})
+    true = np.where(np.arange(12) == 3, "down", new["y"])
+    np.savez(tmp_path / "strange.npz", **{**new, "y": true})
     strange = predict(model, tmp_path / "strange.npz")
     assert strange.note == "labels unknown to the model count as errors: down"
     assert strange.scores["accuracy"] == np.mean(np.delete(new["y"] == expected, 3)) * 11 / 12
+    found = [np.mean(np.array(expected)[true == label] == label) for label in ("down", "left", "right", "up")]
+    assert strange.scores["recall"] == pytest.approx(np.mean(found))  # every class counts the same
     code, out, _ = cli("predict", own, tmp_path / "flat" / "03.csv", "--proba")
     assert out.splitlines()[0] == "sequence,predicted,p(left),p(right),p(up)"
     assert out.splitlines()[1].split(",")[1] == expected[3]
