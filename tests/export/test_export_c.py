@@ -235,6 +235,30 @@ def test_no_steps_leave_the_answer_and_the_state_as_they_are(tmp_path):
     assert set(state) == {0.25}
 
 
+TOKENS = """
+#include "network.h"
+int main(void)
+{
+    const int x[] = {0, SIZE, -1};
+    network_state state;
+    float out[NETWORK_OUTPUTS];
+    network_begin(&state);
+    network_run(x, 3, &state, out);
+    return 0;
+}
+"""
+
+
+def test_tokens_that_are_not_in_the_vocabulary_are_not_looked_up(tmp_path):
+    _, whole = exported.kinds()["embedding"]
+    write(whole, tmp_path / "c", Settings())
+    (tmp_path / "c" / "main.c").write_text(TOKENS.replace("SIZE", str(whole.input_size)))
+    stops = ("-fsanitize=bounds", "-fsanitize-undefined-trap-on-error")  # where an array is read beyond its end
+    files = [str(tmp_path / "c" / name) for name in ("main.c", "network.c")]
+    subprocess.run(["gcc", *FLAGS, *stops, "-o", str(tmp_path / "said"), *files, "-lm"], check=True)
+    subprocess.run([str(tmp_path / "said")], check=True)
+
+
 def test_a_comment_has_no_trigraphs():
     assert "??" not in comment("what??/ and ???) again")
 

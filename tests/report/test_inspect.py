@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib.image
 import numpy as np
@@ -252,3 +253,10 @@ def test_a_stem_is_refused_in_words(tmp_path, cli):
     code, _, err = cli("inspect", tmp_path / "run")
     assert code == 2
     assert "has a stem: its layers read sequences that convolutions have shortened" in err
+
+
+def test_the_gradient_at_the_first_step_is_told_in_units_of_that_at_the_last():
+    norms = SimpleNamespace(first=np.array([[0.02]]), by_step=np.array([[[0.02, 0.1, 0.5]]]))
+    inspection = SimpleNamespace(subject=SimpleNamespace(layer=0), gradient=norms, recorded=norms)
+    (sentence,) = words.gradients(inspection)
+    assert "first step is 0.04 times that at its last step (0.02 and 0.5, means" in sentence
