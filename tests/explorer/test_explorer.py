@@ -43,7 +43,7 @@ RUNS = {
     "tokens": ("agreement:size=1500,gap=5,shortest_gap=3", {"hidden_size": 8, "num_epochs": 8}),
     "recall": ("recall:delay=4,size=200,symbols=3", {"cell": "peephole_lstm", "hidden_size": 6, "embedding_size": 4}),
     "sine": ("sine:duration=300,length=20", {"cell": "lstm", "hidden_size": 5, "num_layers": 2}),
-    "adding": ("adding:length=7,size=100", {"cell": "rnn", "hidden_size": 5}),
+    "adding": ("adding:length=7,size=100", {"cell": "rnn", "hidden_size": 12}),
     "copy": (
         "copy:length=2,pause=2,symbols=9,size=50",
         {"cell": "agru", "hidden_size": 4, "bidirectional": True, "num_layers": 2, "residual": True},
@@ -922,6 +922,24 @@ def test_undo_keeps_the_first_step_of_a_clamp_within_the_input(view):
     assert values(page)["from"] == steps - 1
 
 
+def test_the_keys_that_undo_what_is_typed_undo_nothing_else(view):
+    page = view("tokens")
+    page.get_by_label("clamp to 0").click()
+    page.locator("#editor textarea").focus()
+    page.keyboard.press("Control+z")
+    settle(page)
+    assert len(values(page)["clamps"]) == 1
+
+
+def test_a_shorter_input_keeps_the_first_step_of_a_clamp_within_it(view):
+    page = view("tokens")
+    page.get_by_label("first step").fill("3")
+    page.get_by_label("first step").press("Enter")
+    assert values(page)["from"] == 2
+    page.locator("#editor textarea").fill("the cats")
+    assert values(page)["from"] == 1
+
+
 # The link.
 
 
@@ -1081,6 +1099,14 @@ def test_units_are_selected_with_keys(view):
     said = page.locator("#pointed-0[aria-live=polite]").text_content()
     assert said.startswith(f"z of unit {unit} at step 8: ")
     assert said.endswith("; selected")
+
+
+def test_selected_units_are_in_the_order_of_their_numbers(view):
+    page = view("adding")
+    page.locator(".map.front .plot").focus()
+    for key in (*["ArrowDown"] * 11, "Enter", *["ArrowUp"] * 8, "Enter"):
+        page.keyboard.press(key)
+    assert values(page)["units"][0] == [2, 10]
 
 
 # Size and speed.
