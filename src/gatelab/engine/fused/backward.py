@@ -5,7 +5,7 @@ from __future__ import annotations
 from gatelab.engine.fused.kernel_source import KernelSource
 from gatelab.engine.fused.phases import LinearSum
 from gatelab.engine.fused.pointwise import Pass
-from gatelab.engine.fused.writer import Writer, indented
+from gatelab.engine.fused.writer import Parts, Writer, indented
 from gatelab.lang.graph import Matrix, Node, Transpose
 
 WORTH_THREADS = 1 << 16  # floats of weight gradients that one thread would take longer to add up than several
@@ -37,10 +37,31 @@ class _Backward(Writer):
 
     def write(self) -> str:
         """The C++ of the backward pass."""
-        signature, states = self.signature, self.source.states
+        sizes, pointers = self._sizes(), self._all_pointers()
+        parameters = self.add_parameters()
+        self.hoist()
+        self.prepared["zeros"] = "Hp > Dp ? Hp : Dp"
+        self.initialization.append("zero(zeros, Hp > Dp ? Hp : Dp);")
+        self._add_packing()
+        own, shared = self._arrays_of_rows(), self._arrays_of_sums()
+        before, body = self._divided(), self._body()
+        parts = Parts(
+            parameters=parameters, sizes=sizes, pointers=pointers, own=own, shared=shared, before=before, body=body,
+            after=self._collect(shared),
+            meeting="pooled ? Meeting::NEEDED : team ? Meeting::OPTIONAL : Meeting::NONE",
+            division=["const long parts = parts_of(tape, B);", "if (parts > 1) team = 0, threads = parts;"],
+            shares="parts",
+        )  # fmt: skip
+        return self.text(parts)
+
+    def _sizes(self) -> list[str]:
         names = ["T", "B", "D", "H", "Hp", "Dp", "x_t", "x_b", "d_output_t", "d_output_b"]
         names += ["wanted_team", "wanted_threads", "chunk_rows", "most_floats", "begins"]
-        sizes = [signature.size(name) for name in names]
+        return [self.signature.size(name) for name in names]
+
+    def _all_pointers(self) -> list[str]:
+        """The arguments that are addresses, and what follows from them."""
+        signature, states = self.signature, self.source.states
         pointers = [signature.pointer("prepared"), signature.pointer("x"), signature.pointer("tape", "float*")]
         pointers += [signature.pointer("lengths", "const int64_t*"), signature.pointer("resets", "const uint8_t*")]
         pointers += [signature.pointer(name) for name in ("d_output", *(f"d_final_{s}" for s in states), "d_gates")]
@@ -52,30 +73,35 @@ class _Backward(Writer):
             f"[[maybe_unused]] const float* const d_gate_{gate} = d_gates ? d_gates + {k} * T * B * Hp : nullptr;"
             for k, gate in enumerate(self.source.gates)
         ]
-        pointers += self._wanted_columns()
-        parameters = self.add_parameters()
-        self.hoist()
-        self.prepared["zeros"] = "Hp > Dp ? Hp : Dp"
-        self.initialization.append("zero(zeros, Hp > Dp ? Hp : Dp);")
-        self._add_packing()
+        return pointers + self._wanted_columns()
 
-        kept = "chunk" if self.ahead else "1"
-        own = {"linears": f"{kept} * most * ld", "adjoints": "chunk * most * ldg"}
-        own["expressions"] = f"chunk * most * {len(self.recomputed)} * Hp"
-        own["temporaries"] = f"most * {len(self.temporaries)} * Hp"
-        own["reduced"] = f"most * {len(self.reductions)}"
-        own["direct"] = "chunk * most * Hp" if self.source.gradient.itself is not None else "0"
-        own["input_rows"] = "d_x ? chunk * most * Dp : 0"
-        own["small"] = f"{len(self.sums)} * Hp"
+    def _arrays_of_rows(self) -> dict[str, str]:
+        """The arrays of each thread's rows, and their sizes."""
+        arrays = {
+            "linears": f"{'chunk' if self.ahead else '1'} * most * ld",
+            "adjoints": "chunk * most * ldg",
+            "expressions": f"chunk * most * {len(self.recomputed)} * Hp",
+            "temporaries": f"most * {len(self.temporaries)} * Hp",
+            "reduced": f"most * {len(self.reductions)}",
+            "direct": "chunk * most * Hp" if self.source.gradient.itself is not None else "0",
+            "input_rows": "d_x ? chunk * most * Dp : 0",
+            "small": f"{len(self.sums)} * Hp",
+        }
         # D and E: adjoints of the states after and before the step. S: of initial states where sequences begin anew.
-        own |= {f"D_{s}": "most * Hp" for s in states}
-        own |= {f"E_{s}": "most * Hp" for s in self.source.live}
-        own |= {f"S_{s}": "resets ? most * Hp : 0" for s in self.source.live}
-        shared = {f"sums_{operand}": f"copies * {self._size(node)}" for node, operand in self.source.operands.items()}
-        shared["small_sums"] = f"threads * {self._small_size()}"
-        shared["scratches"] = "threads * (Hp + APART)"
+        arrays |= {f"D_{s}": "most * Hp" for s in self.source.states}
+        arrays |= {f"E_{s}": "most * Hp" for s in self.source.live}
+        return arrays | {f"S_{s}": "resets ? most * Hp : 0" for s in self.source.live}
+
+    def _arrays_of_sums(self) -> dict[str, str]:
+        """The arrays that all threads share, and their sizes."""
+        sums = {f"sums_{operand}": f"copies * {self._size(node)}" for node, operand in self.source.operands.items()}
+        small = {"small_sums": f"threads * {self._small_size()}", "scratches": "threads * (Hp + APART)"}
+        return {**sums, **small}
+
+    def _divided(self) -> list[str]:
+        """How much is done at once, and who sums the gradients of weights."""
         sizes_of_sums = " + ".join([self._size(node) for node in self.source.operands] or ["0"])
-        before = [
+        return [
             "long chunk = (chunk_rows + most - 1) / most;  // steps with about chunk_rows rows",
             f"if (chunk > {CHUNK}) chunk = {CHUNK};",
             "if (chunk > T) chunk = T;",
@@ -89,12 +115,6 @@ class _Backward(Writer):
             f"const bool is_little = copies * ({sizes_of_sums}) < {WORTH_THREADS};",
             "[[maybe_unused]] const long collectors = alone || is_little ? 1 : threads;",
         ]
-        meeting = "pooled ? Meeting::NEEDED : team ? Meeting::OPTIONAL : Meeting::NONE"
-        division = ["const long parts = parts_of(tape, B);", "if (parts > 1) team = 0, threads = parts;"]
-        after = self._collect(shared)
-        return self.text(
-            parameters, sizes, pointers, shared, own, before, self._body(), after, meeting, division, parts="parts"
-        )
 
     def _body(self) -> str:
         return "\n".join(
@@ -380,24 +400,15 @@ class _Backward(Writer):
     # ---- the pointwise pass -----------------------------------------------------------------------------------------
 
     def _pass(self, stored: list[Node], level: int, is_early: bool = False) -> list[str]:
+        """The pointwise pass of a level over all rows and units; nothing if it stores nothing."""
         pointwise = Pass(
             self.program, stored, lambda node: self._load(node, level, is_early), self.load_column, self.source.names
         )
         values = {node: pointwise.value(node) for node in stored}
         before_units, inside, after_units = self.reductions_of(values)
-        past = []  # for rows that have ended
+        past = list[str]()  # for rows that have ended
         for node, value in values.items():
-            if node is self.source.gradient.itself:
-                address = "direct + ((t - before) * rows + i) * Hp + j"
-                inside.append(f"store({address}, {value});")
-                past.append(f"store({address}, V{{}});")
-            for address in self._addresses(node):
-                inside.append(f"store({address}, {value});")
-                past.append(f"store({address}, V{{}});")
-            for k, (name, adjoint, over_units) in enumerate(self.sums):
-                if adjoint is node:
-                    summed = f"only({value}, H - j)" if over_units else value
-                    inside.append(f"if (wanted[{self.source.flags[name]}]) add_to(small + {k} * Hp + j, {summed});")
+            self._store(node, value, inside, past)
         for s in () if is_early else self.source.live:
             before = self.source.gradient.states.get(s)  # None if no gradient reaches the old state
             if level == (0 if before is None else self.program.level(before)):
@@ -405,13 +416,33 @@ class _Backward(Writer):
                 past.append(f"store(E_{s} + i * Hp + j, load(D_{s} + i * Hp + j));")
         if not inside:
             return []
-        dead = [s for s in self.source.states if s not in self.source.live]
-        last = [
+        rows = [*self._last_adjoints(), *pointwise.row_lines, *before_units]
+        return [self._over_rows(rows, [*pointwise.lines, *inside], after_units, past)]
+
+    def _store(self, node: Node, value: str, inside: list[str], past: list[str]) -> None:
+        """Store a value where it is needed, zero for rows that have ended, and add it to the sums it belongs to."""
+        addresses = self._addresses(node)
+        if node is self.source.gradient.itself:
+            addresses.insert(0, "direct + ((t - before) * rows + i) * Hp + j")
+        inside += [f"store({address}, {value});" for address in addresses]
+        past += [f"store({address}, V{{}});" for address in addresses]
+        for k, (name, adjoint, over_units) in enumerate(self.sums):
+            if adjoint is node:
+                summed = f"only({value}, H - j)" if over_units else value
+                inside.append(f"if (wanted[{self.source.flags[name]}]) add_to(small + {k} * Hp + j, {summed});")
+
+    def _last_adjoints(self) -> list[str]:
+        """Adjoints of the final values of states that no step reads."""
+        return [
             f"[[maybe_unused]] const float* const last_{s} = t == (lengths ? lengths[b] : T) - 1 ? "
             f"D_{s} + i * Hp : zeros;"
-            for s in dead
+            for s in self.source.states
+            if s not in self.source.live
         ]
-        return [
+
+    def _over_rows(self, before: list[str], inside: list[str], after: list[str], past: list[str]) -> str:
+        """A loop over rows and units; `past` is for the units of rows that have ended."""
+        return (
             "for (long b = slab.first; b < slab.last; b++) {\n"
             "  const long i = b - slab.first;\n"
             "  if (lengths && t >= lengths[b]) {\n"
@@ -419,10 +450,10 @@ class _Backward(Writer):
             "    continue;\n  }\n"
             "  [[maybe_unused]] const float* const d_out = d_output\n"
             "      ? whole_row(d_output + t * d_output_t + b * d_output_b, scratch, H, Hp) : zeros;\n"
-            f"{indented([*last, *pointwise.row_lines, *before_units], 2)}\n"
+            f"{indented(before, 2)}\n"
             "  for (long j = first_unit; j < last_unit; j += VL) {\n"
-            f"{indented([*pointwise.lines, *inside], 4)}\n  }}\n{indented(after_units, 2)}\n}}"
-        ]
+            f"{indented(inside, 4)}\n  }}\n{indented(after, 2)}\n}}"
+        )
 
     def _addresses(self, node: Node) -> list[str]:
         """Where a value is stored, for row i and unit j."""

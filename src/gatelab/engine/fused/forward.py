@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gatelab.engine.fused.kernel_source import KernelSource
 from gatelab.engine.fused.phases import LinearSum
 from gatelab.engine.fused.pointwise import Pass
-from gatelab.engine.fused.writer import Writer, indented
+from gatelab.engine.fused.writer import Parts, Writer, indented
 from gatelab.lang.graph import Matrix, Node
 
 
@@ -93,7 +93,10 @@ class _Forward(Writer):
             indented([*self._input_products(), *self._loop(), *self._later()], 2),
             "}",
         ]
-        return self.text(parameters, sizes, pointers, {}, own, before, "\n".join(body)) + self._one_step()
+        parts = Parts(
+            parameters=parameters, sizes=sizes, pointers=pointers, own=own, before=before, body="\n".join(body)
+        )
+        return self.text(parts) + self._one_step()
 
     def _one_step(self) -> str:
         """A step for streaming: few arguments."""

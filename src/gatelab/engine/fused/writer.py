@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from gatelab.engine.fused.kernel_source import KernelSource
 from gatelab.engine.fused.phases import EXPENSIVE, LinearSum, Program, parameters_only
@@ -13,6 +14,23 @@ from gatelab.lang.graph import Node, walk
 def indented(lines: Iterable[str], by: int) -> str:
     """The lines as one text; items that span several lines are indented as a block."""
     return "\n".join(" " * by + line if line else "" for text in lines for line in text.splitlines())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """The parts of a pass, as C++."""
+
+    parameters: list[str]  # statements that name parameters
+    sizes: list[str]
+    pointers: list[str]
+    own: dict[str, str]  # arrays of rows and their sizes: each thread's for its slab, or the team's together
+    body: str  # what each thread does
+    shared: dict[str, str] = field(default_factory=dict)  # arrays of all threads
+    before: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
+    meeting: str = "team ? Meeting::OPTIONAL : Meeting::NONE"
+    division: list[str] = field(default_factory=list)  # may change the number of threads
+    shares: str = "1"  # that the caller runs, one after the other, where threads cannot meet
 
 
 class Writer:
@@ -134,35 +152,23 @@ class Writer:
             f"[[maybe_unused]] float* const {name} = tape + TAPE_HEADER + {offset};" for name, offset in arrays.items()
         ]
 
-    def text(
-        self,
-        parameters: list[str],
-        sizes: list[str],
-        pointers: list[str],
-        shared: dict[str, str],
-        own: dict[str, str],
-        before: list[str],
-        body: str,
-        after: Iterable[str] = (),
-        meeting: str = "team ? Meeting::OPTIONAL : Meeting::NONE",
-        division: Iterable[str] = (),
-        parts: str = "1",
-    ) -> str:
-        """Both functions. `shared` are arrays of all threads; `own` are arrays of rows, each thread's for its slab, or
-        the team's together. `division` are statements that may change the number of threads. Where threads cannot meet,
-        the caller runs `parts` shares, one after the other.
-        """
-        prepare_sizes = [self.preparation.size(name) for name in ("D", "H", "Hp", "Dp", "wanted_threads")]
-        memory = self.preparation.pointer("prepared", "float*")
-        lay_out = self._layout("lay_out", self.prepared)
+    def text(self, parts: Parts) -> str:
+        """Both functions: the one that prepares values, and the pass."""
+        return self._prepare(parts) + self._pass_over_time(parts)
+
+    def _declared(self) -> str:
         known = ", ".join(f"*{name}" for name in self.prepared)
-        declared = f"[[maybe_unused]] float {known};" if self.prepared else ""
+        return f"[[maybe_unused]] float {known};" if self.prepared else ""
+
+    def _prepare(self, parts: Parts) -> str:
+        sizes = [self.preparation.size(name) for name in ("D", "H", "Hp", "Dp", "wanted_threads")]
+        memory = self.preparation.pointer("prepared", "float*")
         return f"""
 // Returns the number of floats that the prepared values take; computes them if there is memory for them.
 extern "C" long prepare_{self.name}(void* const* p, const long* n) {{
-{indented([*prepare_sizes, memory, *parameters], 2)}
-  {declared}
-{indented([lay_out], 2)}
+{indented([*sizes, memory, *parts.parameters], 2)}
+  {self._declared()}
+{indented([self._layout("lay_out", self.prepared)], 2)}
   const long floats = lay_out(prepared);
   if (!prepared) return floats;
 {indented(self.initialization, 2)}
@@ -172,23 +178,27 @@ extern "C" long prepare_{self.name}(void* const* p, const long* n) {{
   }});
   return floats;
 }}
+"""
 
+    def _pass_over_time(self, parts: Parts) -> str:
+        lay_out = self._layout("lay_out", self.prepared)
+        return f"""
 // Returns 0, or 1 if there is not enough memory.
 extern "C" int {self.name}(void* const* p, const long* n) {{
-{indented(sizes, 2)}
-{indented(pointers, 2)}
-  {declared}
+{indented(parts.sizes, 2)}
+{indented(parts.pointers, 2)}
+  {self._declared()}
 {indented([lay_out, "lay_out((float*)prepared);", *self.read], 2)}
   long team = wanted_team, threads = wanted_threads;
-{indented(division, 2)}
+{indented(parts.division, 2)}
   // Memory for all threads is taken before they begin, so that they need not wait for it.
   // Once, or again by the caller alone if threads that have to meet are not to be had.
-  for (bool alone = wanted_threads == 1;; team = 0, threads = {parts}, alone = true) {{
+  for (bool alone = wanted_threads == 1;; team = 0, threads = {parts.shares}, alone = true) {{
     const long block = block_rows(B, threads, {str(self.source.splits_units).lower()});
     const long most = most_rows(threads, B, team, block);
-{indented(before, 4)}
-{indented(self._arrays("shared", shared), 4)}
-{indented(self._arrays("own", own), 4)}
+{indented(parts.before, 4)}
+{indented(self._arrays("shared", parts.shared), 4)}
+{indented(self._arrays("own", parts.own), 4)}
     const long shared_floats = lay_out_shared(nullptr), own_floats = lay_out_own(nullptr) + APART;
     float* const memory = arena.get(shared_floats + (team ? 1 : threads) * own_floats);
     if (!memory) return 1;
@@ -199,13 +209,13 @@ extern "C" int {self.name}(void* const* p, const long* n) {{
       [[maybe_unused]] const long rows = slab.rows();
       [[maybe_unused]] const long first_unit = slab.first_unit(Hp), last_unit = slab.last_unit(Hp);
       [[maybe_unused]] const long units = last_unit < H ? last_unit - first_unit : H > first_unit ? H - first_unit : 0;
-{indented([self._pieces("shared", shared, "memory")], 6)}
-{indented([self._pieces("own", own, "memory + shared_floats + (team ? 0 : id) * own_floats")], 6)}
-{indented([body], 6)}
+{indented([self._pieces("shared", parts.shared, "memory")], 6)}
+{indented([self._pieces("own", parts.own, "memory + shared_floats + (team ? 0 : id) * own_floats")], 6)}
+{indented([parts.body], 6)}
     }};
     for (long id = 0; alone && id < threads; id++) work(id);
-    if (!alone && !in_parallel(threads, {meeting}, work)) continue;
-{indented(after, 4)}
+    if (!alone && !in_parallel(threads, {parts.meeting}, work)) continue;
+{indented(parts.after, 4)}
     return 0;
   }}
 }}
