@@ -64,7 +64,7 @@ CASES: dict[str, dict[str, Any]] = {
         "training": {"record": ["gradients"]},
     },
     "gru by PyTorch, adamw, mean": {
-        "model": {"cell": "gru", "engine": "native", "read": "mean", "bidirectional": True},
+        "model": {"cell": "gru", "engine": "native", "pool": "mean", "bidirectional": True},
         "optimization": {"optimizer": "adamw", "learning_rate": 0.003},
     },
     "text in chunks, with a state that is carried along": {
