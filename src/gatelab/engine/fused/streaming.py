@@ -73,11 +73,11 @@ class Stepper:
         """Whether steps can be quick: nothing but a computation, no gradients, no masks that are drawn anew, parameters
         that are stored as they are, changes that torch counts.
         """
+        if torch.is_grad_enabled() and any(source.requires_grad for each in parameters for source in each.sources()):
+            return False  # first: so it is in every step of a training
         if torch_functions() is None or len(parameters[0].cell.lowered.states) > MOST_STATES:
             return False
         if forward_ad._current_level >= 0 or any(function() != usual for function, usual in _usual()) or any(hooks):
-            return False
-        if torch.is_grad_enabled() and any(source.requires_grad for each in parameters for source in each.sources()):
             return False
         draws = any(each.training and each.cell.lowered.randoms for each in parameters)
         return not draws and all(weights_of(each, kernel(each.cell))[0].watch is not None for each in parameters)
