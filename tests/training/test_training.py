@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ from gatelab.training import (
     checkpoint,
     gradients,
     optimizers,
+    recorder,
     seeds,
     train,
 )  # fmt: skip
@@ -993,3 +995,26 @@ def test_weights_are_part_of_the_data(tmp_path):
     assert abs(loss["other"] - loss["plain"]) > 1e-4
     data = {run.manifest().identity.data for run in (*runs.values(), plain)}
     assert len(data) == 3
+
+
+def test_a_run_that_another_process_made_while_this_one_waited_is_not_trained_again(tmp_path, monkeypatch):
+    here, path, alone_in, waited, told = spec(num_epochs=1), tmp_path / "run", recorder.alone_in, [], []
+
+    @contextmanager
+    def late(folder):
+        if not waited:
+            waited.append(True)
+            train(here, folder)  # as the other process does, before this one has the lock
+        with alone_in(folder):
+            yield
+
+    class Hears(Reporter):
+        def start(self, *facts):
+            told.append("start")
+
+        def known(self, *facts):
+            told.append("known")
+
+    monkeypatch.setattr(recorder, "alone_in", late)
+    outcome = train(here, path, Hears())
+    assert (outcome.status, told) == ("done", ["known"])

@@ -69,9 +69,12 @@ def train(
     if is_new:
         refuse_foreign(run.path)
         refuse_empty_parts(spec)  # before there is a directory; so is data that is not here
-    threads = spec.training.threads if is_new else run.manifest().threads  # those granted before, perhaps fewer
-    with alone_in(run.path), prepared(threads, device.type) as granted, stoppable() as stop:
-        if is_new:
+    with (
+        alone_in(run.path),
+        prepared(_threads(spec, run), device.type) as granted,
+        stoppable() as stop,
+    ):
+        if not run.exists():  # asked again: another process may have begun it while this one waited
             work = _new(spec, run, granted, device, report, stop, initial_weights, restarted)
         else:
             manifest = run.checked_against(spec, but=("training.num_epochs",) if extend else ())
@@ -88,6 +91,11 @@ def train(
     if outcome.status == "interrupted":
         raise KeyboardInterrupt
     return outcome
+
+
+def _threads(spec: RunSpec, run: Run) -> int | None:
+    """As many as were granted before, perhaps fewer than asked for; of a new run as many as the spec asks for."""
+    return run.manifest().threads if run.exists() else spec.training.threads
 
 
 class Recorder(Keeper):
