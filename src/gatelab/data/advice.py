@@ -101,11 +101,6 @@ class RefusalError(DataError):
     def __reduce__(self) -> tuple[type[RefusalError], tuple[object, ...]]:
         return type(self), (self.place, *self.advice.parts[1:])
 
-    @property
-    def options(self) -> tuple[Use, ...]:
-        """The options that it names."""
-        return tuple(part for part in self.advice.parts if isinstance(part, Use))
-
 
 @contextmanager
 def options_spelled(spelling: Spelling) -> Iterator[None]:

@@ -120,6 +120,11 @@ class Index:
             return None
         return found.future(steps)
 
+    def dates_ahead(self, steps: int) -> np.ndarray | None:
+        """The dates of the next steps, datetime64[s]; None if there are none, or if they are irregular."""
+        times = self.future(steps) if self.are_dates else None
+        return None if times is None else timestamps.to_seconds(times)
+
     def _continued(self, steps: int) -> np.ndarray:
         import pandas as pd
 

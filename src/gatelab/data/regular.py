@@ -18,6 +18,7 @@ from gatelab.formatting import counted
 
 TOLERANCE = time_intervals.TOLERANCE
 CONSECUTIVE = use(time="none")
+IRREGULAR = "irregular intervals, taken as consecutive steps"
 FILL = (use(fill="interpolate"), " or ", use(fill="previous"))
 
 
@@ -243,4 +244,4 @@ def time_note(title: str, found: Regularized, steps: int) -> str:
     """What is known of the times, in words."""
     if found.interval is not None:
         return f"{title}, {found.interval}"
-    return f"{title}; {'irregular intervals, taken as consecutive steps' if steps > 2 else 'consecutive steps'}"
+    return f"{title}; {IRREGULAR if steps > 2 else 'consecutive steps'}"

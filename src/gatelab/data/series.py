@@ -12,7 +12,7 @@ from gatelab import floats
 from gatelab.data.advice import Location, as_python, options_spelled
 from gatelab.data.index import Index
 from gatelab.data.reading import Aggregate, Fill, Reading
-from gatelab.data.regular import Rules, Steps, regularize, time_note
+from gatelab.data.regular import IRREGULAR, Rules, Steps, regularize
 from gatelab.data.timestamps import Times
 from gatelab.errors import DataError, short
 
@@ -99,7 +99,7 @@ class Series:
             found = regularize([steps], rules)
         (steps,), notes = found.steps, {**self.notes, **found.notes}
         if found.interval is None and times is not None and self.index.freq is None and len(times) > 2:
-            notes["time"] = time_note("time", found, len(times)).removeprefix("time; ")
+            notes["time"] = IRREGULAR
         index = replace(self.index, times=steps.times, steps=self.index.steps + len(steps.values) - len(self.values))
         index = index.regular() if found.interval is not None and found.is_complete else index
         return replace(self._with(steps.values, index), notes=notes)

@@ -50,7 +50,7 @@ def read(table: Table, reading: Reading, need_label: bool, classes: tuple[str, .
         targets=targets,
         split=None if split is None else np.array(table.cells(split)),
         groups=None if group is None else np.array(table.cells(group)),
-        split_by=f"by the column {split!r}",
+        split_by="" if split is None else f"by the column {split!r}",
         ignored=table.without(*special, *columns),
         notes={"missing values": f"{filled:,} filled ({reading.fill})"} if filled else {},
         reading=reading.resolved(

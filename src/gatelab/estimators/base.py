@@ -66,7 +66,7 @@ class RecurrentEstimator(NetworkParameters):
             patience=self.n_iter_no_change if is_held_out else None, keep="best" if is_held_out else "last",
         )  # fmt: skip
         weights = None if initial is None else initial.trained.weights
-        trained, stuck = restarting.learn_or_restart(spec, self._reporter(), weights)
+        trained, stuck = restarting.train_in_memory_or_restart(spec, self._reporter(), weights)
         if trained.record.status != "done":
             facts = trained.record.divergence
             what = trained.record.status if facts is None else f"{facts.what} in epoch {facts.epoch}"

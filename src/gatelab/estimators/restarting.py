@@ -34,7 +34,7 @@ class EndedRun(NamedTuple):
     stuck: str  # that it learned nothing; empty if it learned something
 
 
-def learn_or_restart(
+def train_in_memory_or_restart(
     spec: RunSpec, report: Reporter, initial_weights: Mapping[str, Tensor] | None = None
 ) -> tuple[Trained, str]:
     """Train in memory; if nothing was learned at the default learning rate, once more at another one.

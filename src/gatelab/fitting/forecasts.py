@@ -25,7 +25,7 @@ from gatelab.estimators.forecasting.saving import saved
 from gatelab.fitting.series_fit import COVERAGE, Plan, SeriesFit, save_backtest
 from gatelab.formatting import counted
 from gatelab.training.run import FORECASTER
-from gatelab.use.forecasting import MOST_STEPS, Forecast
+from gatelab.use.forecasting import Forecast, check_steps
 
 READING = "reading.json"
 
@@ -85,8 +85,7 @@ def forecast(
         lower=forecaster.lower if lower is None else lower, upper=forecaster.upper if upper is None else upper
     )
     steps = forecaster.horizon_ if steps is None else steps
-    if not 1 <= steps <= MOST_STEPS:
-        raise GatelabError(f"steps is {steps!r}: expected an integer from 1 to {MOST_STEPS:,}")
+    check_steps(steps)
     how = _reading(path, forecaster)
     if data is not None:
         _continue(forecaster, how, data)
@@ -109,11 +108,9 @@ def forecast_ahead(
     known = forecaster.predict_interval(range(1, calibrated + 1), X=X, coverage=coverage).to_numpy(np.float64)
     bounds = np.full((2, *values.shape), np.nan)
     bounds[:, :calibrated] = known.reshape(calibrated, -1, 2).transpose(2, 0, 1)
-    ahead = frame.index.future(steps) if frame.index.are_dates else None
-    stamps = None if ahead is None else timestamps.to_seconds(ahead)
     names = tuple("value" if name is None else str(name) for name in frame.columns)
     advice = words.unbounded(forecaster, bounds[0], "--lower 0")
-    return Forecast(names, frame, values, stamps, bounds[0], bounds[1], coverage, advice)
+    return Forecast(names, frame, values, frame.index.dates_ahead(steps), bounds[0], bounds[1], coverage, advice)
 
 
 def _reading(path: Path, forecaster: RecurrentForecaster) -> FileReading:

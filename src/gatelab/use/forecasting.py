@@ -45,19 +45,18 @@ def forecast(trained: TrainedModel, steps: int, data: Any = None, future: Any = 
     if not prepared.forecasts:
         instead = "gatelab sample" if prepared.text is not None else "gatelab predict"
         raise GatelabError(f"{trained.run.path} was not trained on a series, which forecast needs: use {instead}")
-    if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= MOST_STEPS:
-        raise GatelabError(f"steps is {steps!r}: expected an integer from 1 to {MOST_STEPS:,}")
+    check_steps(steps)
     before = kept.ending(trained.run.file(kept.FILE), prepared) if data is None else _last_window(trained, data)
-    times = _ahead(before, steps)
+    times = before.index.dates_ahead(steps)
     exogenous = _exogenous(trained, steps, future, times)
     values = _iterated(trained, before.values, steps, exogenous)
     return Forecast(prepared.columns[: prepared.output_size], before, values, times)
 
 
-def _ahead(before: Series, steps: int) -> np.ndarray | None:
-    """The dates of the next steps; None without dates, or if they are irregular."""
-    times = before.index.future(steps) if before.index.are_dates else None
-    return None if times is None else times.astype("datetime64[s]")
+def check_steps(steps: object) -> None:
+    """Refuse a number of steps that no forecast has."""
+    if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= MOST_STEPS:
+        raise GatelabError(f"steps is {steps!r}: expected an integer from 1 to {MOST_STEPS:,}")
 
 
 def _last_window(trained: TrainedModel, data: Any) -> Series:
